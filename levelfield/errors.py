@@ -1,0 +1,32 @@
+"""The errors this project raises: each one line that says where, what was expected, and the mend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class LevelfieldError(Exception):
+    """Base of all errors raised on purpose. `exit_code` is what the command line exits with."""
+
+    exit_code = 1
+
+
+class UserError(LevelfieldError):
+    """Something the user named is wrong: an option, a metric, a file that does not exist."""
+
+    exit_code = 2
+
+
+class ModelError(UserError):
+    """A model can't be had, or is of the wrong kind for what is asked of it."""
+
+
+class InputError(UserError):
+    """Input that can't be read as samples; carries every problem found, not only the first."""
+
+    def __init__(self, problems: Sequence[str], *, total: int | None = None) -> None:
+        self.problems = tuple(problems)
+        self.total = len(self.problems) if total is None else total
+        more = self.total - len(self.problems)
+        lines = [*self.problems, *([f"… and {more:,} more problems"] if more > 0 else [])]
+        super().__init__("\n".join(lines))

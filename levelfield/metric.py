@@ -1,0 +1,141 @@
+"""What a metric is, and how the installed ones are found."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, Protocol
+
+from levelfield.errors import UserError
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+
+GROUP = "levelfield.metrics"
+"""The entry-point group under which metrics, ours and other people's, announce themselves."""
+
+Level = Literal["sample", "corpus"]
+Progress = Callable[[int], None]
+"""Called with the number of samples just finished."""
+
+
+def no_progress(_: int) -> None:
+    """The default `Progress`: says nothing."""
+
+
+class Metric(Protocol):
+    """Samples in, scores out.
+
+    A metric is made of plain arguments, so that it can be pickled and sent to where the samples
+    are; it opens files and models at the first `score`. The value of a sample depends on that
+    sample alone. `signature` names every choice that could change a value; asking for it may
+    resolve the model (its revision is such a choice) but loads no weights.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def level(self) -> Level: ...
+    @property
+    def requires(self) -> frozenset[str]: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    @property
+    def signature(self) -> str: ...
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
+
+
+def installed() -> dict[str, EntryPoint]:
+    """Name -> entry point of every installed metric, sorted by name."""
+    return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+
+
+def matching(name: str) -> tuple[str, ...]:
+    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`."""
+    names = tuple(installed())
+    found = tuple(n for n in names if n == name or n.startswith(f"{name}."))
+    if not found:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield metrics` lists them"
+        raise UserError(f"there is no metric '{name}'; {hint}")
+    return found
+
+
+def metric_class(name: str) -> Callable[..., Metric]:
+    """The class (or factory) behind one metric's name."""
+    (exact,) = matching(name) if name in installed() else (None,)
+    if exact is None:
+        raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
+    entry = installed()[exact]
+    try:
+        made: Callable[..., Metric] = entry.load()
+    except Exception as error:  # whatever a third party's module raises when imported
+        raise UserError(
+            f"metric '{name}' can't be loaded from {entry.value}: {type(error).__name__}: {error}"
+        ) from error
+    return made
+
+
+def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
+    """The options of a metric: the parameters of its class, annotations evaluated."""
+    return dict(inspect.signature(metric, eval_str=True).parameters)
+
+
+def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
+    """The value that a user's word stands for, by the parameter's annotation.
+
+    Understands str, int, float, bool, Literal and their unions with None (written `none`).
+    """
+    annotation = parameter.annotation
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(annotation) if is_union else (annotation,)
+    choices: list[str] = []
+    for kind in kinds:
+        if kind is type(None):
+            if text.lower() == "none":
+                return None
+            choices.append("none")
+        elif typing.get_origin(kind) is Literal:
+            if text in typing.get_args(kind):
+                return text
+            choices += map(str, typing.get_args(kind))
+        elif kind is bool:
+            if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            choices += ["true", "false"]
+        elif kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                choices.append("a whole number" if kind is int else "a number")
+        else:
+            return text
+    raise UserError(f"option {name}={text}: expected {' or '.join(choices)}")
+
+
+def create(
+    names: Sequence[str], given: Mapping[str, Any], words: Mapping[str, str]
+) -> list[Metric]:
+    """The metrics of these names with the options that each of them knows.
+
+    Args:
+        names: names of metrics, no families.
+        given: options with their values; a metric that does not have one is made without it.
+        words: options as the user wrote them; one that no metric has is the user's mistake.
+    """
+    known: dict[str, dict[str, inspect.Parameter]] = {n: options(metric_class(n)) for n in names}
+    for word in words:
+        if not any(word in parameters for parameters in known.values()):
+            having = sorted({p for parameters in known.values() for p in parameters})
+            raise UserError(f"no option '{word}' in {', '.join(names)}; there are {having}")
+    made = []
+    for name, parameters in known.items():
+        values = {k: v for k, v in given.items() if k in parameters}
+        values |= {
+            k: parse_option(k, v, parameters[k]) for k, v in words.items() if k in parameters
+        }
+        made.append(metric_class(name)(**values))
+    return made

@@ -1,0 +1,61 @@
+"""A sample: one generated text with everything it was generated from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Control = Mapping[str, str | tuple[str, ...]]
+Ratings = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One generated text.
+
+    Attributes:
+        id: unique within a run; scores carry it.
+        text: what the system generated, the prompt included when the system continues one.
+        prompt: the content prefix that the text continues.
+        source: the sentence that a style transfer rewrites.
+        references: what a person wrote for the same input.
+        context: dialogue turns before the text.
+        control: attribute -> wanted value or values, e.g. `{"sentiment": "positive"}`.
+        system, dataset, seed: where the text comes from.
+        ratings: aspect -> rater -> value.
+        extra: every other field of the input, untouched.
+    """
+
+    id: str
+    text: str
+    prompt: str = ""
+    source: str = ""
+    references: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    control: Control = field(default_factory=dict)
+    system: str = ""
+    dataset: str = ""
+    seed: int | None = None
+    ratings: Ratings = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """What other samples may have in common with this one: its source, else prompt, else context.
+
+        Samples with equal `shared` are not independent, so intervals resample them together.
+        Empty when the sample was generated from nothing: it then stands alone.
+        """
+        return (self.source,) if self.source else (self.prompt,) if self.prompt else self.context
+
+    @property
+    def input(self) -> tuple[object, ...] | None:
+        """The request that the text answers; samples of two systems with equal inputs are a pair.
+
+        None when the sample was generated from nothing that could be equal.
+        """
+        control = tuple(sorted((attribute, wanted) for attribute, wanted in self.control.items()))
+        if not (self.shared or control):
+            return None
+        return (self.dataset, self.source, self.prompt, self.context, control)

@@ -1,0 +1,31 @@
+"""Signatures: one line that names every choice that could change a number, as sacreBLEU does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from levelfield import __version__
+
+_RESERVED = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+def signature(metric: str, choices: Mapping[str, object]) -> str:
+    """The signature of a metric with the choices made for it.
+
+    >>> signature("ctrleval.coherence", {"weights": "nisf", "dtype": "float32"})
+    'ctrleval.coherence|weights:nisf|dtype:float32|v:0.1.0'
+
+    Two runs with equal signatures give equal numbers. A `|` in a choice (a model folder may hold
+    one) is written as `/`.
+    """
+    fields = [f"{name}:{str(choice).translate(_RESERVED)}" for name, choice in choices.items()]
+    return "|".join([metric, *fields, f"v:{__version__}"])
+
+
+def with_run(signature: str, *, n: int, undefined: int, truncated: int) -> str:
+    """A signature with its run part: how many samples, how many undefined, how many cut.
+
+    >>> with_run("m|v:0.1.0", n=360, undefined=2, truncated=0)
+    'm|v:0.1.0|n:360 undefined:2 truncated:0'
+    """
+    return f"{signature}|n:{n} undefined:{undefined} truncated:{truncated}"
