@@ -1,3 +1,18 @@
 """levelfield measures generated text, and measures the measures."""
 
-__version__ = "0.1.0"
+from levelfield.io import load_samples
+from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency, CTRLEval
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+from levelfield.version import __version__
+
+__all__ = [
+    "AttributeRelevance",
+    "CTRLEval",
+    "Coherence",
+    "Consistency",
+    "Sample",
+    "Scores",
+    "__version__",
+    "load_samples",
+]

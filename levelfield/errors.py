@@ -1,4 +1,4 @@
-"""The errors this project raises: each one line that says where, what was expected, and the mend."""
+"""Errors that are raised on purpose: where, what was expected, and the mend, in one line."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol
 
@@ -24,6 +25,17 @@ Progress = Callable[[int], None]
 
 def no_progress(_: int) -> None:
     """The default `Progress`: says nothing."""
+
+
+PARTITION = 64
+"""Samples scored together: enough for batches without padding, few enough to lose to a crash."""
+
+
+def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[list[Sample]]:
+    """The samples in lists of `size`, the last one shorter."""
+    waiting = iter(samples)
+    while partition := list(itertools.islice(waiting, size)):
+        yield partition
 
 
 class Metric(Protocol):

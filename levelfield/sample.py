@@ -42,7 +42,7 @@ class Sample:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """What other samples may have in common with this one: its source, else prompt, else context.
+        """What other samples may share with this one: its source, else prompt, else context.
 
         Samples with equal `shared` are not independent, so intervals resample them together.
         Empty when the sample was generated from nothing: it then stands alone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from levelfield import __version__
+from levelfield.version import __version__
 
 _RESERVED = str.maketrans({"|": "/", "\n": " ", "\r": " "})
 

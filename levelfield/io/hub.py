@@ -1,0 +1,121 @@
+"""Data sets of the Hugging Face hub, or folders laid out like one, streamed row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from levelfield.errors import UserError
+from levelfield.io.problems import printable, shown
+from levelfield.io.text import Row
+
+PREFIX = "hf:"
+OPTIONS = ("split", "config", "revision", "columns")
+
+
+@dataclass(frozen=True)
+class HubName:
+    """`hf:NAME?split=test&config=…&revision=…&columns=text,label`, taken apart.
+
+    Attributes:
+        given: as the user wrote it.
+        name: on the hub, or a local folder.
+        split: may be left out if there is only one.
+        columns: those to read; all if empty.
+    """
+
+    given: str
+    name: str
+    split: str | None = None
+    config: str | None = None
+    revision: str | None = None
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, given: str) -> HubName:
+        name, _, query = given.removeprefix(PREFIX).partition("?")
+        options = dict(parse_qsl(query, keep_blank_values=True))
+        for option, value in options.items():
+            if option not in OPTIONS or not value:
+                raise UserError(
+                    f"{printable(given)}: can't use {printable(f'{option}={value}')}; expected "
+                    f"hf:NAME?OPTION=VALUE&… with {', '.join(OPTIONS)}"
+                )
+        if not name:
+            raise UserError(f"{printable(given)}: no name; expected hf:NAME?split=test")
+        if name.startswith((".", "/", "~")) and not Path(name).expanduser().is_dir():
+            raise UserError(f"{printable(given)}: there is no folder {shown(name)}")
+        columns = tuple(filter(None, options.pop("columns", "").split(",")))
+        return cls(given, name, columns=columns, **options)
+
+
+def rows(hub: HubName) -> Iterator[Row]:
+    """Rows in the order of the split; numbers of classes are replaced by the classes' names."""
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(
+            f"{printable(hub.given)}: the package `datasets` is needed to read it; "
+            "pip install 'levelfield[hf]'"
+        ) from None
+    with _explained(hub), _quietly(datasets):
+        name = str(Path(hub.name).expanduser()) if hub.name.startswith("~") else hub.name
+        data = datasets.load_dataset(
+            name, hub.config, split=hub.split, revision=hub.revision, streaming=True
+        )
+    if hub.split is None:
+        if len(data) != 1:
+            raise UserError(f"{printable(hub.given)}: choose a split: ?split={'|'.join(data)}")
+        (data,) = data.values()
+    if hub.columns:
+        with _explained(hub):
+            data = data.select_columns(list(hub.columns))
+    classes = {
+        column: feature.names
+        for column, feature in (data.features or {}).items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    records = iter(data)
+    number = 0
+    while True:
+        number += 1
+        with _explained(hub):
+            record: dict[str, Any] | None = next(records, None)
+        if record is None:
+            return
+        for column, names in classes.items():
+            label = record[column]
+            # -1 is a label that is not known
+            record[column] = names[label] if label is not None and label >= 0 else None
+        yield number, record
+
+
+@contextmanager
+def _explained(hub: HubName) -> Iterator[None]:
+    """Whatever goes wrong in `datasets` as one line."""
+    try:
+        yield
+    except Exception as error:
+        said = printable(str(error).strip().partition("\n")[0])[:200] or type(error).__name__
+        mend = (
+            "without a network only local folders and data sets fetched before can be read"
+            if isinstance(error, ConnectionError | TimeoutError)
+            else "check name, config, split and columns"
+        )
+        raise UserError(f"{printable(hub.given)}: can't be read: {said}; {mend}") from error
+
+
+@contextmanager
+def _quietly(datasets: Any) -> Iterator[None]:
+    """Without the progress bars that `datasets` shows on its own."""
+    silent = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not silent:
+            datasets.enable_progress_bars()

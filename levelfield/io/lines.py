@@ -1,0 +1,98 @@
+"""Lines of a text file, decoded one at a time; and files for what can be read only once."""
+
+from __future__ import annotations
+
+import codecs
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+
+from levelfield.errors import UserError
+from levelfield.io.problems import Wrong
+
+STDIN = "-"
+MOST_BYTES = 1 << 29
+"""A line longer than this is no text: better one problem than all memory."""
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16
+_WIDE = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def lines(path: Path) -> Iterator[tuple[int, str | Wrong]]:
+    r"""Number and text of every line, or what is wrong with it.
+
+    Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
+    a text. A line that can't be decoded is a problem of that line only.
+    """
+    with path.open("rb") as file:
+        for number, raw in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+            if number == 1:
+                for mark, encoding in _WIDE.items():
+                    if raw.startswith(mark):
+                        yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
+                        return
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            if len(raw) == MOST_BYTES:
+                yield number, Wrong(f"a line of more than {MOST_BYTES:,} bytes; is this text?")
+                return
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError as error:
+                column = len(raw[: error.start].decode()) + 1
+                yield (
+                    number,
+                    Wrong(
+                        f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
+                        f"{_mend('WINDOWS-1252')} (or from what it is written in)"
+                    ),
+                )
+                continue
+            if "\0" in text:
+                yield (
+                    number,
+                    Wrong(
+                        f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
+                        f"if it is UTF-16: {_mend('UTF-16LE')}"
+                    ),
+                )
+                continue
+            yield number, text
+
+
+def _mend(encoding: str) -> str:
+    return f"convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
+
+
+class Spool:
+    """Standard input, or another stream that can be read only once, kept as a temporary file.
+
+    The file is made when it is first asked for and goes away with this object.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="levelfield-")
+
+    @cached_property
+    def file(self) -> Path:
+        file = Path(self._folder.name, "input")
+        with file.open("wb") as copy:
+            if self._path != STDIN:
+                with Path(self._path).open("rb") as stream:
+                    shutil.copyfileobj(stream, copy)
+            elif sys.stdin is None or sys.stdin.closed:
+                raise UserError("standard input is closed; name a file instead of -")
+            else:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        return file

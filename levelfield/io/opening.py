@@ -1,0 +1,185 @@
+"""From what the user names to samples: files, data sets of the hub, or what is in memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, TypedDict, Unpack
+
+from levelfield.errors import InputError, UserError
+from levelfield.io import hub
+from levelfield.io.formats import FORMATS, Format, format_named, format_of
+from levelfield.io.lines import STDIN, Spool
+from levelfield.io.problems import Problems, kind, printable, shown
+from levelfield.io.records import Rules
+from levelfield.io.source import Ids, Input, Source
+from levelfield.io.text import Row
+from levelfield.sample import Control, Sample
+
+PathLike = str | os.PathLike[str]
+
+
+def open_samples(
+    paths: Sequence[PathLike],
+    *,
+    format: str | None = None,
+    mapping: Mapping[str, str] = {},
+    control: Mapping[str, str | tuple[str, ...]] = {},
+    system: str = "",
+    prompt: str = "",
+    ids: Ids = "given",
+) -> Source:
+    """Samples in files; nothing is read before they are asked for.
+
+    Args:
+        paths: files; `-` is standard input; `hf:NAME?split=test` is a data set of the Hugging
+            Face hub, or a folder laid out like one.
+        format: of all files; by default what a file's suffix says, JSONL for standard input.
+        mapping: our field -> their field, e.g. `{"text": "output", "control.sentiment": "label"}`.
+        control, system, prompt: what holds where a record says nothing. If it says no system and
+            `system` is empty, the stem of the file's name is the system, given several files.
+        ids: `file` puts the stem of the file's name and `/` before each id, so that files that
+            use the same ids can be read together.
+
+    Raises:
+        UserError: if an option is wrong, or a file is missing or of no known format.
+
+    >>> source = open_samples(["gedi.jsonl", "pplm.jsonl"])  # doctest: +SKIP
+    >>> census = source.check()  # doctest: +SKIP
+    >>> for sample in source: ...  # doctest: +SKIP
+    """
+    given = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    if not given:
+        raise UserError("no files are given; name at least one, or - for standard input")
+    if ids not in ("given", "file"):
+        raise UserError(f"ids: expected given or file, found {shown(ids)}")
+    rules = Rules(mapping=mapping, control=control, system=system, prompt=prompt)
+    chosen = None if format is None else format_named(format)
+    problems = Problems()
+    inputs = []
+    for path, label in zip(given, labels(given), strict=True):
+        try:
+            inputs.append(_input(path, label, chosen))
+        except UserError as error:
+            problems.add(str(error))
+    problems.raise_if_any()
+    files = [path if path.startswith(hub.PREFIX) else os.path.realpath(path) for path in given]
+    for path, n in Counter(files).items():
+        if n > 1:
+            name = printable(given[files.index(path)])
+            problems.add(f"{name}: given {n} times; name each file once")
+    problems.raise_if_any()
+    return Source(inputs, rules, ids)
+
+
+class _Options(TypedDict, total=False):
+    """Those of `open_samples`."""
+
+    format: str | None
+    mapping: Mapping[str, str]
+    control: Control
+    system: str
+    prompt: str
+    ids: Ids
+
+
+def load_samples(
+    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str]],
+    **options: Unpack[_Options],
+) -> list[Sample]:
+    """All samples at once, checked.
+
+    Args:
+        source: a path as a `str` or `Path`; or a list: of strings, which are texts, of mappings,
+            which are records, or of `Path`s. Texts and records without an id are "1", "2", ….
+        options: as for `open_samples`; `format` and `ids` are for files.
+
+    Raises:
+        InputError: with all problems there are.
+
+    >>> load_samples(["What a day."], control={"sentiment": "positive"})[0].id
+    '1'
+    """
+    if isinstance(source, str | os.PathLike):
+        opened = open_samples([source], **options)
+    else:
+        items = list(source)
+        if items and all(isinstance(item, os.PathLike) for item in items):
+            opened = open_samples([p for p in items if isinstance(p, os.PathLike)], **options)
+        else:
+            opened = _in_memory(items, options)
+    opened.check()
+    return list(opened)
+
+
+def labels(paths: Sequence[str]) -> list[str]:
+    """Short names: stems, with as many folders before them as it takes to tell them apart."""
+    parts = [_parts(path) for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        made = ["/".join(p[-depth:]) for p in parts]
+        if len(set(made)) == len(made):
+            return made
+    return list(paths)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The folders of a path and its stem."""
+    if path == STDIN:
+        return ("stdin",)
+    if path.startswith(hub.PREFIX):
+        return PurePath(hub.HubName.parse(path).name).parts
+    pure = PurePath(path)
+    return (*pure.parts[:-1], pure.stem)
+
+
+def _input(path: str, label: str, chosen: Format | None) -> Input:
+    name = printable(path)
+    if path.startswith(hub.PREFIX):
+        parsed = hub.HubName.parse(path)
+        return Input(name, label, partial(hub.rows, parsed), unit="row ", is_table=True)
+    if path == STDIN:
+        return _file("stdin", label, chosen or FORMATS["jsonl"], Spool(path))
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "no name of a file"
+        a_text = "; texts are given as a list" if any(c.isspace() for c in path) else ""
+        raise UserError(f"{name}: {said}; check the name{a_text}") from None
+    if stat.S_ISDIR(mode):
+        raise UserError(f"{name}: is a folder; name the files in it")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{name}: may not be read; change its permissions")
+    format = chosen or format_of(path)
+    return _file(name, label, format, Path(path) if stat.S_ISREG(mode) else Spool(path))
+
+
+def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
+    def rows() -> Iterator[Row]:
+        return format.rows(file.file if isinstance(file, Spool) else file)
+
+    return Input(name, label, rows, format.unit, format.cells, format.is_table)
+
+
+def _in_memory(items: Sequence[Any], options: _Options) -> Source:
+    if not items:
+        raise InputError(["no samples are given; expected a path or a list of texts or records"])
+    if all(isinstance(item, str) for item in items):
+        items = [{"text": text} for text in items]
+    for n, item in enumerate(items, 1):
+        if not isinstance(item, Mapping):
+            raise InputError([f"item {n}: {kind(item)}; expected texts only, or records only"])
+
+    def rows() -> Iterator[Row]:
+        return ((n, item) for n, item in enumerate(items, 1))
+
+    rules = Rules(
+        mapping=options.get("mapping", {}),
+        control=options.get("control", {}),
+        system=options.get("system", ""),
+        prompt=options.get("prompt", ""),
+    )
+    return Source([Input("samples", "", rows, unit="item ")], rules, "given")

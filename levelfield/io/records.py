@@ -1,0 +1,200 @@
+"""Records to samples and back: the one set of rules for every format."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from levelfield.errors import UserError
+from levelfield.io import values
+from levelfield.io.problems import Wrong, listed, printable, shown
+from levelfield.sample import Control, Sample
+
+Record = Mapping[str, Any]
+"""What a sample is read from: an object of JSON, a row of a table."""
+
+FIELDS = tuple(f.name for f in fields(Sample))
+
+_CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
+    "id": values.name,
+    "text": values.string,
+    "prompt": values.string,
+    "source": values.string,
+    "references": values.strings,
+    "context": values.strings,
+    "control": values.control,
+    "system": values.name,
+    "dataset": values.name,
+    "seed": values.whole,
+    "ratings": values.ratings,
+}
+_MISSING = object()
+
+
+class BadRecord(Exception):  # noqa: N818 (a finding, like `Wrong`)
+    """A record that is no sample, with everything that is wrong with it."""
+
+    def __init__(self, problems: list[Wrong], *, no_text_field: bool) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+        self.no_text_field = no_text_field
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How records become samples.
+
+    A record's fields are those of `Sample`, by name. `control.ATTRIBUTE`, `ratings.ASPECT` and
+    `ratings.ASPECT.RATER` are entries of those two. Fields of other names go to `extra`.
+
+    Attributes:
+        mapping: our field -> their field, for those that are named otherwise; theirs may be a
+            dotted path into nested objects and lists, such as `choices.0.text`.
+        control, system, prompt: what holds where a record says nothing.
+    """
+
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    control: Control = field(default_factory=dict)
+    system: str = ""
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        for ours, theirs in self.mapping.items():
+            if ours not in _CONVERT and _entry(ours) is None:
+                near = difflib.get_close_matches(ours, _CONVERT, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_CONVERT)}"
+                raise UserError(
+                    f"mapping {printable(f'{ours}={theirs}')}: a sample has no such field; {hint}"
+                    "; also control.ATTRIBUTE and ratings.ASPECT.RATER"
+                )
+        try:
+            object.__setattr__(self, "control", values.control(self.control, False))
+            values.string(self.system)
+            values.string(self.prompt)
+        except Wrong as wrong:
+            raise UserError(f"what is given for all samples: {wrong}") from None
+
+    def sample(
+        self, record: Record, *, id: str, prefix: str = "", system: str = "", cells: bool = False
+    ) -> Sample:
+        """The sample that a record holds.
+
+        Args:
+            id, system: for a record that has none.
+            prefix: goes before the id of a record that has one.
+            cells: whether strings are cells of a table without types, see `values`.
+
+        Raises:
+            BadRecord: with all problems.
+        """
+        made: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        entries: list[tuple[tuple[str, ...], Any]] = []
+        problems: list[Wrong] = []
+        named = self._renamed(record, extra) if self.mapping else record
+        for name, value in named.items():
+            if name in _CONVERT:
+                if values.absent(value) and not (name == "text" and value == ""):
+                    continue
+                try:
+                    made[name] = _CONVERT[name](value, cells)
+                except Wrong as wrong:
+                    problems.append(wrong.inside(name))
+                    made[name] = None
+            elif entry := _entry(name):
+                entries.append((entry, value))
+            elif name == "extra" and isinstance(value, Mapping):
+                extra = {**value, **extra}
+            else:
+                extra[str(name)] = value
+        for (name, *path), value in entries:
+            try:
+                _enter(made, name, path, value, cells)
+            except Wrong as wrong:
+                problems.append(wrong.inside(".".join((name, *path))))
+        if "text" not in made:
+            problems.insert(0, self._no_text(record, there="text" in named))
+        if problems:
+            raise BadRecord(problems, no_text_field="text" not in named)
+        made["id"] = prefix + made["id"] if made.get("id") else id
+        made["system"] = made.get("system") or self.system or system
+        if self.prompt and not made.get("prompt"):
+            made["prompt"] = self.prompt
+        if self.control:
+            made["control"] = {**self.control, **made.get("control", {})}
+        return Sample(**made, extra=extra)
+
+    def _renamed(self, record: Record, extra: dict[str, Any]) -> Record:
+        """The record by our names; what the mapping pushes aside goes to `extra`."""
+        found = {ours: _lookup(record, theirs) for ours, theirs in self.mapping.items()}
+        mapped = {ours: value for ours, value in found.items() if value is not _MISSING}
+        used = {self.mapping[ours] for ours in mapped}
+        rest = {name: value for name, value in record.items() if name not in used}
+        extra.update((name, rest.pop(name)) for name in mapped.keys() & rest.keys())
+        return mapped | rest
+
+    def _no_text(self, record: Record, *, there: bool) -> Wrong:
+        if there:
+            return Wrong('null, expected a string; an empty text is written ""', "text")
+        theirs = self.mapping.get("text")
+        what = "missing" if theirs is None else f"there is no {shown(theirs)}"
+        fields = f"the fields are {listed(record)}" if record else "there are no fields at all"
+        return Wrong(f"{what}; {fields}; name the one with the text: --map text=COLUMN", "text")
+
+
+def as_record(sample: Sample) -> dict[str, Any]:
+    """The record that reads as this sample again: its fields, without the empty ones."""
+    record = {name: getattr(sample, name) for name in FIELDS}
+    return {
+        name: value
+        for name, value in record.items()
+        if name in ("id", "text") or (value is not None and value not in ("", (), {}))
+    }
+
+
+def has(record: Record, path: str) -> bool:
+    """Whether the record has that field, or the dotted path leads somewhere."""
+    return _lookup(record, path) is not _MISSING
+
+
+def _lookup(record: Record, path: str) -> Any:
+    if path in record:
+        return record[path]
+    value: Any = record
+    for step in path.split("."):
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step in map(str, range(len(value))):
+            value = value[int(step)]
+        else:
+            return _MISSING
+    return value
+
+
+def _entry(name: object) -> tuple[str, ...] | None:
+    """`control.sentiment` -> ("control", "sentiment"); None for a name that is no entry."""
+    if not isinstance(name, str) or not name.startswith(("control.", "ratings.")):
+        return None
+    # a rater's name, perhaps an address, may have dots; so may an attribute
+    parts = tuple(name.split(".", 1 if name.startswith("control.") else 2))
+    return parts if all(parts) else None
+
+
+def _enter(made: dict[str, Any], name: str, path: list[str], value: Any, cells: bool) -> None:
+    """Puts the value at the path into the field `control` or `ratings` of what is made so far."""
+    field = dict(made.get(name) or {})
+    values.string(path[0])
+    entry: Any
+    if name == "control":
+        entry = values.wanted(value, cells)
+    elif path[1:]:
+        given = values.rating(value, cells)
+        entry = {} if math.isnan(given) else {values.string(path[1]): given}
+    else:
+        entry = values.raters(value, cells)
+    if entry:
+        field[path[0]] = {**field.get(path[0], {}), **entry} if name == "ratings" else entry
+    made[name] = field

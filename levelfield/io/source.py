@@ -1,0 +1,160 @@
+"""Files, or what is in memory, as samples: checked as a whole, read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from levelfield.errors import InputError
+from levelfield.io.census import Census, Tally
+from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.records import BadRecord, Rules, has
+from levelfield.io.text import Row
+from levelfield.metric import Progress, no_progress
+from levelfield.sample import Sample
+
+Ids = Literal["given", "file"]
+
+PROGRESS_EVERY = 1_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """One place that records come from.
+
+    Attributes:
+        name: as the user knows it; begins every message.
+        label: short and different from those of all other inputs.
+        rows: opens it and reads from the start.
+        unit, cells, is_table: as in `Format`.
+    """
+
+    name: str
+    label: str
+    rows: Callable[[], Iterator[Row]]
+    unit: str = ""
+    cells: bool = False
+    is_table: bool = False
+
+    def place(self, number: int) -> str:
+        return f"{self.name}:{self.unit}{number}" if number else self.name
+
+    def own_id(self, number: int) -> str:
+        """The id of a sample that was given none."""
+        return f"{self.label}:{number}" if self.label else str(number)
+
+
+class Source:
+    """Samples that are read anew by every `iter`, so that they are never all in memory.
+
+    Attributes:
+        names: of the files, as in messages and `Census.files`.
+    """
+
+    def __init__(self, inputs: Sequence[Input], rules: Rules, ids: Ids) -> None:
+        self.names = tuple(i.name for i in inputs)
+        self._inputs = tuple(inputs)
+        self._rules = rules
+        self._ids = ids
+        self._checked = False
+
+    def __iter__(self) -> Iterator[Sample]:
+        """The samples in the order of the files.
+
+        Raises:
+            InputError: at the first problem. After a `check` there are none, and ids are no more
+                remembered.
+        """
+
+        def fail(problem: str) -> NoReturn:
+            raise InputError([problem])
+
+        return (sample for sample, _ in self._read(fail, None if self._checked else {}))
+
+    def check(self, *, progress: Progress = no_progress) -> Census:
+        """Reads everything once.
+
+        Raises:
+            InputError: with all problems there are: the first 20, and how many more.
+        """
+        problems = Problems()
+        tally = Tally()
+        for sample, name in self._read(problems.add, {}):
+            tally.add(sample, name)
+            if tally.n % PROGRESS_EVERY == 0:
+                progress(PROGRESS_EVERY)
+        if tally.n % PROGRESS_EVERY:
+            progress(tally.n % PROGRESS_EVERY)
+        problems.raise_if_any()
+        self._checked = True
+        return tally.census()
+
+    def _read(
+        self, report: Callable[[str], object], seen: dict[str, int] | None
+    ) -> Iterator[tuple[Sample, str]]:
+        """Samples with the names of their inputs.
+
+        Args:
+            report: called with each problem.
+            seen: id -> place of its first use; None if ids need not be compared any more.
+        """
+        unseen = dict(self._rules.mapping)
+        fields: Iterable[str] = ()
+        for index, source in enumerate(self._inputs):
+            prefix = f"{source.label}/" if self._ids == "file" else ""
+            system = source.label if len(self._inputs) > 1 else ""
+            rows = 0
+            try:
+                for number, record in source.rows():
+                    rows += 1
+                    if isinstance(record, Wrong):
+                        report(f"{source.place(number)}: {record}")
+                        continue
+                    if unseen:
+                        fields = fields or tuple(record)
+                        unseen = {o: path for o, path in unseen.items() if not has(record, path)}
+                    try:
+                        sample = self._rules.sample(
+                            record,
+                            id=source.own_id(number),
+                            prefix=prefix,
+                            system=system,
+                            cells=source.cells,
+                        )
+                    except BadRecord as bad:
+                        if bad.no_text_field:
+                            unseen.pop("text", None)  # said below
+                        whole_table = bad.no_text_field and source.is_table
+                        for problem in bad.problems:
+                            report(f"{source.place(0 if whole_table else number)}: {problem}")
+                        if whole_table:
+                            break
+                        continue
+                    if seen is not None:
+                        here = index << 40 | number
+                        first = seen.setdefault(sample.id, here)
+                        if first != here:
+                            report(self._used_twice(sample.id, here, first))
+                            continue
+                    yield sample, source.name
+            except OSError as error:
+                said = printable(error.strerror or str(error))
+                report(f"{source.name}: can't be read: {said}")
+                continue
+            if not rows:
+                report(f"no samples in {source.name}; is it the file you mean?")
+        for ours, path in unseen.items() if fields else ():
+            report(
+                f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "
+                f"the fields are {listed(fields)}"
+            )
+
+    def _used_twice(self, id: str, here: int, first: int) -> str:
+        places = [self._inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
+        mend = (
+            "ids must differ: leave them out, or number the samples"
+            if here >> 40 == first >> 40
+            else "with --ids file the name of its file goes before each id"
+        )
+        return f"{places[0]}: id {shown(id)} was used at {places[1]}; {mend}"

@@ -1,0 +1,123 @@
+"""Formats of one text or one JSON value: plain text, JSONL, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from levelfield.io.lines import lines
+from levelfield.io.problems import Wrong, kind, shown
+
+Row = tuple[int, dict[str, Any] | Wrong]
+"""Number of a line or row and its record, or what is wrong with it; number 0 is the whole file."""
+
+_SPACE = " \t\n\r"
+_NOT_SPACE = re.compile(f"[^{_SPACE}]")
+
+
+def plain(path: Path) -> Iterator[Row]:
+    """One text a line. An empty line is an empty text: a system may well have written nothing."""
+    for number, line in lines(path):
+        yield number, line if isinstance(line, Wrong) else {"text": without_end(line)}
+
+
+def jsonl(path: Path) -> Iterator[Row]:
+    """One JSON object a line; blank lines are skipped."""
+    decode = json.JSONDecoder().raw_decode
+    for number, line in lines(path):
+        if isinstance(line, Wrong):
+            yield number, line
+            continue
+        line = line.rstrip(_SPACE)
+        if not line:
+            continue
+        try:
+            record, end = decode(line, _next(line, 0) if line[0] in _SPACE else 0)
+            if end < len(line):
+                raise json.JSONDecodeError("more after the end of the value", line, end)
+        except (ValueError, RecursionError) as error:
+            hint = "expected one JSON object a line"
+            if number == 1 and line.lstrip().startswith("["):
+                hint += "; if the file is one list: --format json"
+            yield number, Wrong(f"not JSON: {reason(error)}; {hint}")
+        else:
+            yield number, as_object(record)
+
+
+def json_list(path: Path) -> Iterator[Row]:
+    """A list of objects, numbered from 1. The file's text is held in memory, the objects are not.
+
+    After an object that is broken no other can be found, so that is the last problem.
+    """
+    whole = []
+    for number, line in lines(path):
+        if isinstance(line, Wrong):
+            yield 0, Wrong(f"line {number}: {line}") if number else line
+            return
+        whole.append(line)
+    text = "".join(whole)
+    del whole
+    decode = json.JSONDecoder().raw_decode
+    at = _next(text, 0)
+    if at == len(text):
+        return
+    if text[at] != "[":
+        yield (
+            0,
+            Wrong(
+                f"expected a list of objects, which begins with [, found {shown(text[at])}; "
+                "if it has one object a line: --format jsonl"
+            ),
+        )
+        return
+    at = _next(text, at + 1)
+    number = 0
+    while number or text[at : at + 1] != "]":
+        number += 1
+        try:
+            record, at = decode(text, at)
+        except (ValueError, RecursionError) as error:
+            yield number, Wrong(f"not JSON: {reason(error)}; what follows was not read")
+            return
+        yield number, as_object(record)
+        at = _next(text, at)
+        if text[at : at + 1] == "]":
+            break
+        if text[at : at + 1] != ",":
+            unended = json.JSONDecodeError("expected , or ] after the object", text, at)
+            yield number, Wrong(f"not JSON: {reason(unended)}; what follows was not read")
+            return
+        at = _next(text, at + 1)
+    if _next(text, at + 1) != len(text):
+        yield 0, Wrong("there is more after the end of the list; remove it, or join the lists")
+
+
+def as_object(value: Any) -> dict[str, Any] | Wrong:
+    if isinstance(value, dict):
+        return value
+    return Wrong(f'expected an object such as {{"text": "…"}}, found {kind(value)}')
+
+
+def without_end(line: str) -> str:
+    r"""The line without its `\n` or `\r\n`."""
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def reason(error: Exception) -> str:
+    """Why JSON can't be read, in a few words."""
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""
+        said = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        return f"{said} at {line}column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "lists or objects nested too deeply"
+    return "a number of too many digits"
+
+
+def _next(text: str, at: int) -> int:
+    """Where the next character that is not blank stands; the length of the text if none does."""
+    found = _NOT_SPACE.search(text, at)
+    return found.start() if found else len(text)

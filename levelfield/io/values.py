@@ -1,0 +1,171 @@
+"""Values of a record to values of a sample: one function for each kind of field.
+
+Each takes the value and whether its strings are cells of a table without types, such as CSV:
+cells that are numbers or JSON are read as such. Each raises `Wrong` if it can't be what it should.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import numpy as np
+
+from levelfield.io.problems import Wrong, kind, shown
+
+T = TypeVar("T")
+
+
+def absent(value: object) -> bool:
+    """Whether it stands for nothing: null, NaN (a table's missing value) or an empty string."""
+    if isinstance(value, str):
+        return not value
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def string(value: Any, _cells: bool = False) -> str:
+    if type(value) is str and value.isascii():
+        return value
+    if not isinstance(value, str):
+        raise Wrong(f"expected a string, found {kind(value)}; write it in quotes or leave it out")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise Wrong(
+                f"a lone surrogate ({shown(value[error.start])[1:-1]}) at character "
+                f"{error.start + 1}: half of a character, which models can't read; write the "
+                "character whole or remove the half"
+            ) from None
+    return value
+
+
+def name(value: Any, cells: bool) -> str:
+    """A string; people number their samples and systems, so numbers too."""
+    if isinstance(value, str | bool) or not isinstance(value, numbers.Real):
+        return string(value, cells)
+    return str(value)
+
+
+def whole(value: Any, cells: bool) -> int:
+    if type(value) is int:
+        return value
+    found = number(value, cells, "a whole number")
+    if not found.is_integer():
+        raise Wrong(f"expected a whole number, found {shown(value, 20)}; remove the fraction")
+    return int(value) if isinstance(value, numbers.Integral) else int(found)
+
+
+def number(value: Any, cells: bool, expected: str = "a number") -> float:
+    """A finite number or NaN; a string is a number only as a cell."""
+    is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+    try:
+        if not (is_number or (cells and isinstance(value, str))):
+            raise ValueError
+        made = float(value)
+    except (ValueError, OverflowError):
+        raise Wrong(
+            f"expected {expected}, found {kind(value)}; leave out what is missing"
+        ) from None
+    if math.isinf(made):
+        raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
+    return made
+
+
+def array(value: Any, cells: bool) -> Any:
+    """A list as a list, out of a cell's JSON or a NumPy array; anything else as it is."""
+    if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise Wrong(
+                f'{shown(value)} is not a JSON array, which is written ["one", "two"]; '
+                "a single text in brackets is written as an array of one"
+            ) from None
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def strings(value: Any, cells: bool) -> tuple[str, ...]:
+    """A list of strings, or a single one."""
+    value = array(value, cells)
+    if not isinstance(value, list | tuple):
+        return (string(value),)
+    return tuple(_inside(n, string, item) for n, item in enumerate(value, 1))
+
+
+def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
+    """The value or values wanted of an attribute; empty if none is."""
+    if type(value) is str and not cells:
+        return string(value)
+    if absent(value):
+        return ""
+    value = array(value, cells)
+    return strings(value, cells) if isinstance(value, list | tuple) else string(value)
+
+
+def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
+    """Attribute -> wanted value or values."""
+    value, cells = _object(value, cells, '{"sentiment": "positive"}')
+    made = {}
+    for attribute, item in value.items():
+        try:
+            label = wanted(item, cells)
+        except Wrong as wrong:
+            raise wrong.inside(attribute) from None
+        if label:
+            made[string(attribute)] = label
+    return made
+
+
+def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
+    """Aspect -> rater -> value, without the missing ones."""
+    value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
+    made = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
+    return {aspect: given for aspect, given in made.items() if given}
+
+
+def raters(value: Any, cells: bool) -> dict[str, float]:
+    """Rater -> value of one aspect; raters that have no names are "1", "2", …."""
+    value = array(value, cells)
+    if isinstance(value, list | tuple):
+        value = {str(n): item for n, item in enumerate(value, 1)}
+    if not isinstance(value, Mapping):
+        value = {"1": rating(value, cells)}
+    made = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
+    return {rater: given for rater, given in made.items() if not math.isnan(given)}
+
+
+def rating(value: Any, cells: bool) -> float:
+    """One rater's number; NaN if there is none."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    if absent(value) or (cells and isinstance(value, str) and value.isspace()):
+        return math.nan
+    return number(value, cells)
+
+
+def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], bool]:
+    """An object, and whether the strings in it are cells: those inside JSON are not."""
+    if type(value) is dict:
+        return value, cells
+    if cells and isinstance(value, str):
+        try:
+            value, cells = json.loads(value), False
+        except (ValueError, RecursionError):
+            raise Wrong(f"{shown(value)} is not a JSON object such as {example}") from None
+    if absent(value):
+        return {}, cells
+    if not isinstance(value, Mapping):
+        raise Wrong(f"expected an object such as {example}, found {kind(value)}")
+    return value, cells
+
+
+def _inside(step: object, convert: Callable[..., T], *args: Any) -> T:
+    try:
+        return convert(*args)
+    except Wrong as wrong:
+        raise wrong.inside(step) from None

@@ -1,0 +1,110 @@
+"""Writing results so that a file is either complete or not there."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TextIO
+
+from levelfield.errors import UserError
+from levelfield.io.problems import printable
+
+STDOUT = "-"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """A file to write UTF-8 text to, which takes the place of `path` only when all went well.
+
+    Until then it stands beside it under a temporary name; on any error, Ctrl-C included, it is
+    removed and what was at `path` stays. `-` is standard output. A device or pipe is written as
+    it is.
+
+    >>> with atomic_writer("-") as file:
+    ...     _ = file.write("done\\n")
+    done
+
+    Raises:
+        UserError: if nothing can be written there.
+    """
+    given = os.fspath(path)
+    if given == STDOUT:
+        with _stdout() as file:
+            yield file
+        return
+    name = printable(given)
+    try:
+        target = Path(os.path.realpath(given))
+        mode = target.stat().st_mode if target.exists() else None
+        _check(name, target, mode)
+        if mode is None or stat.S_ISREG(mode):
+            # the target's own name may be as long as names can be, so this one is short; and not
+            # by tempfile, whose files nobody but their owner may read
+            beside = target.with_name(f".levelfield-{secrets.token_hex(6)}.tmp")
+            file = _open(beside, "x")
+        else:
+            beside = None
+            file = _open(target, "w")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{name}: can't be written: {_said(error)}") from error
+    try:
+        with file:
+            yield file
+            if beside:
+                file.flush()
+                os.fsync(file.fileno())
+        if beside:
+            if mode is not None:
+                beside.chmod(stat.S_IMODE(mode))
+            beside.replace(target)
+    except BaseException as error:
+        if beside:
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise UserError(f"{name}: can't be written: {_said(error)}") from error
+        raise
+
+
+def _open(path: Path, mode: Literal["x", "w"]) -> TextIO:
+    # a lone surrogate that still gets here becomes its escape, which JSON reads back
+    return path.open(mode, encoding="utf-8", newline="\n", errors="backslashreplace")
+
+
+def _check(name: str, target: Path, mode: int | None) -> None:
+    if not target.name or (mode is not None and stat.S_ISDIR(mode)):
+        raise UserError(f"{name}: is a folder; name a file in it")
+    if not target.parent.is_dir():
+        raise UserError(
+            f"{name}: there is no folder {printable(str(target.parent))}; make it first"
+        )
+    if mode is not None and not os.access(target, os.W_OK):
+        raise UserError(f"{name}: may not be written; change its permissions or name another file")
+
+
+def _said(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else None
+    return printable(said or str(error))
+
+
+@contextmanager
+def _stdout() -> Iterator[TextIO]:
+    """Standard output as UTF-8, whatever the locale says."""
+    sys.stdout.flush()
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:
+        yield sys.stdout
+        return
+    file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", errors="backslashreplace")
+    try:
+        yield file
+    finally:
+        file.flush()
+        file.detach()

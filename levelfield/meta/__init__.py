@@ -1,0 +1,1 @@
+"""Measuring the measures: summaries with honest uncertainty, comparisons of systems."""

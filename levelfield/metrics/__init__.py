@@ -1,0 +1,1 @@
+"""The metrics that come with levelfield, one family a file."""

@@ -1,0 +1,539 @@
+"""CTRLEval: coherence, consistency and attribute relevance from ensembles of pattern evaluators.
+
+Ke et al. 2022, "CTRLEval: An Unsupervised Reference-Free Metric for Evaluating Controlled Text
+Generation", section 3. A value is S = Σ_j β_j s_j over pattern evaluators E_j = (f_j, g_j), with
+s_j what a model says of g_j in the gap of f_j, and β_j weights that sum to 1 (equation 1).
+
+Encoder-decoder models fill the gap: s_j is a log-probability, at most 0, higher is better.
+Encoders compare embeddings: s_j is a cosine. Attribute relevance is a probability either way.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from levelfield.aspects import GAP, TEXT, Aspect, load_aspect, shipped
+from levelfield.errors import ModelError, UserError
+from levelfield.metric import Level, Metric, Progress, no_progress, partitions
+from levelfield.metrics import iwf as iwf_lists
+from levelfield.metrics import segmenter
+from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
+from levelfield.models.tokens import Gapped
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.metrics.scorers import Evaluator, LabelEvaluator, Scorer
+
+Floats = npt.NDArray[np.float64]
+Combine = Literal["mean", "max", "min"]
+
+EMPTY = "empty text"
+ONE_SENTENCE = "one sentence only"
+NO_PROMPT = "no prompt"
+NOT_A_PREFIX = "prompt is not a prefix of the text"
+NOTHING_AFTER = "nothing after the prompt"
+
+
+class Undefined(NamedTuple):
+    """Why a sample has no value."""
+
+    reason: str
+
+
+class Outcome(NamedTuple):
+    """The value of one sample and what it is made of."""
+
+    value: float
+    parts: Sequence[tuple[str, float, float]]
+    cut: bool
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What all aspects of CTRLEval have in common."""
+
+    model: str = OFFLINE_MODEL
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+    normalize: Literal["tokens", "none"] = "tokens"
+    patterns: Literal["infilling", "ppl-gpt", "bartscore"] = "infilling"
+
+    level: ClassVar[Level] = "sample"
+    higher_is_better: ClassVar[bool] = True
+    name: ClassVar[str]
+
+    @property
+    def _resolved(self) -> Resolved:
+        return resolve(self.model, allow_pickle=self.allow_pickle)
+
+    @property
+    def _infills(self) -> bool:
+        """Whether the model fills gaps; else it embeds."""
+        found = self._resolved
+        if found.kind not in ("encoder-decoder", "encoder"):
+            raise ModelError(
+                f"model '{self.model}' is a {found.kind} model; CTRLEval needs an encoder-decoder "
+                "model that fills gaps (PEGASUS, T5, BART) or an encoder"
+            )
+        if found.kind == "encoder" and self.patterns != "infilling":
+            raise UserError(f"patterns={self.patterns} needs an encoder-decoder model")
+        return found.kind == "encoder-decoder"
+
+    def _choices(self, own: Mapping[str, object]) -> dict[str, object]:
+        infills = self._infills
+        return {
+            "model": self._resolved.label,
+            "scorer": "infilling" if infills else "embedding",
+            **({"patterns": self.patterns, "normalize": self.normalize} if infills else {}),
+            **own,
+            "dtype": self.dtype,
+        }
+
+    def _scorer(self) -> Scorer:
+        return _load_scorer(
+            self.model,
+            self.device,
+            self.dtype,
+            self.allow_pickle,
+            self.batch_tokens,
+            self._infills,
+            self.patterns,
+            self.normalize,
+        )
+
+    @property
+    def signature(self) -> str:
+        raise NotImplementedError
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        raise NotImplementedError
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons, and their parts."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        outcomes = self._outcomes(samples) if samples else []
+        defined = {
+            s.id: o for s, o in zip(samples, outcomes, strict=True) if isinstance(o, Outcome)
+        }
+        rows = [(id, *part) for id, outcome in defined.items() for part in outcome.parts]
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array([defined[s.id].value if s.id in defined else np.nan for s in samples]),
+            undefined={
+                s.id: o.reason
+                for s, o in zip(samples, outcomes, strict=True)
+                if isinstance(o, Undefined)
+            },
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+            truncated=frozenset(id for id, outcome in defined.items() if outcome.cut),
+        )
+
+
+@dataclass(frozen=True)
+class _PatternAspect(_Options):
+    """An aspect whose evaluators score a stretch of the text, weighted by NISF (equation 5)."""
+
+    weights: Literal["nisf", "mean", "max", "min"] = "nisf"
+    iwf: str = "auto"
+
+    _end: ClassVar[bool]
+
+    def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
+        raise NotImplementedError
+
+    def _pattern_choices(self, own: Mapping[str, object]) -> dict[str, object]:
+        nisf = self.weights == "nisf"
+        source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
+        return self._choices({"weights": self.weights, **({"iwf": source} if nisf else {}), **own})
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        scorer = self._scorer()
+        found = [self._evaluators(sample, scorer.gap_token) for sample in samples]
+        flat = [e for evaluators in found if isinstance(evaluators, list) for e in evaluators]
+        if not flat:
+            return [f for f in found if isinstance(f, Undefined)]
+        s, cut = scorer.fit(flat, end=self._end)
+        isf = np.ones(len(flat))
+        if self.weights == "nisf":
+            frequencies = _frequencies(self.iwf, self._resolved.model_type, scorer)
+            isf = frequencies.isf([e.g for e in flat], scorer.token_ids)
+        outcomes: list[Outcome | Undefined] = []
+        at = 0
+        for evaluators in found:
+            if isinstance(evaluators, Undefined):
+                outcomes.append(evaluators)
+                continue
+            mine = slice(at, at + len(evaluators))
+            at = mine.stop
+            if np.isnan(s[mine]).any():
+                empty = evaluators[int(np.isnan(s[mine]).argmax())]
+                outcomes.append(Undefined(f"nothing the model can read in: {empty.part}"))
+                continue
+            how = None if self.weights == "nisf" else self.weights
+            value, beta = combine(s[mine], isf[mine], how)
+            parts = [
+                (e.part, float(s_j), float(beta_j))
+                for e, s_j, beta_j in zip(evaluators, s[mine], beta, strict=True)
+            ]
+            outcomes.append(Outcome(value, parts, bool(cut[mine].any())))
+        return outcomes
+
+
+@dataclass(frozen=True)
+class Coherence(_PatternAspect):
+    """Coherence: how well each sentence of a text fits the others.
+
+    S = Σ_j NISF(Y_j) · s(Y_j | Y with a gap in place of Y_j), over the sentences Y_j of the text
+    (section 3.2.1, equations 2 to 8). Sentences are joined by one blank; the target's
+    end-of-sequence token is scored.
+
+    Undefined: `empty text`; `one sentence only`, unless `single="score"`, which scores the
+    sentence against a source that is only the gap, as the published numbers have it (encoders
+    can't: they have nothing to compare with).
+
+    Options:
+        model: hub name, folder, or `offline/minilm`.
+        weights: `nisf`, or the ablations of Table 5: `mean`, `max`, `min` over evaluators.
+        iwf: what NISF is computed from: `published` (BookCorpus, for PEGASUS), `wordfreq`,
+            `wordfreq:de`, or a file of `levelfield train iwf`; `auto` takes `published` for
+            PEGASUS and `wordfreq` for others.
+        patterns: `infilling`, or the ablations of Table 5: `ppl-gpt`, `bartscore`.
+        normalize: `tokens` divides log-probabilities by the number of target tokens (the authors'
+            code), `none` does not (the paper's formula).
+        single: what to do with one sentence: `undefined` or `score`.
+        language: of the sentence segmenter (Punkt).
+    """
+
+    single: Literal["undefined", "score"] = "undefined"
+    language: str = "english"
+
+    name: ClassVar[str] = "ctrleval.coherence"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    _end: ClassVar[bool] = True
+
+    @functools.cached_property
+    def signature(self) -> str:
+        own = {"single": self.single, "segmenter": f"punkt-{self.language}"}
+        return signature(self.name, self._pattern_choices(own))
+
+    def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
+        from levelfield.metrics.scorers import Evaluator
+
+        sentences = segmenter.sentences(sample.text, self.language)
+        if not sentences:
+            return Undefined(EMPTY)
+        if gap_token and gap_token in sample.text:
+            return _holds(gap_token)
+        if len(sentences) == 1 and (self.single == "undefined" or not self._infills):
+            return Undefined(ONE_SENTENCE)
+        evaluators = []
+        for j, sentence in enumerate(sentences):
+            left, right = " ".join(sentences[:j]), " ".join(sentences[j + 1 :])
+            f = Gapped(f"{left} " if left else "", f" {right}" if right else "")
+            evaluators.append(Evaluator(f"{j + 1}: {sentence}", f, sentence))
+        return evaluators
+
+
+@dataclass(frozen=True)
+class Consistency(_PatternAspect):
+    """Consistency: how well a text fits the prompt that it continues.
+
+    S = NISF(Y∖X) · s(Y∖X | X, gap) + NISF(X) · s(X | gap, Y∖X), with X the prompt and Y∖X the
+    text after it, as cut, its leading blank kept (section 3.2.2, equations 9 to 11). No
+    end-of-sequence token is scored.
+
+    Undefined: `empty text`; `no prompt`; `prompt is not a prefix of the text`; `nothing after the
+    prompt`.
+
+    Options: as for coherence, and
+        match: `exact` demands that the text begin with the prompt character by character, `loose`
+            lets white space and case differ.
+    """
+
+    match: Literal["exact", "loose"] = "exact"
+
+    name: ClassVar[str] = "ctrleval.consistency"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})
+    _end: ClassVar[bool] = False
+
+    @functools.cached_property
+    def signature(self) -> str:
+        return signature(self.name, self._pattern_choices({"match": self.match}))
+
+    def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
+        from levelfield.metrics.scorers import Evaluator
+
+        prompt, text = sample.prompt, sample.text
+        if not text.strip():
+            return Undefined(EMPTY)
+        if not prompt.strip():
+            return Undefined(NO_PROMPT)
+        if gap_token and (gap_token in text or gap_token in prompt):
+            return _holds(gap_token)
+        end = prefix_end(prompt, text, loose=self.match == "loose")
+        if end is None:
+            return Undefined(NOT_A_PREFIX)
+        rest = text[end:]
+        if not rest.strip():
+            return Undefined(NOTHING_AFTER)
+        before = prompt if prompt[-1:].isspace() else f"{prompt} "
+        after = rest if rest[:1].isspace() else f" {rest}"
+        return [
+            Evaluator("prompt → rest", Gapped(before, ""), rest),
+            Evaluator("rest → prompt", Gapped("", after), prompt),
+        ]
+
+
+@dataclass(frozen=True)
+class AttributeRelevance(_Options):
+    """Attribute relevance: how clearly a text has the wanted label.
+
+    For every prompt and verbalizer s_j = P(v_j(a) | f_j) / Σ_a' P(v_j(a') | f_j), with a the wanted
+    label, a' all labels of the attribute, and f_j the prompt put around the text with a gap where
+    the label's word goes; S = Σ_j β_j s_j with β_j ∝ Σ_a' P(v_j(a') | f_j) (section 3.2.3,
+    equations 12 to 17). P of a word of several tokens is the exponential of their mean
+    log-probability (the authors' code); no end-of-sequence token is scored. With an encoder
+    s = softmax over labels of cosine(E(text), E(prompt filled with the word)) / 0.05, all
+    evaluators weighted equally. In [0, 1]; 1 / labels is chance.
+
+    Undefined: `empty text`; the sample's control has no label for the attribute, or one that the
+    aspect does not know.
+
+    Options:
+        attribute: `sentiment` (72 evaluators), `topic` (32), the TOML file of your own, or `auto`:
+            whichever of the shipped ones the sample's control names.
+        weights: `label-mass` (β as above; for encoders `mean`), or `mean`, `max`, `min`.
+        model, patterns, normalize: as for coherence.
+    """
+
+    attribute: str = "auto"
+    weights: Literal["label-mass", "mean", "max", "min"] = "label-mass"
+
+    name: ClassVar[str] = "ctrleval.attribute-relevance"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+
+    @functools.cached_property
+    def signature(self) -> str:
+        if self.attribute == "auto":
+            named = "auto@" + "+".join(a.digest for a in shipped().values())
+        else:
+            aspect = load_aspect(self.attribute)
+            named = f"{aspect.attribute}@{aspect.digest}"
+        weights = self.weights if self._infills or self.weights != "label-mass" else "mean"
+        return signature(self.name, self._choices({"attribute": named, "weights": weights}))
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        scorer = self._scorer()
+        asked = [self._asked(sample, scorer.gap_token) for sample in samples]
+        flat: list[LabelEvaluator] = []
+        for sample, question in zip(samples, asked, strict=True):
+            if not isinstance(question, Undefined):
+                flat += _label_evaluators(sample.text, question[0])
+        logits, cut = scorer.label_logits(flat) if flat else ([], np.empty(0, np.bool_))
+        outcomes: list[Outcome | Undefined] = []
+        at = 0
+        for question in asked:
+            if isinstance(question, Undefined):
+                outcomes.append(question)
+                continue
+            aspect, label = question
+            mine = slice(at, at + len(aspect.prompts) * len(aspect.verbalizers))
+            at = mine.stop
+            of_words = np.stack(logits[mine])
+            if np.isnan(of_words).any():
+                outcomes.append(Undefined("a label's word has no token the model can read"))
+                continue
+            log_mass = np.logaddexp.reduce(of_words, axis=1)
+            s = np.exp(of_words[:, aspect.labels.index(label)] - log_mass)
+            how: Combine | None = None if self.weights == "label-mass" else self.weights
+            mass = np.exp(log_mass - log_mass.max()) if self._infills else np.ones_like(s)
+            value, beta = combine(s, mass, how)
+            parts = [
+                (e.part, float(s_j), float(beta_j))
+                for e, s_j, beta_j in zip(flat[mine], s, beta, strict=True)
+            ]
+            outcomes.append(Outcome(value, parts, bool(cut[mine].any())))
+        return outcomes
+
+    def _asked(self, sample: Sample, gap_token: str | None) -> tuple[Aspect, str] | Undefined:
+        """The aspect and the label that a sample is asked for."""
+        if not sample.text.strip():
+            return Undefined(EMPTY)
+        if gap_token and gap_token in sample.text:
+            return _holds(gap_token)
+        if self.attribute == "auto":
+            named = [attribute for attribute in shipped() if attribute in sample.control]
+            if not named:
+                return Undefined(f"control names none of: {', '.join(shipped())}")
+            if len(named) > 1:
+                return Undefined(f"control names several attributes: {', '.join(named)}")
+            aspect = shipped()[named[0]]
+        else:
+            aspect = load_aspect(self.attribute)
+        wanted = sample.control.get(aspect.attribute)
+        if wanted is None or wanted in ("", ()):
+            return Undefined(f"control has no {aspect.attribute}")
+        if isinstance(wanted, tuple) and len(wanted) == 1:
+            (wanted,) = wanted
+        label = aspect.label(wanted)
+        if label is None:
+            said = wanted if isinstance(wanted, str) else ", ".join(wanted)
+            return Undefined(f"unknown {aspect.attribute} '{said[:60]}'")
+        return aspect, label
+
+
+@dataclass(frozen=True)
+class CTRLEval:
+    """The three aspects of CTRLEval with one model.
+
+    >>> from levelfield import CTRLEval, load_samples
+    >>> samples = load_samples(["It rained. We stayed in and read."])
+    >>> scores = CTRLEval(aspects=("coherence",)).score(samples)
+    >>> scores["coherence"].values.shape
+    (1,)
+
+    Args:
+        model: hub name, folder, or `offline/minilm`.
+        aspects: of coherence, consistency, attribute-relevance.
+        options: any option of the aspects' classes; each aspect takes those it has.
+    """
+
+    model: str = OFFLINE_MODEL
+    aspects: Sequence[str] = ("coherence", "consistency", "attribute-relevance")
+    options: Mapping[str, object] | None = None
+
+    def metrics(self) -> dict[str, Metric]:
+        """The aspects as metrics of their own.
+
+        Raises:
+            UserError: an aspect or an option that does not exist.
+        """
+        known = {m.name.removeprefix("ctrleval."): m for m in ASPECTS}
+        given = dict(self.options or {})
+        if unknown := set(self.aspects) - set(known):
+            raise UserError(f"no aspect {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        fields = {name: set(known[name].__dataclass_fields__) for name in self.aspects}
+        if unknown := set(given) - set().union(*fields.values()):
+            raise UserError(f"no option {', '.join(sorted(unknown))} in {', '.join(self.aspects)}")
+        return {
+            name: known[name](
+                model=self.model,
+                **{k: v for k, v in given.items() if k in fields[name]},  # type: ignore[arg-type]
+            )
+            for name in self.aspects
+        }
+
+    def score(
+        self, samples: Sequence[Sample], *, progress: Progress = no_progress
+    ) -> dict[str, Scores]:
+        """Scores by aspect."""
+        return {
+            name: metric.score(samples, progress=progress)
+            for name, metric in self.metrics().items()
+        }
+
+
+ASPECTS = (Coherence, Consistency, AttributeRelevance)
+
+
+def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats]:
+    """S = Σ_j β_j s_j and β: (evaluators,).
+
+    β is `mass` normalised (the plain mean when all of it is zero), or by `how`: equal for `mean`,
+    all on the largest or smallest s_j for `max` and `min`.
+    """
+    n = len(s)
+    if how in ("max", "min"):
+        beta = np.zeros(n)
+        beta[s.argmax() if how == "max" else s.argmin()] = 1.0
+    elif how == "mean" or mass.sum() == 0:
+        beta = np.full(n, 1 / n)
+    else:
+        beta = mass / mass.sum()
+    return float(beta @ s), beta
+
+
+def prefix_end(prompt: str, text: str, *, loose: bool = False) -> int | None:
+    """Where the prompt ends in a text that begins with it; None if it does not.
+
+    >>> prefix_end("The lake", "The lake froze."), prefix_end("the  lake", "The lake froze.")
+    (8, None)
+    >>> prefix_end("the  lake", "The lake froze.", loose=True)
+    8
+    """
+    if not loose:
+        return len(prompt) if text.startswith(prompt) else None
+    words = r"\s+".join(map(re.escape, prompt.split()))
+    found = re.match(rf"\s*{words}", text, re.IGNORECASE)
+    return found.end() if found else None
+
+
+def _holds(gap_token: str) -> Undefined:
+    return Undefined(f"the text holds the model's gap token {gap_token}")
+
+
+@functools.lru_cache(maxsize=4)
+def _load_scorer(
+    model: str,
+    device: str,
+    dtype: Literal["float32", "bfloat16"],
+    allow_pickle: bool,
+    batch_tokens: int | None,
+    infills: bool,
+    patterns: Literal["infilling", "ppl-gpt", "bartscore"],
+    normalize: Literal["tokens", "none"],
+) -> Scorer:
+    """A scorer, made once a process: a metric itself stays small enough to be sent around."""
+    from levelfield.metrics.scorers import EmbeddingScorer, InfillingScorer
+    from levelfield.models.encoder import Encoder, load_encoder
+    from levelfield.models.infilling import load_infilling
+
+    load = load_infilling if infills else load_encoder
+    loaded = load(
+        model, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
+    )
+    if isinstance(loaded, Encoder):
+        return EmbeddingScorer(loaded)
+    return InfillingScorer(loaded, patterns, normalize)
+
+
+@functools.lru_cache(maxsize=4)
+def _frequencies(choice: str, model_type: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
+    return iwf_lists.load(choice, model_type, scorer.vocabulary_size, scorer.token_ids)
+
+
+def _label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:
+    """Every prompt × verbalizer of an aspect around a text."""
+    from levelfield.metrics.scorers import LabelEvaluator
+
+    evaluators = []
+    for prompt in aspect.prompts:
+        left, right = prompt.split(GAP)
+        f = Gapped(left.replace(TEXT, text), right.replace(TEXT, text))
+        alone = Gapped(left.replace(TEXT, "").lstrip(), right.replace(TEXT, "").rstrip())
+        for verbalizer in aspect.verbalizers:
+            words = tuple(verbalizer[label] for label in aspect.labels)
+            part = f"{prompt} ({'/'.join(words)})"
+            evaluators.append(LabelEvaluator(part, f, text, alone, words))
+    return evaluators

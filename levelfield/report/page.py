@@ -1,0 +1,127 @@
+"""The page of a run: what was measured, what differs, what every value is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
+
+from levelfield.meta.summary import DEFAULT, MetricSummary, Resampling, verdict
+from levelfield.report import words
+from levelfield.report.figures import means_figure
+from levelfield.report.rows import Part, ShownSample, rows, score_axes
+from levelfield.version import __version__
+
+__all__ = ["Part", "Report", "ShownSample", "render", "write_page"]
+
+FEW_CLUSTERS = 20
+"""Below this many clusters the page warns that intervals are too narrow."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page shows.
+
+    Attributes:
+        title: the page's heading.
+        created: when, as it should be read.
+        n: how many samples were measured.
+        summaries: one a metric, in the order to show them.
+        samples: the samples to list; of a large run some hundreds at most.
+        shown_how: how they were chosen if they are not all, e.g. `the first 300`.
+        grouped_by: what the groups are, in one word: system, dataset, sentiment.
+        files: where the samples come from.
+        command: how the page was made; empty if not from a command line.
+        resampling: what the summaries were made with.
+    """
+
+    title: str
+    created: str
+    n: int
+    summaries: Sequence[MetricSummary]
+    samples: Sequence[ShownSample]
+    shown_how: str = ""
+    grouped_by: str = "system"
+    files: Sequence[str] = ()
+    command: str = ""
+    resampling: Resampling = field(default=DEFAULT)
+
+
+def render(report: Report) -> str:
+    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    summaries = report.summaries
+    comparisons = [(s, c) for s in summaries for c in s.comparisons]
+    order = [g.group for g in words.best_first(summaries[0])] if summaries else []
+    intervals = [g.interval for s in summaries for g in s.groups if not g.interval.why_undefined]
+    fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
+    html = _template().render(
+        report=report,
+        version=__version__,
+        order=order,
+        figures={s.metric: means_figure(s) for s in summaries},
+        scales={s.metric: words.scale_of(s) for s in summaries},
+        comparisons=comparisons,
+        compared=sum(c.p == c.p for _, c in comparisons),
+        rows=rows(report.samples),
+        axes=score_axes(report.samples),
+        undefined=_undefined(report),
+        fewest_clusters=fewest if fewest < FEW_CLUSTERS else None,
+    )
+    return html + "\n"
+
+
+def write_page(path: str | os.PathLike[str], report: Report) -> None:
+    """Write the page to a file, whole or not at all."""
+    page = Path(path)
+    unfinished = page.with_name(page.name + ".part")
+    unfinished.write_text(render(report), encoding="utf-8", errors="replace")
+    unfinished.replace(page)
+
+
+def _undefined(report: Report) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
+    """Metric, reason, count, and those of the shown samples it holds for: row number, id."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for number, shown in enumerate(report.samples):
+        for metric, reason in shown.undefined.items():
+            found.setdefault((metric, reason), []).append((number, shown.sample.id))
+    return [
+        (s.metric, reason, n, found.get((s.metric, reason), []))
+        for s in report.summaries
+        for reason, n in s.reasons.items()
+    ]
+
+
+def _breakable(name: str) -> Markup:
+    """A metric's name that may be broken after its dots and hyphens."""
+    whole = str(escape(name))
+    return Markup(whole.replace(".", ".<wbr>").replace("-", "-<wbr>"))
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("levelfield.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "breakable": _breakable,
+        "name": words.shown_name,
+        "count": words.count,
+        "p": words.p_value,
+        "best_first": words.best_first,
+    }
+    environment.globals |= {
+        "headline": words.headline,
+        "ends": words.ends,
+        "verdict": verdict,
+        "nan": float("nan"),
+    }
+    return environment.get_template("page.html.j2")

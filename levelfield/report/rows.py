@@ -1,0 +1,192 @@
+"""The rows of the page's table of samples: what a sample is shown as, and its values' parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from levelfield.sample import Sample
+
+PREVIEW = 320
+"""Characters of a text that its row shows; the rest is in the expansion."""
+
+PART_TEXT = 300
+FEW_PARTS = 12
+"""Up to this many parts are listed one by one; more are drawn as a plot."""
+
+FARTHEST = 6
+"""Of many parts, how many of those that pull the value farthest are named."""
+
+
+class Part(NamedTuple):
+    """One evaluator behind a value; the weights of a sample's parts sum to 1."""
+
+    part: str
+    score: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class ShownSample:
+    """A sample of the page.
+
+    Attributes:
+        sample: the sample.
+        group: the group it is summarised in.
+        values: metric -> value; NaN or missing where undefined.
+        undefined: metric -> reason.
+        parts: metric -> what its value is made of, in the order of the text.
+    """
+
+    sample: Sample
+    group: str
+    values: Mapping[str, float]
+    undefined: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The range of the scores of one metric's parts, over all samples shown."""
+
+    low: float
+    high: float
+
+    def place(self, score: float) -> float:
+        """Where a score lies between the ends, in percent."""
+        width = self.high - self.low
+        return round(100 * (score - self.low) / width, 1) if width > 0 else 50.0
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """What one value is made of.
+
+    Attributes:
+        metric: its metric.
+        parts: all of them, in the order given.
+        listed: those to list: all if they are few, else those that pull farthest.
+        lowest: the part that pulls the value down most; None if none does.
+        value: the weighted mean of the parts.
+        many: whether they are too many to list.
+        heaviest: the largest weight.
+    """
+
+    metric: str
+    parts: tuple[Part, ...]
+    listed: tuple[Part, ...]
+    lowest: Part | None
+    value: float
+    many: bool
+    heaviest: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sample of the table.
+
+    Attributes:
+        shown: the sample with its values.
+        prompt, text: the beginning of the text, split after the prompt where it is a prefix.
+        cut: whether the row shows less than the whole text, or its lines run together.
+        whole_prompt, whole_text: the whole, split the same way.
+        control: the wanted attributes in words.
+        fields: what else is known of the sample: name, text.
+        breakdowns: one a metric that says what its value is made of.
+    """
+
+    shown: ShownSample
+    prompt: str
+    text: str
+    cut: bool
+    whole_prompt: str
+    whole_text: str
+    control: str
+    fields: tuple[tuple[str, str], ...]
+    breakdowns: tuple[Breakdown, ...]
+
+
+def rows(samples: Sequence[ShownSample]) -> list[Row]:
+    """The rows of the table, in the order of the samples."""
+    return [_row(shown) for shown in samples]
+
+
+def score_axes(samples: Sequence[ShownSample]) -> dict[str, Axis]:
+    """Metric -> the range of its parts' scores: 0 to 1 if they lie within, else as they are."""
+    scores: dict[str, list[float]] = {}
+    for shown in samples:
+        for metric, parts in shown.parts.items():
+            scores.setdefault(metric, []).extend(p.score for p in parts if math.isfinite(p.score))
+    return {
+        metric: Axis(0.0, 1.0) if not s or (min(s) >= 0 and max(s) <= 1) else Axis(min(s), max(s))
+        for metric, s in scores.items()
+    }
+
+
+def pull(part: Part, value: float) -> float:
+    """How far a part moves the value from where the others would put it: `w (s − S)`."""
+    moved = part.weight * (part.score - value)
+    return moved if math.isfinite(moved) else 0.0
+
+
+def _row(shown: ShownSample) -> Row:
+    sample = shown.sample
+    prompt = sample.prompt if sample.text.startswith(sample.prompt) else ""
+    cut = len(sample.text) > PREVIEW
+    head = " ".join(sample.text[:PREVIEW].rsplit(maxsplit=1)[:1]) + " …" if cut else sample.text
+    return Row(
+        shown=shown,
+        prompt=head[: len(prompt)],
+        text=head[len(prompt) :],
+        cut=cut or "\n" in sample.text.strip(),
+        whole_prompt=prompt,
+        whole_text=sample.text[len(prompt) :],
+        control="; ".join(
+            f"{attribute}: {_in_words(v)}" for attribute, v in sample.control.items()
+        ),
+        fields=tuple(_fields(sample, prompt)),
+        breakdowns=tuple(
+            _breakdown(metric, tuple(parts)) for metric, parts in shown.parts.items() if parts
+        ),
+    )
+
+
+def _breakdown(metric: str, parts: tuple[Part, ...]) -> Breakdown:
+    weights = sum(p.weight for p in parts)
+    value = sum(p.weight * p.score for p in parts) / weights if weights else float("nan")
+    shortened = tuple(p._replace(part=_shortened(p.part)) for p in parts)
+    by_pull = sorted(shortened, key=lambda p: pull(p, value))
+    many = len(parts) > FEW_PARTS
+    lowest = by_pull[0] if len(parts) > 2 and pull(by_pull[0], value) < 0 else None
+    farthest = sorted(shortened, key=lambda p: -abs(pull(p, value)))[:FARTHEST]
+    return Breakdown(
+        metric=metric,
+        parts=shortened,
+        listed=tuple(farthest) if many else shortened,
+        lowest=None if many else lowest,
+        value=value,
+        many=many,
+        heaviest=max((p.weight for p in parts), default=0.0),
+    )
+
+
+def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:
+    found = [
+        ("prompt, not a prefix of the text", sample.prompt if not prompt else ""),
+        ("source", sample.source),
+        *((f"reference {i}", text) for i, text in enumerate(sample.references, start=1)),
+        *((f"context {i}", text) for i, text in enumerate(sample.context, start=1)),
+        ("dataset", sample.dataset),
+        ("seed", "" if sample.seed is None else str(sample.seed)),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def _in_words(wanted: str | tuple[str, ...]) -> str:
+    return wanted if isinstance(wanted, str) else ", ".join(wanted)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= PART_TEXT else text[: PART_TEXT - 2].rstrip() + " …"

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import tiny
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's cache."""
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder with a random small model per family."""
+    root = tmp_path_factory.mktemp("models")
+    return {family: tiny.save(family, root / family) for family in tiny.FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def rated_data() -> Path:
+    """The folder of rated data sets."""
+    folder = os.environ.get("LEVELFIELD_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("LEVELFIELD_DATA does not name a folder with the rated data sets")
+    return Path(folder)

@@ -1,0 +1,116 @@
+"""Random small models of the families we support, with tokenizers trained on our own examples.
+
+The arithmetic is that of the real checkpoints; only the weights mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers.models import BPE, Unigram
+from tokenizers.trainers import BpeTrainer, UnigramTrainer
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+FAMILIES = ("pegasus", "t5", "bart")
+EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
+
+
+def texts() -> list[str]:
+    lines = EXAMPLES.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+def tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerFast:
+    if family == "bart":
+        special = ["<s>", "<pad>", "</s>", "<unk>"]
+        made = Tokenizer(BPE(unk_token="<unk>"))
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        made.train_from_iterator(
+            texts(),
+            BpeTrainer(vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet),
+        )
+        made.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+        made.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+        )
+        names = {"bos_token": "<s>", "mask_token": "<mask>"}
+    else:
+        gaps = ["<mask_1>", "<mask_2>"] if family == "pegasus" else ["<extra_id_0>", "<extra_id_1>"]
+        special = ["<pad>", "</s>", *gaps, "<unk>"]
+        made = Tokenizer(Unigram())
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        made.decoder = decoders.Metaspace()
+        made.train_from_iterator(
+            texts(),
+            UnigramTrainer(vocab_size=vocabulary, special_tokens=special, unk_token="<unk>"),
+        )
+        made.post_processor = processors.TemplateProcessing(
+            single="$A </s>", special_tokens=[("</s>", 1)]
+        )
+        names = {}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", **names
+    )
+
+
+def model(family: str, vocabulary: int, *, positions: int = 512, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    size = {"vocab_size": vocabulary, "d_model": 16}
+    layers = {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+        "max_position_embeddings": positions,
+        "init_std": 0.5,
+    }
+    if family == "pegasus":
+        special = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+        made: Any = PegasusForConditionalGeneration(PegasusConfig(**size, **layers, **special))
+    elif family == "t5":
+        made = T5ForConditionalGeneration(
+            T5Config(
+                **size,
+                d_kv=8,
+                d_ff=32,
+                num_layers=2,
+                num_heads=2,
+                n_positions=positions,
+                pad_token_id=0,
+                eos_token_id=1,
+                decoder_start_token_id=0,
+                initializer_factor=1.0,
+            )
+        )
+    else:
+        special = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+        made = BartForConditionalGeneration(
+            BartConfig(**size, **layers, **special, decoder_start_token_id=2)
+        )
+    if hasattr(made, "final_logits_bias"):
+        made.final_logits_bias.normal_()
+    return made.eval()
+
+
+def save(family: str, folder: Path, **options: Any) -> Path:
+    """A folder as a user would have it: configuration, weights as safetensors, tokenizer."""
+    words = tokenizer(family)
+    model(family, len(words), **options).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
