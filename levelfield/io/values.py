@@ -52,12 +52,15 @@ def name(value: Any, cells: bool) -> str:
 
 
 def whole(value: Any, cells: bool) -> int:
-    if type(value) is int:
-        return value
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
     found = number(value, cells, "a whole number")
     if not found.is_integer():
         raise Wrong(f"expected a whole number, found {shown(value, 20)}; remove the fraction")
-    return int(value) if isinstance(value, numbers.Integral) else int(found)
+    try:
+        return int(value)
+    except ValueError:  # a cell such as 42.0, as pandas writes a column with gaps
+        return int(found)
 
 
 def number(value: Any, cells: bool, expected: str = "a number") -> float:

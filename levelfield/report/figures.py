@@ -139,6 +139,8 @@ def _svg(figure: Figure, *, salt: str, label: str) -> Markup:
         )
     text = written.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    # names of groups are equal in all figures, and nothing refers to them
+    text = re.sub(r'<g id="[^"]*"', "<g", text).replace("xlink:href=", "href=")
     box = re.search(r'viewBox="[^"]*"', text)
     if box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")

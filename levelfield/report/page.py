@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from levelfield.io import atomic_writer
 from levelfield.meta.summary import DEFAULT, MetricSummary, Resampling, verdict
 from levelfield.report import words
 from levelfield.report.figures import means_figure
@@ -77,10 +77,9 @@ def render(report: Report) -> str:
 
 def write_page(path: str | os.PathLike[str], report: Report) -> None:
     """Write the page to a file, whole or not at all."""
-    page = Path(path)
-    unfinished = page.with_name(page.name + ".part")
-    unfinished.write_text(render(report), encoding="utf-8", errors="replace")
-    unfinished.replace(page)
+    html = render(report).encode("utf-8", "replace").decode()  # a lone surrogate is no UTF-8
+    with atomic_writer(path) as file:
+        file.write(html)
 
 
 def _undefined(report: Report) -> list[tuple[str, str, int, list[tuple[int, str]]]]:

@@ -1,0 +1,190 @@
+"""CTRLEval's fast path against the plain loop, on one random PEGASUS and real texts, in one run.
+
+The plain loop is the way the authors' code goes: every (source, target) pair on its own through
+the whole model, eight pairs a batch, in file order. Both sides score the same pairs with the same
+weights and must agree; what is printed are ratios, since absolute times depend on the machine.
+
+    python benchmarks/ctrleval.py [--texts 32] [--repeat 1] [--layers 8] [--width 512]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import wordfreq
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers.models import Unigram
+from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedTokenizerFast
+
+from levelfield.io import load_samples
+from levelfield.metrics import ctrleval
+from levelfield.metrics.scorers import InfillingScorer
+from levelfield.models.infilling import TorchInfillingModel
+from levelfield.sample import Sample
+
+VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
+EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
+
+
+def word_tokenizer() -> PreTrainedTokenizerFast:
+    """About one token a word, as PEGASUS's tokenizer has it: `wordfreq`'s words, else characters."""
+    words = wordfreq.get_frequency_dict("en", wordlist="small")
+    pieces = {"▁" + word: float(np.log(p)) for word, p in words.items()}
+    letters = {c: -30.0 for word in words for c in word} | {"▁": -30.0, ".": -5.0, ",": -5.0}
+    special = [(t, 0.0) for t in ("<pad>", "</s>", "<mask_1>", "<mask_2>", "<unk>")]
+    made = Tokenizer(Unigram([*special, *(letters | pieces).items()], unk_id=4))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.add_special_tokens([t for t, _ in special])
+    made.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def random_pegasus(layers: int, width: int) -> Any:
+    torch.manual_seed(0)
+    config = PegasusConfig(
+        vocab_size=VOCABULARY,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=width // 64,
+        decoder_attention_heads=width // 64,
+        encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width,
+        max_position_embeddings=1024,
+        decoder_start_token_id=0,
+    )
+    return PegasusForConditionalGeneration(config).eval()
+
+
+def plain(model: Any, tokenizer: Any, pairs: list[tuple[str, str]], *, end: bool) -> list[float]:
+    """Mean token log-probability of every target given its source."""
+    tokenizer.padding_side = "right"
+    values: list[float] = []
+    for at in range(0, len(pairs), 8):
+        batch = pairs[at : at + 8]
+        sources = tokenizer([f for f, _ in batch], return_tensors="pt", padding=True)
+        targets = tokenizer(
+            [g for _, g in batch], return_tensors="pt", padding=True, add_special_tokens=end
+        )
+        with torch.no_grad():
+            start = torch.full((len(batch), 1), model.config.decoder_start_token_id)
+            logits = model(
+                input_ids=sources.input_ids,
+                attention_mask=sources.attention_mask,
+                decoder_input_ids=torch.cat([start, targets.input_ids[:, :-1]], dim=1),
+            ).logits
+            log_p = logits.log_softmax(-1).gather(-1, targets.input_ids[..., None])[..., 0]
+        mask = targets.attention_mask
+        values += ((log_p * mask).sum(1) / mask.sum(1)).tolist()
+    return values
+
+
+def real_samples(count: int) -> list[Sample]:
+    data = os.environ.get("LEVELFIELD_DATA")
+    rated = Path(data or "") / "ctrleval" / "data" / "data_senti.txt"
+    if data and rated.is_file():
+        samples = load_samples(rated, format="ctrleval")
+    else:
+        records = [json.loads(x) for x in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+        samples = load_samples([r for r in records if "sentiment" in r["control"]])
+    return samples[:: max(1, len(samples) // count)][:count]
+
+
+def timed(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
+    """Shortest of the runs, and the result of the last."""
+    times = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - begin)
+    return min(times), result
+
+
+def product_rate(width: int) -> float:
+    """Floating-point operations a second of the machine's matrix product at this model's size."""
+    a, b = torch.rand(2048, width), torch.rand(width, 4 * width)
+    seconds, _ = timed(lambda: [a @ b for _ in range(20)], 5)
+    return 20 * 2 * a.shape[0] * a.shape[1] * b.shape[1] / seconds
+
+
+def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -> float:
+    """Operations a second that the encoder does on unpadded tokens of the samples' texts."""
+    ids = [fast._tokens.around(one) for one in fast.token_ids([s.text for s in samples])]
+    ids = sorted(ids, key=len)
+    layers, width = model.config.encoder_layers, model.config.d_model
+    operations = sum(
+        layers * (24 * width**2 * len(one) + 4 * len(one) ** 2 * width) for one in ids
+    )
+
+    def encode() -> None:
+        with torch.inference_mode():
+            for at in range(0, len(ids), 16):
+                fast._encode(ids[at : at + 16])
+
+    seconds, _ = timed(encode, 5)
+    return operations / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--texts", type=int, default=32)
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--width", type=int, default=512)
+    arguments = parser.parse_args()
+
+    tokenizer, model = word_tokenizer(), random_pegasus(arguments.layers, arguments.width)
+    fast = TorchInfillingModel.of(model, tokenizer)
+    scorer = InfillingScorer(fast, "infilling", "tokens")
+    samples = real_samples(arguments.texts)
+    coherence, consistency = ctrleval.Coherence(), ctrleval.Consistency()
+    plain(model, tokenizer, [("warm", "up")] * 8, end=True)
+
+    def report(name: str, pairs: list[tuple[str, str]], *, end: bool, ours: Callable[[], Any]) -> None:
+        slow, expected = timed(lambda: plain(model, tokenizer, pairs, end=end), arguments.repeat)
+        quick, values = timed(ours, arguments.repeat)
+        difference = float(np.abs(np.array(values) - np.array(expected)).max())
+        print(
+            f"{name:<20} {len(pairs):>6} pairs  plain loop / ours = {slow:7.2f} s / {quick:6.2f} s"
+            f" = {slow / quick:5.2f} times, largest difference {difference:.1e}",
+            flush=True,
+        )
+
+    print(f"{len(samples)} texts, {arguments.layers}+{arguments.layers} layers, width "
+          f"{arguments.width}, vocabulary {VOCABULARY}, {torch.get_num_threads()} threads")
+    for metric, end in ((coherence, True), (consistency, False)):
+        found = [metric._evaluators(sample, "<mask_1>") for sample in samples]
+        evaluators = [e for es in found if isinstance(es, list) for e in es]
+        report(
+            metric.name.removeprefix("ctrleval."),
+            [(fast._style.join(e.f), e.g) for e in evaluators],
+            end=end,
+            ours=lambda evaluators=evaluators, end=end: scorer.fit(evaluators, end=end)[0],
+        )
+    aspect = ctrleval.load_aspect("sentiment")
+    prompts = [e for s in samples for e in ctrleval._label_evaluators(s.text, aspect)]
+    report(
+        "attribute relevance",
+        [(fast._style.join(e.f), word) for e in prompts for word in e.words],
+        end=False,
+        ours=lambda: np.concatenate(scorer.label_logits(prompts)[0]),
+    )
+    product, encoder = product_rate(arguments.width), encoder_rate(model, fast, samples)
+    print(f"encoder runs at {encoder / product:.0%} of the machine's matrix-product rate")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The segment cache: values of samples under signatures, kept between runs and processes.
+
+A value is looked up by a hash of the metric's signature and the fields of the sample that the
+metric reads, so that equal samples are scored once whatever their ids, and a run that was
+interrupted goes on where it stopped. SQLite in WAL mode: several processes may use one cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import platformdirs
+import polars as pl
+
+from levelfield.errors import UserError
+from levelfield.metric import Metric, Progress, no_progress, partitions
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+
+_SCHEMA = 1
+_PATIENCE_S = 60.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS segments (
+    key BLOB PRIMARY KEY, metric TEXT, value REAL, undefined TEXT, cut INTEGER, parts BLOB
+) WITHOUT ROWID
+"""
+
+
+class CacheError(UserError):
+    """The cache can't be used; scoring goes on without it."""
+
+
+class Segment(NamedTuple):
+    """What is kept of one sample: NaN is stored as null, with its reason."""
+
+    value: float | None
+    undefined: str | None
+    cut: bool
+    parts: list[tuple[str, float, float]] | None
+
+
+class Contents(NamedTuple):
+    """What a cache holds: metric -> values, and its size on disk."""
+
+    segments: Mapping[str, int]
+    bytes: int
+
+
+def cache_path() -> Path:
+    """The cache's file: in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
+    folder = os.environ.get("LEVELFIELD_CACHE")
+    return Path(folder or platformdirs.user_cache_path("levelfield")) / "segments.sqlite"
+
+
+def sample_key(signature: str, sample: Sample, fields: frozenset[str]) -> bytes:
+    """16 bytes that stand for what a metric with this signature reads of a sample."""
+    read = {name: getattr(sample, name) for name in sorted(fields)}
+    content = json.dumps([signature, read], sort_keys=True, default=dict)
+    return hashlib.blake2b(content.encode(), digest_size=16).digest()
+
+
+class SegmentCache:
+    """A cache file, open for reading and writing.
+
+    Raises:
+        CacheError: the file can't be made or is not a cache of ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            (schema,) = self._db.execute("PRAGMA user_version").fetchone()
+            if schema not in (0, _SCHEMA):
+                raise CacheError(f"cache {path} is of another version; `levelfield cache clear`")
+            self._db.execute(_TABLE)
+            self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
+        except (OSError, sqlite3.Error) as error:
+            raise CacheError(f"cache {path} can't be used: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Segment]:
+        """The segments that are there."""
+        found = {}
+        for at in range(0, len(keys), 500):
+            some = keys[at : at + 500]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT key, value, undefined, cut, parts FROM segments WHERE key IN ({marks})"
+            for key, value, undefined, cut, packed in self._run(query, some):
+                parts = None if packed is None else json.loads(zlib.decompress(packed))
+                found[key] = Segment(value, undefined, bool(cut), parts)
+        return found
+
+    def put(self, metric: str, segments: Mapping[bytes, Segment]) -> None:
+        """Keeps segments, all or none of them; those already there stay as they are."""
+        rows = [
+            (
+                key,
+                metric,
+                segment.value,
+                segment.undefined,
+                segment.cut,
+                None
+                if segment.parts is None
+                else zlib.compress(json.dumps(segment.parts).encode()),
+            )
+            for key, segment in segments.items()
+        ]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR IGNORE INTO segments VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise CacheError(f"cache {self.path} can't be written: {error}") from error
+
+    def contents(self) -> Contents:
+        """What is in it."""
+        query = "SELECT metric, count(*) FROM segments GROUP BY metric ORDER BY metric"
+        return Contents(dict(self._run(query)), self.path.stat().st_size)
+
+    def clear(self) -> int:
+        """Forgets everything; how many values that were."""
+        ((count,),) = self._run("SELECT count(*) FROM segments")
+        self._run("DELETE FROM segments")
+        self._run("VACUUM")
+        return int(count)
+
+    def _run(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            raise CacheError(f"cache {self.path} can't be read: {error}") from error
+
+
+def score_with_cache(
+    metric: Metric,
+    samples: Sequence[Sample],
+    cache: SegmentCache,
+    *,
+    progress: Progress = no_progress,
+) -> Scores:
+    """As `metric.score`, but values that are in the cache are taken from there.
+
+    New values are kept after every partition, so a crash loses one partition at most. A corpus
+    metric is not cached: its value belongs to a group, not to a sample.
+    """
+    if metric.level != "sample":
+        return metric.score(samples, progress=progress)
+    scored = []
+    for partition in partitions(samples) if samples else [[]]:
+        scored.append(_score_partition(metric, partition, cache))
+        progress(len(partition))
+    return concatenate(scored)
+
+
+def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCache) -> Scores:
+    signature = metric.signature
+    keys = [sample_key(signature, sample, metric.requires) for sample in samples]
+    known = cache.get(keys)
+    fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in known}
+    if fresh or not samples:
+        made = _segments(metric.score(list(fresh.values())))
+        new = dict(zip(fresh, made, strict=True))
+        cache.put(metric.name, new)
+        known |= new
+    return _scores(metric, signature, samples, [known[key] for key in keys])
+
+
+def _segments(scores: Scores) -> list[Segment]:
+    parts: dict[str, list[tuple[str, float, float]]] = {}
+    if scores.parts is not None:
+        for id, part, score, weight in scores.parts.iter_rows():
+            parts.setdefault(id, []).append((part, score, weight))
+    has_parts = scores.parts is not None
+    return [
+        Segment(
+            None if id in scores.undefined else value,
+            scores.undefined.get(id),
+            id in scores.truncated,
+            parts.get(id, []) if has_parts else None,
+        )
+        for id, value in zip(scores.ids, scores.values.tolist(), strict=True)
+    ]
+
+
+def _scores(
+    metric: Metric, signature: str, samples: Sequence[Sample], segments: Sequence[Segment]
+) -> Scores:
+    pairs = list(zip(samples, segments, strict=True))
+    rows = [(s.id, *part) for s, segment in pairs for part in segment.parts or ()]
+    has_parts = any(segment.parts is not None for segment in segments)
+    values = [np.nan if segment.value is None else segment.value for segment in segments]
+    return Scores(
+        metric=metric.name,
+        ids=tuple(sample.id for sample in samples),
+        values=np.array(values, np.float64),
+        undefined={s.id: segment.undefined for s, segment in pairs if segment.undefined},
+        signature=signature,
+        higher_is_better=metric.higher_is_better,
+        parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row") if has_parts else None,
+        truncated=frozenset(s.id for s, segment in pairs if segment.cut),
+    )

@@ -1,0 +1,97 @@
+"""The command line: one file a command group, imported when the group is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from levelfield.cli.terminal import say
+from levelfield.errors import LevelfieldError
+from levelfield.version import __version__
+
+_COMMANDS = {
+    "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
+    "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
+    "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
+    "cache": ("levelfield.cli.cache:cache", "Look at the cache of values, or empty it."),
+}
+
+
+class _Lazy(click.Group):
+    """Groups are imported when they are called, so that `--help` does not wait for PyTorch."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="levelfield")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def levelfield(ctx: click.Context, debug: bool) -> None:
+    """Measure generated text, and measure the measures."""
+    ctx.obj = debug
+
+
+def main() -> None:
+    """The program: errors are one line, 2 is the user's mistake, 1 is ours."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    debug = "--debug" in sys.argv
+    if debug:
+        sys.argv = [word for word in sys.argv if word != "--debug"]
+    try:
+        code = levelfield.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        code = 2
+    except click.ClickException as error:
+        where = (
+            f"{error.ctx.command_path}: "
+            if isinstance(error, click.UsageError) and error.ctx
+            else ""
+        )
+        say(f"error: {where}{error.format_message()}")
+        code = 2
+    except LevelfieldError as error:
+        _show(debug)
+        for line in str(error).splitlines():
+            say(f"error: {line}")
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _show(debug)
+        say("interrupted; what was scored is in the cache, and the same command goes on from there")
+        code = 130
+    except BrokenPipeError:
+        # the reader of our output has gone; nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        _show(debug)
+        say(f"error: this is our mistake: {type(error).__name__}: {_first_line(error)}")
+        say("the whole story: the same command with --debug")
+        code = 1
+    sys.exit(code or 0)
+
+
+def _show(debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]

@@ -1,0 +1,58 @@
+"""`levelfield cache`: what is kept of earlier runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import click
+
+from levelfield.cache import Contents, SegmentCache, cache_path
+
+
+@click.group()
+def cache() -> None:
+    """The cache of values: where it is, what is in it, empty it.
+
+    It lies in $LEVELFIELD_CACHE, else in the user's cache folder. Values are kept under the
+    signature of their metric, so a change of model or option never meets an old value.
+    """
+
+
+@cache.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def info(as_json: bool) -> None:
+    """How many values of which metrics are in the cache."""
+    path = cache_path()
+    contents = Contents({}, 0)
+    if path.exists():
+        with _open() as opened:
+            contents = opened.contents()
+    counts, size = contents
+    if as_json:
+        click.echo(json.dumps({"path": str(path), "bytes": size, "values": dict(counts)}))
+        return
+    click.echo(f"{path}: {sum(counts.values()):,} values, {size / 1e6:.1f} MB")
+    for metric, count in counts.items():
+        click.echo(f"  {metric}: {count:,}")
+
+
+@cache.command()
+def clear() -> None:
+    """Forget all values."""
+    path = cache_path()
+    if not path.exists():
+        click.echo(f"{path}: nothing there")
+        return
+    with _open() as opened:
+        click.echo(f"{path}: {opened.clear():,} values forgotten")
+
+
+@contextlib.contextmanager
+def _open() -> Iterator[SegmentCache]:
+    opened = SegmentCache(cache_path())
+    try:
+        yield opened
+    finally:
+        opened.close()

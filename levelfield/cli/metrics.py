@@ -1,0 +1,85 @@
+"""`levelfield metrics`: what is installed, and what each one measures."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from typing import Any
+
+import click
+
+from levelfield.errors import UserError
+from levelfield.metric import installed, matching, metric_class, options
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def metrics(name: str | None, as_json: bool) -> None:
+    """List the installed metrics, or explain those of a NAME.
+
+    Metrics of other packages appear here when they announce themselves under the entry point
+    group levelfield.metrics.
+    """
+    names = matching(name) if name else tuple(installed())
+    described = [_describe(each) for each in names]
+    if as_json:
+        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+    elif name:
+        click.echo("\n\n".join(_page(one) for one in described))
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("metric", "level", "needs", "measures", box=None, pad_edge=False)
+        for one in described:
+            table.add_row(one["name"], one["level"], ", ".join(one["requires"]), one["summary"])
+        Console(highlight=False).print(table)
+
+
+def _describe(name: str) -> dict[str, Any]:
+    """What is known of a metric without loading a model; a broken one says why it is."""
+    try:
+        made = metric_class(name)
+    except UserError as error:
+        return {"name": name, "level": "", "requires": [], "summary": str(error), "broken": True}
+    doc = inspect.getdoc(made) or ""
+    return {
+        "name": name,
+        "level": getattr(made, "level", ""),
+        "requires": sorted(getattr(made, "requires", ())),
+        "higher_is_better": getattr(made, "higher_is_better", None),
+        "summary": doc.strip().splitlines()[0] if doc.strip() else "",
+        "doc": doc,
+        "from": installed()[name].value,
+        "options": {
+            option: {
+                "default": None if p.default is p.empty else p.default,
+                "values": _values(p.annotation),
+            }
+            for option, p in options(made).items()
+        },
+    }
+
+
+def _values(annotation: object) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return "|".join(map(str, typing.get_args(annotation)))
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _page(metric: dict[str, Any]) -> str:
+    if metric.get("broken"):
+        return f"{metric['name']}\n\n{metric['summary']}"
+    given = [f"  {o}={v['default']}  ({v['values']})" for o, v in metric["options"].items()]
+    return "\n".join(
+        [
+            f"{metric['name']}  ({metric['level']} level, needs {', '.join(metric['requires'])})",
+            "",
+            metric["doc"],
+            "",
+            "Options and defaults (--option NAME=VALUE):",
+            *given,
+        ]
+    )

@@ -1,0 +1,408 @@
+"""`levelfield score`: from files of texts to values, a table and a page."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import math
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from levelfield.cli.terminal import progress_bar, say
+from levelfield.errors import UserError
+from levelfield.metric import Metric, create, matching, partitions
+
+if TYPE_CHECKING:
+    from levelfield.cache import SegmentCache
+    from levelfield.io import Census, Source
+    from levelfield.meta.summary import GroupSummary, MetricSummary, Tally
+    from levelfield.report.gallery import Gallery
+    from levelfield.sample import Sample
+    from levelfield.scores import Scores
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--metric", "-m", "names", multiple=True, required=True, help="A metric or a family.")
+@click.option("--model", help="Hub name (NAME or NAME@REVISION), folder, or offline/minilm.")
+@click.option("--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of a metric.")
+@click.option("--format", "format", help="Of the files; else their suffix says it.")
+@click.option(
+    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
+)
+@click.option("--control", multiple=True, metavar="ATTR=LABEL", help="For texts that name none.")
+@click.option("--system", default="", help="For texts that name none.")
+@click.option(
+    "--ids",
+    type=click.Choice(["given", "file"]),
+    default="given",
+    help="`file`: prefix ids by file.",
+)
+@click.option("--by", help="Group by: system, dataset, seed, control, control.ATTR, none.")
+@click.option(
+    "--out", default="scores.jsonl", show_default=True, help="One value a line; - is stdout."
+)
+@click.option("--parts", help="The evaluators behind the values, as JSONL.")
+@click.option("--report", help="A page to look at: one HTML file.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
+@click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of resampling.")
+@click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
+@click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
+def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Score texts with one or more metrics, and compare the systems that wrote them.
+
+    Reads JSONL, JSON, CSV, TSV, Parquet, plain text, CTRLEval's files and Hugging Face data sets
+    (hf:NAME?split=test). Prints means with 95 % intervals by system (or by label where no system
+    is named), and which differences are real.
+    """
+    from levelfield.io import open_samples
+
+    if given["out"] == "-" and as_json:
+        raise UserError("--json and --out - both want stdout; give --out a file")
+    source = open_samples(
+        files,
+        format=given["format"],
+        mapping=_pairs("--map", given["mapping"]),
+        control=_pairs("--control", given["control"]),
+        system=given["system"],
+        ids=given["ids"],
+    )
+    with progress_bar("reading", None) as progress:
+        census = source.check(progress=progress)
+    metrics = _metrics(names, census, given)
+    for metric in metrics:
+        _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
+    grouping = Grouping.choose(given["by"], census)
+    run = _run(source, census, metrics, grouping, given)
+    _results(run, given["seed"], grouping, files, given, as_json)
+
+
+def _pairs(option: str, words: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE words as a mapping."""
+    pairs = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (equals and name.strip() and value.strip()):
+            raise UserError(f"{option} {word}: expected NAME=VALUE")
+        if name in pairs:
+            raise UserError(f"{option} {name} is given twice")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> list[Metric]:
+    """The metrics asked for, without those of a family that the samples lack a field for."""
+    wanted: dict[str, bool] = {}
+    for name in names:
+        for member in matching(name):
+            wanted[member] = wanted.get(member, False) or member == name
+    common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
+    common |= {"model": given["model"]} if given["model"] else {}
+    words = _pairs("--option", given["words"])
+    made = create(list(wanted), common, words)
+    kept = []
+    for metric in made:
+        lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
+        if not lacking:
+            kept.append(metric)
+            continue
+        example = "control.sentiment" if lacking[0] == "control" else lacking[0]
+        why = (
+            f"{metric.name} needs '{lacking[0]}' and none of the {census.n:,} samples has it; "
+            f"name your column with --map {example}=COLUMN"
+        )
+        if wanted[metric.name] or len(made) == 1:
+            raise UserError(why)
+        say(f"note: left out: {why}")
+    if not kept:
+        raise UserError(f"the samples lack what {', '.join(wanted)} need")
+    return kept
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the rows of the table are.
+
+    Attributes:
+        by: `system`, `dataset`, `seed`, `control`, an attribute as `control.sentiment`, or
+            `none`.
+    """
+
+    by: str
+
+    @classmethod
+    def choose(cls, by: str | None, census: Census) -> Grouping:
+        """What the user says; else systems if there are any, else labels."""
+        if by is None:
+            return cls("system" if census.systems else "control" if census.control else "none")
+        known = ["system", "dataset", "seed", "control", "none"]
+        known += [f"control.{attribute}" for attribute in census.control]
+        if by not in known:
+            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(known)}")
+        return cls(by)
+
+    @property
+    def name(self) -> str:
+        """One word for a table's heading."""
+        return {"control": "label", "none": "group"}.get(self.by, self.by.removeprefix("control."))
+
+    @property
+    def compares(self) -> bool:
+        """Whether a difference between groups says who is better."""
+        return self.by == "system"
+
+    def group(self, sample: Sample) -> str:
+        """The group of a sample."""
+        if self.by == "none":
+            return "all texts"
+        if self.by == "control":
+            labels = [_label(wanted) for wanted in sample.control.values()]
+            return " + ".join(labels) or "(none)"
+        if self.by.startswith("control."):
+            return _label(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
+        value = getattr(sample, self.by)
+        return "(none)" if value in ("", None) else str(value)
+
+
+def _label(wanted: str | tuple[str, ...]) -> str:
+    return wanted if isinstance(wanted, str) else ", ".join(wanted)
+
+
+@dataclass
+class Run:
+    """What is kept of a run once its texts have gone by."""
+
+    tally: Tally
+    gallery: Gallery | None
+    n: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def _run(
+    source: Source,
+    census: Census,
+    metrics: Sequence[Metric],
+    grouping: Grouping,
+    given: Mapping[str, Any],
+) -> Run:
+    """Streams the samples through the metrics; no more than a partition of texts is in memory."""
+    from levelfield.io import atomic_writer
+    from levelfield.meta.summary import Tally
+    from levelfield.report.gallery import Gallery
+
+    run = Run(Tally(), Gallery() if given["report"] else None)
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(atomic_writer(given["out"]))
+        parts = stack.enter_context(atomic_writer(given["parts"])) if given["parts"] else None
+        cache = stack.enter_context(_cache(run)) if not given["no_cache"] else None
+        progress = stack.enter_context(progress_bar("scoring", census.n * len(metrics)))
+        for partition in partitions(source):
+            groups = [grouping.group(sample) for sample in partition]
+            for sample, group in zip(partition, groups, strict=True):
+                run.tally.add(sample, group)
+            scored = []
+            for metric in metrics:
+                scored.append(_score(metric, partition, cache, run))
+                progress(len(partition))
+            for scores in scored:
+                run.tally.add_scores(scores)
+                _write(scores, out, parts)
+            if run.gallery:
+                run.gallery.add(partition, groups, scored)
+            run.n += len(partition)
+    return run
+
+
+@contextlib.contextmanager
+def _cache(run: Run) -> Iterator[SegmentCache | None]:
+    """The cache, or None and a note where there can't be one."""
+    from levelfield.cache import CacheError, SegmentCache, cache_path
+
+    try:
+        cache = SegmentCache(cache_path())
+    except CacheError as error:
+        run.notes.append(f"{error}; nothing is kept of this run")
+        yield None
+        return
+    try:
+        yield cache
+    finally:
+        cache.close()
+
+
+def _score(
+    metric: Metric, samples: Sequence[Sample], cache: SegmentCache | None, run: Run
+) -> Scores:
+    from levelfield.cache import CacheError, score_with_cache
+
+    if cache is None:
+        return metric.score(samples)
+    try:
+        return score_with_cache(metric, samples, cache)
+    except CacheError as error:  # a full disk, say: what is asked for are values
+        note = f"{error}; went on without it"
+        if note not in run.notes:
+            run.notes.append(note)
+        return metric.score(samples)
+
+
+def _write(scores: Scores, out: TextIO, parts: TextIO | None) -> None:
+    for record in scores.records():
+        out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+    if parts is not None and scores.parts is not None:
+        for row in scores.parts.iter_rows(named=True):
+            parts.write(json.dumps({"metric": scores.metric, **row}, ensure_ascii=False) + "\n")
+
+
+def _results(
+    run: Run,
+    seed: int,
+    grouping: Grouping,
+    files: Sequence[str],
+    given: Mapping[str, Any],
+    as_json: bool,
+) -> None:
+    """Says what came out: on the terminal, as JSON, as a page."""
+    from levelfield.meta.summary import Resampling, summarise
+
+    resampling = Resampling(seed=seed)
+    summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)
+    for note in run.notes:
+        say(f"note: {note}")
+    if given["report"] and run.gallery:
+        from levelfield.report import Report, write_page
+
+        report = Report(
+            title=f"levelfield: {', '.join(s.metric for s in summaries)}",
+            created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+            n=run.n,
+            summaries=summaries,
+            samples=run.gallery.shown(),
+            shown_how=run.gallery.how(),
+            grouped_by=grouping.name,
+            files=files,
+            command=shlex.join(["levelfield", *sys.argv[1:]]),
+            resampling=resampling,
+        )
+        write_page(given["report"], report)
+    if as_json:
+        click.echo(json.dumps(_document(run, summaries, grouping, files), ensure_ascii=False))
+    elif given["out"] != "-":
+        _print(summaries, grouping)
+    written = [w for w in (given["out"], given["parts"], given["report"]) if w and w != "-"]
+    say(f"wrote {', '.join(written)}" if written else "")
+
+
+def _document(
+    run: Run, summaries: Sequence[MetricSummary], grouping: Grouping, files: Sequence[str]
+) -> dict[str, Any]:
+    """The summary for programs."""
+    return {
+        "n": run.n,
+        "files": list(files),
+        "by": grouping.by,
+        "notes": run.notes,
+        "metrics": [
+            {
+                "metric": s.metric,
+                "signature": s.signature,
+                "higher_is_better": s.higher_is_better,
+                "overall": _group(s.overall),
+                "groups": [_group(g) for g in s.groups],
+                "comparisons": [
+                    {
+                        "a": c.a,
+                        "b": c.b,
+                        "inputs": c.inputs,
+                        "left_out": c.left_out,
+                        "clusters": c.clusters,
+                        "difference": _number(c.difference),
+                        "low": _number(c.low),
+                        "high": _number(c.high),
+                        "effect": _number(c.effect),
+                        "p": _number(c.p),
+                        "p_adjusted": _number(c.p_adjusted),
+                        "note": c.note,
+                    }
+                    for c in s.comparisons
+                ],
+                "undefined": dict(s.reasons),
+            }
+            for s in summaries
+        ],
+    }
+
+
+def _group(group: GroupSummary) -> dict[str, Any]:
+    interval = group.interval
+    return {
+        "group": group.group,
+        "n": group.n,
+        "undefined": group.undefined,
+        "mean": _number(interval.mean),
+        "low": _number(interval.low),
+        "high": _number(interval.high),
+        "clusters": interval.clusters,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _print(summaries: Sequence[MetricSummary], grouping: Grouping) -> None:
+    """Tables for a person."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    from levelfield.meta.summary import verdict
+
+    console = Console(highlight=False)
+    for s in summaries:
+        direction = "higher is better" if s.higher_is_better else "lower is better"
+        table = Table(
+            escape(grouping.name),
+            title=Text(f"{s.metric} ({direction})", "bold"),
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+        )
+        for heading in ("mean", "95 % interval", "n", "undefined"):
+            table.add_column(heading, justify="right")
+        rows = [*s.groups, s.overall] if len(s.groups) > 1 else list(s.groups)
+        for g in rows:
+            i = g.interval
+            table.add_row(
+                Text(g.group),
+                _shown(i.mean),
+                f"{_shown(i.low)} … {_shown(i.high)}" if math.isfinite(i.low) else i.why_undefined,
+                f"{g.n:,}",
+                f"{g.undefined:,}",
+            )
+        console.print(table)
+        for reason, count in s.reasons.items():
+            console.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
+        for c in s.comparisons:
+            p = f"p = {c.p_adjusted:.3g} (Holm), d = {_shown(c.effect)}, " if c.p == c.p else ""
+            note = f"; {c.note}" if c.note else ""
+            left = f", {c.left_out:,} left out" if c.left_out else ""
+            said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
+            said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}{note}"
+            console.print(Text(said), soft_wrap=True)
+        console.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
+        console.print()
+
+
+def _shown(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "–"

@@ -1,0 +1,98 @@
+"""Which samples of a run a page shows, chosen while the samples go by."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+from collections.abc import Sequence
+
+from levelfield.report.rows import Part, ShownSample
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+
+DRAWN = 200
+LOWEST = 25
+UNDEFINED = 50
+
+
+class Gallery:
+    """Some hundreds of the samples of a run, whatever its size.
+
+    Kept are `DRAWN` samples by the hash of their ids (as good as at random, and the same in every
+    run), the `LOWEST` values of every metric, and the first `UNDEFINED` of every metric.
+    """
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._drawn = _Smallest(DRAWN)
+        self._lowest: dict[str, _Smallest] = {}
+        self._undefined: dict[str, _Smallest] = {}
+
+    def add(
+        self, samples: Sequence[Sample], groups: Sequence[str], scored: Sequence[Scores]
+    ) -> None:
+        """Looks at samples with their groups and the scores of all metrics."""
+        parts: dict[tuple[str, str], list[Part]] = {}
+        for scores in scored:
+            if scores.parts is not None:
+                for id, *part in scores.parts.iter_rows():
+                    parts.setdefault((id, scores.metric), []).append(Part(*part))
+        for i, (sample, group) in enumerate(zip(samples, groups, strict=True)):
+            values = {s.metric: float(s.values[i]) for s in scored}
+            undefined = {
+                s.metric: s.undefined[sample.id] for s in scored if sample.id in s.undefined
+            }
+            made = {
+                metric: parts[sample.id, metric]
+                for metric in values
+                if (sample.id, metric) in parts
+            }
+            shown = (self._seen, ShownSample(sample, group, values, undefined, made))
+            self._seen += 1
+            self._drawn.offer(_hash(sample.id), shown)
+            for s in scored:
+                if s.metric in undefined:
+                    kept = self._undefined.setdefault(s.metric, _Smallest(UNDEFINED))
+                    kept.offer(self._seen, shown)
+                else:
+                    sign = 1 if s.higher_is_better else -1
+                    kept = self._lowest.setdefault(s.metric, _Smallest(LOWEST))
+                    kept.offer(sign * values[s.metric], shown)
+
+    def shown(self) -> list[ShownSample]:
+        """Those kept, in the order of the run."""
+        every = itertools.chain(self._drawn, *self._lowest.values(), *self._undefined.values())
+        return [sample for _, sample in sorted(dict(every).items())]
+
+    def how(self) -> str:
+        """How they were chosen; empty if all are shown."""
+        if len(self.shown()) == self._seen:
+            return ""
+        return (
+            f"{DRAWN} drawn by the hashes of their ids, the {LOWEST} worst values of each metric, "
+            f"and the first {UNDEFINED} undefined ones of each"
+        )
+
+
+class _Smallest:
+    """The items with the smallest keys of all that were offered."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._heap: list[tuple[float, int, tuple[int, ShownSample]]] = []
+
+    def offer(self, key: float, item: tuple[int, ShownSample]) -> None:
+        entry = (-key, -item[0], item)
+        if len(self._heap) < self._size:
+            heapq.heappush(self._heap, entry)
+        elif entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    def __iter__(self) -> itertools.chain[tuple[int, ShownSample]]:
+        return itertools.chain(item for _, _, item in self._heap)
+
+
+def _hash(id: str) -> float:
+    digest = hashlib.blake2b(id.encode(), digest_size=6).digest()
+    return float(int.from_bytes(digest, "little"))

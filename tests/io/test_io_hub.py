@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from levelfield.errors import InputError, UserError
+from levelfield.io import load_samples, open_samples
+from levelfield.io.hub import HubName
+
+TEST = '{"text": "a", "label": 1, "refs": ["x"]}\n{"text": "b", "label": 0, "refs": []}\n'
+
+
+def test_a_name_is_taken_apart():
+    assert HubName.parse("hf:some/set?split=test&config=x&revision=abc&columns=text,label") == (
+        HubName(
+            given="hf:some/set?split=test&config=x&revision=abc&columns=text,label",
+            name="some/set",
+            split="test",
+            config="x",
+            revision="abc",
+            columns=("text", "label"),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("hf:", "no name"),
+        ("hf:?split=test", "no name"),
+        ("hf:set?splt=test", "can't use splt=test"),
+        ("hf:set?split=", "can't use split="),
+        ("hf:./no such folder", "there is no folder"),
+    ],
+)
+def test_a_name_that_can_not_be_is_refused_before_anything_is_read(name, problem):
+    with pytest.raises(UserError, match=problem):
+        open_samples([name])
+
+
+def test_without_the_package_it_says_what_to_install(write, monkeypatch):
+    write("set/test.jsonl", TEST)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"pip install 'levelfield\[hf\]'"):
+        load_samples("hf:./set?split=test")
+
+
+def problems_of(name, **options):
+    with pytest.raises(InputError) as caught:
+        open_samples([name], **options).check()
+    return caught.value.problems
+
+
+def test_a_folder_is_read_as_a_data_set(write):
+    pytest.importorskip("datasets", reason="the extra levelfield[hf] is not installed")
+    write("set/test.jsonl", TEST)
+    write("set/train.jsonl", TEST)
+    write("other/train.jsonl", TEST)
+    samples = load_samples("hf:./set?split=test", mapping={"references": "refs"})
+    assert [(s.id, s.text, s.references) for s in samples] == [
+        ("set:1", "a", ("x",)),
+        ("set:2", "b", ()),
+    ]
+    assert [s.extra for s in load_samples("hf:./other?columns=text")] == [{}, {}]
+    for name, problem in {
+        "hf:./set": r"choose a split: \?split=",
+        "hf:./set?split=dev": "Bad split: dev",
+        "hf:./set?split=test&columns=nothing": "nothing",
+        "hf:./set?split=test&config=nothing": "nothing",
+    }.items():
+        with pytest.raises(UserError, match=problem) as caught:
+            open_samples([name]).check()
+        assert "\n" not in str(caught.value)
+    (problem,) = problems_of("hf:./set?split=test&columns=label", mapping={"text": "x"})
+    assert problem.startswith('hf:./set?split=test&columns=label: text: there is no "x"')
+    (problem, _) = problems_of("hf:./set?split=test", mapping={"text": "label"})
+    assert problem.startswith("hf:./set?split=test:row 1: text: expected a string, found the num")
+
+
+def test_numbers_of_classes_become_their_names(monkeypatch):
+    datasets = pytest.importorskip("datasets", reason="the extra levelfield[hf] is not installed")
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    )
+    labelled = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, -1]}, features)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: labelled.to_iterable_dataset())
+    samples = load_samples("hf:set?split=test", mapping={"control.sentiment": "label"})
+    assert [s.control for s in samples] == [{"sentiment": "pos"}, {}]
+
+
+def test_without_a_network_a_name_of_the_hub_is_one_clear_line(tmp_path):
+    pytest.importorskip("datasets", reason="the extra levelfield[hf] is not installed")
+    code = (
+        "from levelfield.io import open_samples\n"
+        "from levelfield.errors import InputError, UserError\n"
+        "try:\n"
+        "    open_samples(['hf:nobody/has-this?split=test']).check()\n"
+        "except UserError as error:\n"
+        "    print(error)\n"
+    )
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("\n") == 1
+    assert done.stdout.startswith("hf:nobody/has-this?split=test: can't be read: ")
+    assert "without a network" in done.stdout
+    assert done.stderr == ""
