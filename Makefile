@@ -1,0 +1,49 @@
+# `make demo` and `make test` on a fresh machine with git, make and Python >= 3.11.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test test-all lint format clean
+
+demo: $(INSTALLED)
+	mkdir -p demo
+	$(BIN)/levelfield score examples/texts.jsonl --metric ctrleval \
+	    --out demo/scores.jsonl --report demo/page.html
+	@echo "open demo/page.html in a browser"
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/pytest
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+
+format: $(INSTALLED_DEV)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+# PyTorch goes first and is held by the constraints, so that no other package draws in another build.
+$(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) torch
+	$(PIP) --editable '.[offline]'
+	touch $@
+
+$(INSTALLED_DEV): $(INSTALLED)
+	$(PIP) --editable '.[offline,hf,dev]'
+	./tools/chromium
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info
