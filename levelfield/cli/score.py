@@ -347,6 +347,7 @@ def _group(group: GroupSummary) -> dict[str, Any]:
     return {
         "group": group.group,
         "n": group.n,
+        "defined": interval.n,
         "undefined": group.undefined,
         "mean": _number(interval.mean),
         "low": _number(interval.low),
@@ -371,13 +372,8 @@ def _print(summaries: Sequence[MetricSummary], grouping: Grouping) -> None:
     console = Console(highlight=False)
     for s in summaries:
         direction = "higher is better" if s.higher_is_better else "lower is better"
-        table = Table(
-            escape(grouping.name),
-            title=Text(f"{s.metric} ({direction})", "bold"),
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-        )
+        console.print(Text(f"{s.metric} ({direction})", "bold"))
+        table = Table(escape(grouping.name), box=None, pad_edge=False)
         for heading in ("mean", "95 % interval", "n", "undefined"):
             table.add_column(heading, justify="right")
         rows = [*s.groups, s.overall] if len(s.groups) > 1 else list(s.groups)
@@ -387,7 +383,7 @@ def _print(summaries: Sequence[MetricSummary], grouping: Grouping) -> None:
                 Text(g.group),
                 _shown(i.mean),
                 f"{_shown(i.low)} … {_shown(i.high)}" if math.isfinite(i.low) else i.why_undefined,
-                f"{g.n:,}",
+                f"{i.n:,}",
                 f"{g.undefined:,}",
             )
         console.print(table)

@@ -82,7 +82,7 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
-    elif Path(name).expanduser().is_dir():
+    elif name.strip() and Path(name).expanduser().is_dir():
         path = Path(name).expanduser().resolve()
         revision = _folder_digest(path)
         name = path.name

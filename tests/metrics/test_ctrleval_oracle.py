@@ -1,4 +1,4 @@
-"""The fast path against the plain loop: every pair alone through the whole model, by the formulas."""
+"""The fast path against the plain loop: every pair alone through the whole model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
 from levelfield.aspects import load_aspect
 from levelfield.metrics import iwf
 from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency
 from levelfield.metrics.segmenter import sentences
 from levelfield.sample import Sample
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [], "t5": ["<extra_id_0>"], "bart": ["<s>"]}

@@ -1,0 +1,146 @@
+"""Metrics as another package might bring them: some good, some slow, some broken.
+
+They load no model, so a process that uses one of them is quick to start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from levelfield.metric import Level, Progress, no_progress
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+
+if TYPE_CHECKING:
+    from nowhere import Nothing
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of a text, [counted] between blanks.
+
+    Undefined: `empty text`.
+    """
+
+    scale: float = 1.0
+    order: Literal[1, 2] = 1
+    log: str = ""
+    delay: float = 0.0
+
+    name: ClassVar[str] = "elsewhere.words"
+    level: ClassVar[Level] = "sample"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    higher_is_better: ClassVar[bool] = True
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}|scale:{self.scale}|order:{self.order}|v:1"
+
+    def value(self, sample: Sample) -> float:
+        return self.scale * len(sample.text.split()) ** self.order
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        if self.log:
+            with Path(self.log).open("a", encoding="utf-8") as file:
+                file.writelines(f"{sample.id}\n" for sample in samples)
+        time.sleep(self.delay)
+        progress(len(samples))
+        empty = {s.id: "empty text" for s in samples if not s.text.strip()}
+        return Scores(
+            metric=self.name,
+            ids=tuple(s.id for s in samples),
+            values=np.array([np.nan if s.id in empty else self.value(s) for s in samples], float),
+            undefined=empty,
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+        )
+
+
+@dataclass(frozen=True)
+class Types(Words):
+    """Different words over all texts of a group."""
+
+    name: ClassVar[str] = "elsewhere.types"
+    level: ClassVar[Level] = "corpus"
+
+
+@dataclass(frozen=True)
+class Infinite(Words):
+    """Is infinite for every text."""
+
+    name: ClassVar[str] = "elsewhere.infinite"
+
+    def value(self, sample: Sample) -> float:  # noqa: ARG002
+        return float("inf")
+
+
+@dataclass(frozen=True)
+class Fails(Words):
+    """Fails whatever it is given."""
+
+    name: ClassVar[str] = "elsewhere.fails"
+
+    def value(self, sample: Sample) -> float:
+        raise ZeroDivisionError(f"no weather today for {sample.id}")
+
+
+@dataclass(frozen=True)
+class Forgets(Words):
+    """Gives no value for the last sample."""
+
+    name: ClassVar[str] = "elsewhere.forgets"
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        return super().score(samples[:-1], progress=progress)
+
+
+@dataclass(frozen=True)
+class Wants(Words):
+    """Wants a field that no sample can have."""
+
+    name: ClassVar[str] = "elsewhere.wants"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "weather"})
+
+
+@dataclass(frozen=True)
+class ReadsExtra(Words):
+    """Reads what the input has beside our fields."""
+
+    name: ClassVar[str] = "elsewhere.reads-extra"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "extra"})
+
+
+class Demanding(Words):
+    """Can't be made without a word from the user."""
+
+    name: ClassVar[str] = "elsewhere.demanding"
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        object.__setattr__(self, "language", language)
+
+
+class Unreadable(Words):
+    """Has an annotation that means nothing at run time."""
+
+    name: ClassVar[str] = "elsewhere.unreadable"
+
+    def __init__(self, nothing: Nothing | None = None) -> None:
+        super().__init__()
+        object.__setattr__(self, "nothing", nothing)
+
+
+class Unprintable(Words):
+    """Has a default that is no JSON; and [/this] is no markup."""
+
+    name: ClassVar[str] = "elsewhere.unprintable"
+
+    def __init__(self, folder: Path = Path("words")) -> None:
+        super().__init__()
+        object.__setattr__(self, "folder", folder)
