@@ -35,7 +35,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
-    """About one token a word, as PEGASUS's tokenizer has it: `wordfreq`'s words, else characters."""
+    """About one token a word, as PEGASUS has it: `wordfreq`'s words, else characters."""
     words = wordfreq.get_frequency_dict("en", wordlist="small")
     pieces = {"▁" + word: float(np.log(p)) for word, p in words.items()}
     letters = {c: -30.0 for word in words for c in word} | {"▁": -30.0, ".": -5.0, ",": -5.0}
@@ -125,9 +125,7 @@ def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -
     ids = [fast._tokens.around(one) for one in fast.token_ids([s.text for s in samples])]
     ids = sorted(ids, key=len)
     layers, width = model.config.encoder_layers, model.config.d_model
-    operations = sum(
-        layers * (24 * width**2 * len(one) + 4 * len(one) ** 2 * width) for one in ids
-    )
+    operations = sum(layers * (24 * width**2 * len(one) + 4 * len(one) ** 2 * width) for one in ids)
 
     def encode() -> None:
         with torch.inference_mode():
@@ -139,7 +137,9 @@ def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--texts", type=int, default=32)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--layers", type=int, default=8)
@@ -153,7 +153,9 @@ def main() -> None:
     coherence, consistency = ctrleval.Coherence(), ctrleval.Consistency()
     plain(model, tokenizer, [("warm", "up")] * 8, end=True)
 
-    def report(name: str, pairs: list[tuple[str, str]], *, end: bool, ours: Callable[[], Any]) -> None:
+    def report(
+        name: str, pairs: list[tuple[str, str]], *, end: bool, ours: Callable[[], Any]
+    ) -> None:
         slow, expected = timed(lambda: plain(model, tokenizer, pairs, end=end), arguments.repeat)
         quick, values = timed(ours, arguments.repeat)
         difference = float(np.abs(np.array(values) - np.array(expected)).max())
@@ -163,8 +165,10 @@ def main() -> None:
             flush=True,
         )
 
-    print(f"{len(samples)} texts, {arguments.layers}+{arguments.layers} layers, width "
-          f"{arguments.width}, vocabulary {VOCABULARY}, {torch.get_num_threads()} threads")
+    print(
+        f"{len(samples)} texts, {arguments.layers}+{arguments.layers} layers, width "
+        f"{arguments.width}, vocabulary {VOCABULARY}, {torch.get_num_threads()} threads"
+    )
     for metric, end in ((coherence, True), (consistency, False)):
         found = [metric._evaluators(sample, "<mask_1>") for sample in samples]
         evaluators = [e for es in found if isinstance(es, list) for e in es]

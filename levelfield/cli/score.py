@@ -64,10 +64,14 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     (hf:NAME?split=test). Prints means with 95 % intervals by system (or by label where no system
     is named), and which differences are real.
     """
-    from levelfield.io import open_samples
+    from levelfield.io import check_writable, open_samples
 
-    if given["out"] == "-" and as_json:
-        raise UserError("--json and --out - both want stdout; give --out a file")
+    targets = {f"--{name}": given[name] for name in ("out", "parts", "report") if given[name]}
+    on_stdout = [f"{name} -" for name, path in targets.items() if path == "-"]
+    if len(on_stdout) + as_json > 1:
+        raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
+    for path in targets.values():
+        check_writable(path)
     source = open_samples(
         files,
         format=given["format"],
@@ -296,10 +300,11 @@ def _results(
         write_page(given["report"], report)
     if as_json:
         click.echo(json.dumps(_document(run, summaries, grouping, files), ensure_ascii=False))
-    elif given["out"] != "-":
+    elif "-" not in (given["out"], given["parts"], given["report"]):
         _print(summaries, grouping)
     written = [w for w in (given["out"], given["parts"], given["report"]) if w and w != "-"]
-    say(f"wrote {', '.join(written)}" if written else "")
+    if written:
+        say(f"wrote {', '.join(written)}")
 
 
 def _document(

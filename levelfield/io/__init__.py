@@ -5,7 +5,7 @@ from levelfield.io.formats import FORMATS
 from levelfield.io.opening import load_samples, open_samples
 from levelfield.io.records import as_record
 from levelfield.io.source import Source
-from levelfield.io.writing import atomic_writer
+from levelfield.io.writing import atomic_writer, check_writable
 
 __all__ = [
     "FORMATS",
@@ -14,6 +14,7 @@ __all__ = [
     "Source",
     "as_record",
     "atomic_writer",
+    "check_writable",
     "load_samples",
     "open_samples",
 ]

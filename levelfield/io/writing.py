@@ -73,6 +73,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Says before hours of work what `atomic_writer` would say after them.
+
+    Raises:
+        UserError: if nothing can be written there.
+    """
+    given = os.fspath(path)
+    if given != STDOUT:
+        target = Path(os.path.realpath(given))
+        _check(printable(given), target, target.stat().st_mode if target.exists() else None)
+
+
 def _open(path: Path, mode: Literal["x", "w"]) -> TextIO:
     # a lone surrogate that still gets here becomes its escape, which JSON reads back
     return path.open(mode, encoding="utf-8", newline="\n", errors="backslashreplace")

@@ -6,6 +6,7 @@ should fit it (CTRLEval, Ke et al. 2022, section 3.1).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -135,6 +136,8 @@ class EmbeddingScorer:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self.token_ids = encoder.token_ids
+        # the same few prompts come with every text
+        self._filled = functools.lru_cache(maxsize=1024)(self._embed_filled)
 
     @property
     def gap_token(self) -> str | None:
@@ -157,13 +160,14 @@ class EmbeddingScorer:
 
     def label_logits(self, evaluators: Sequence[LabelEvaluator]) -> tuple[list[Floats], Bools]:
         """cosine / T of every evaluator's words, (labels,) each; and whether the text was cut."""
-        filled = [(e.prompt.left + w + e.prompt.right).strip() for e in evaluators for w in e.words]
-        texts = [e.text for e in evaluators]
-        embeddings, cut = self._encoder.sentences([*texts, *filled])
-        embedded = embeddings.astype(np.float64)
-        logits, at = [], len(texts)
-        for evaluator, text in zip(evaluators, embedded, strict=False):
-            words = embedded[at : at + len(evaluator.words)]
-            logits.append(words @ text / TEMPERATURE)
-            at += len(evaluator.words)
-        return logits, np.array(cut[: len(texts)], np.bool_)
+        texts, cut = self._encoder.sentences([e.text for e in evaluators])
+        logits = [
+            self._filled(e.prompt, e.words) @ text / TEMPERATURE
+            for e, text in zip(evaluators, texts.astype(np.float64), strict=True)
+        ]
+        return logits, np.array(cut, np.bool_)
+
+    def _embed_filled(self, prompt: Gapped, words: tuple[str, ...]) -> Floats:
+        """Embeddings of a prompt with each of the words in its gap: (words, d)."""
+        filled = [(prompt.left + word + prompt.right).strip() for word in words]
+        return self._encoder.sentences(filled)[0].astype(np.float64)

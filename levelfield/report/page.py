@@ -77,7 +77,7 @@ def render(report: Report) -> str:
 
 def write_page(path: str | os.PathLike[str], report: Report) -> None:
     """Write the page to a file, whole or not at all."""
-    html = render(report).encode("utf-8", "replace").decode()  # a lone surrogate is no UTF-8
+    html = render(report)
     with atomic_writer(path) as file:
         file.write(html)
 

@@ -118,7 +118,8 @@ def words(announce: Callable[..., None]) -> str:
 
 
 def start(*words: object, **environment: str) -> subprocess.Popen[str]:
-    """`levelfield` in a process of its own."""
+    """`levelfield` in a process of its own. What it prints is read as UTF-8 unless
+    PYTHONIOENCODING says that it is not."""
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, words)],
         stdin=subprocess.DEVNULL,
@@ -126,7 +127,7 @@ def start(*words: object, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
-        encoding=environment.get("PYTHONIOENCODING", "utf-8"),
+        encoding=environment.get("PYTHONIOENCODING", "utf-8").replace("ascii", "utf-8"),
     )
 
 
@@ -137,7 +138,8 @@ def finish(process: subprocess.Popen[str]) -> Ran:
 
 def records(path: str | Path) -> list[dict[str, Any]]:
     """The objects of a JSONL file."""
-    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]
 
 
 def values(path: str | Path = "scores.jsonl") -> dict[tuple[str, str], float | None]:

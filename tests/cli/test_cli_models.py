@@ -1,0 +1,309 @@
+"""Models by name: those that are not there, not whole, not of the right kind or not safe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import Run, Write, finish, start, values
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BartConfig,
+    BartForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
+
+Folders = dict[str, Path]
+
+TEXT = {
+    "id": "a",
+    "text": "It rained all night. The river rose and the cellar filled with water.",
+    "prompt": "It rained",
+    "control": {"sentiment": "negative"},
+}
+
+
+@pytest.fixture
+def pegasus(tiny_folders: Folders, here: Path) -> Path:
+    """A copy to be damaged."""
+    return Path(shutil.copytree(tiny_folders["pegasus"], here / "model"))
+
+
+@pytest.fixture
+def refuses(run: Run, write: Write) -> Any:
+    """What is said of a model."""
+
+    def refuses(model: object, *words: str) -> str:
+        texts = write("t.jsonl", [TEXT])
+        return run("score", texts, "-m", "ctrleval.consistency", "--model", model, *words).complaint
+
+    return refuses
+
+
+def pickled(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    torch.save(load_file(weights), folder / "pytorch_model.bin")
+    weights.unlink()
+
+
+@pytest.mark.parametrize("family", ["pegasus", "t5", "bart"])
+def test_any_infilling_family_in_a_folder_scores_all_aspects(
+    run: Run, write: Write, tiny_folders: Folders, family: str
+) -> None:
+    texts = write("t.jsonl", [TEXT])
+    options = ("--model", tiny_folders[family], "-o", "iwf=wordfreq", "--json")
+    ran = run("score", texts, "-m", "ctrleval", *options)
+    assert ran.code == 0, ran.err
+    means = {m["metric"]: m["overall"]["mean"] for m in ran.json["metrics"]}
+    assert means["ctrleval.coherence"] < 0
+    assert means["ctrleval.consistency"] < 0
+    assert 0 < means["ctrleval.attribute-relevance"] < 1
+
+
+@pytest.mark.parametrize("family", ["pegasus", "t5", "bart"])
+def test_fifty_thousand_characters_have_a_value_from_a_model_that_reads_far_less(
+    run: Run, write: Write, tiny_folders: Folders, family: str
+) -> None:
+    long = TEXT | {"text": "It rained " + "and the river rose " * 2700 + ". We left."}
+    options = ("--model", tiny_folders[family], "-o", "iwf=wordfreq", "--json")
+    ran = run("score", write("t.jsonl", [long]), "-m", "ctrleval", *options)
+    assert ran.code == 0, ran.err
+    for metric in ran.json["metrics"]:
+        assert metric["signature"].endswith("n:1 undefined:0 truncated:1")
+
+
+def test_a_text_that_holds_the_gap_token_is_undefined_and_says_so(
+    run: Run, write: Write, tiny_folders: Folders
+) -> None:
+    texts = write("t.jsonl", [TEXT | {"text": "It rained <mask_1> all night. It was cold."}])
+    options = ("--model", tiny_folders["pegasus"], "-o", "iwf=wordfreq", "--json")
+    for metric in run("score", texts, "-m", "ctrleval", *options).json["metrics"]:
+        assert metric["undefined"] == {"the text holds the model's gap token <mask_1>": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("./nowhere", "there is no model folder './nowhere'"),
+        ("/nowhere/at/all", "there is no model folder"),
+        ("a/b/c", "there is no model folder 'a/b/c'"),
+        ("offline/maxilm", "there is offline/minilm"),
+        ("google/pegasus large", "is neither a folder nor a model name"),
+        ("google//pegasus", "there is no model folder"),
+        ("..", "'..'"),
+        ("/", "'/'"),
+        ("-", "'-'"),
+        ("a" * 200, "is neither a folder nor a model name"),
+        ("🙂/🙂", "is neither a folder nor a model name"),
+        ("nobody/no-such-model", "offline/minilm works now"),
+        ("nobody/no-such-model@v1", "--revision v1"),
+        ("google/pegasus-large", "hf download google/pegasus-large --revision refs/pr/10"),
+    ],
+)
+def test_a_model_that_can_not_be_had_is_named_with_what_to_do(
+    refuses: Any, monkeypatch: pytest.MonkeyPatch, here: Path, name: str, said: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(here / "hub"))
+    assert said in refuses(name)
+
+
+def test_without_a_network_a_hub_name_gets_one_line_and_no_long_wait(write: Write) -> None:
+    texts = write("t.jsonl", [TEXT])
+    options = ("-m", "ctrleval.consistency", "--model", "nobody/no-such-model")
+    said = finish(start("score", texts, *options, HF_HUB_OFFLINE="1")).complaint
+    assert "HF_HUB_OFFLINE is set" in said
+    assert "hf download nobody/no-such-model --local-dir FOLDER" in said
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (None, "has no config.json"),
+        ("", "config.json can't be read"),
+        ("[]", "does not say a model_type"),
+        ('{"model_type": "pegasus"', "config.json can't be read"),
+        ('{"model_type": 5}', "model_type"),
+        ('{"model_type": "pegasus", "architectures": "PegasusModel"}', "model"),
+        ('{"model_type": "unheard-of", "is_encoder_decoder": true}', "unheard-of"),
+        ('{"model_type": "marian", "is_encoder_decoder": true}', "families that do"),
+        ("\x00" * 99, "config.json can't be read"),
+    ],
+)
+def test_a_folder_whose_config_is_no_config_is_refused(
+    refuses: Any, pegasus: Path, config: str | None, said: str
+) -> None:
+    (pegasus / "config.json").unlink()
+    if config is not None:
+        (pegasus / "config.json").write_text(config)
+    assert said in refuses(pegasus)
+
+
+def damage_cut(weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def damage_header(weights: Path) -> None:
+    weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
+
+
+def damage_empty(weights: Path) -> None:
+    weights.write_bytes(b"")
+
+
+def damage_lacking(weights: Path) -> None:
+    kept = {n: t for n, t in load_file(weights).items() if "decoder.layers.1.fc1" not in n}
+    save_file(kept, weights, {"format": "pt"})
+
+
+def damage_shape(weights: Path) -> None:
+    tensors = load_file(weights)
+    name = next(n for n in tensors if n.endswith("layers.1.fc1.weight"))
+    save_file(tensors | {name: torch.zeros(3, 3)}, weights, {"format": "pt"})
+
+
+def damage_nan(weights: Path) -> None:
+    tensors = {n: torch.full_like(t, torch.nan) for n, t in load_file(weights).items()}
+    save_file(tensors, weights, {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_cut, damage_header, damage_empty, damage_lacking, damage_shape]
+)
+def test_a_folder_whose_weights_are_damaged_is_refused(
+    refuses: Any, pegasus: Path, damage: Any
+) -> None:
+    damage(pegasus / "model.safetensors")
+    assert "model 'model'" in refuses(pegasus, "-o", "iwf=wordfreq")
+
+
+def test_weights_that_are_no_numbers_never_give_a_value(
+    run: Run, write: Write, pegasus: Path
+) -> None:
+    damage_nan(pegasus / "model.safetensors")
+    options = ("--model", pegasus, "-o", "iwf=wordfreq")
+    ran = run("score", write("t.jsonl", [TEXT]), "-m", "ctrleval", *options)
+    assert ran.code == 2 or set(values().values()) == {None}, ran
+
+
+@pytest.mark.parametrize("file", ["tokenizer.json", "model.safetensors"])
+def test_a_folder_without_one_of_its_files_is_refused(
+    refuses: Any, pegasus: Path, file: str
+) -> None:
+    (pegasus / file).unlink()
+    assert "model 'model'" in refuses(pegasus, "-o", "iwf=wordfreq")
+
+
+SMALL: dict[str, Any] = {"vocab_size": 400}
+
+
+def causal(folder: Path) -> None:
+    GPT2LMHeadModel(GPT2Config(**SMALL, n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
+
+
+def classifier(folder: Path) -> None:
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    BertForSequenceClassification(BertConfig(**SMALL, **size, intermediate_size=8)).save_pretrained(
+        folder
+    )
+
+
+def encoder_decoder_classifier(folder: Path) -> None:
+    config = BartConfig.from_pretrained(folder)
+    BartForSequenceClassification(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "save", "said"),
+    [
+        ("pegasus", causal, "is a causal model"),
+        ("pegasus", classifier, "is a classifier model"),
+        ("bart", encoder_decoder_classifier, "is a classifier model"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused_and_its_kind_is_named(
+    refuses: Any, tiny_folders: Folders, here: Path, family: str, save: Any, said: str
+) -> None:
+    folder = Path(shutil.copytree(tiny_folders[family], here / "other"))
+    (folder / "model.safetensors").unlink()
+    save(folder)
+    assert said in refuses(folder, "-o", "iwf=wordfreq")
+
+
+def test_a_causal_model_whose_config_names_no_architecture_is_refused_too(
+    refuses: Any, tiny_folders: Folders, here: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_folders["pegasus"], here / "other"))
+    (folder / "model.safetensors").unlink()
+    causal(folder)
+    config = json.loads((folder / "config.json").read_text())
+    del config["architectures"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "causal" in refuses(folder)
+
+
+def test_pickled_weights_are_taken_only_from_those_who_ask_for_them(
+    run: Run, write: Write, refuses: Any, pegasus: Path
+) -> None:
+    texts = write("t.jsonl", [TEXT])
+    options = ("-m", "ctrleval", "-o", "iwf=wordfreq", "--model", pegasus)
+    assert run("score", texts, *options).code == 0
+    safe = values()
+    pickled(pegasus)
+    shutil.move(pegasus, pegasus := pegasus.with_name("pickled"))
+    assert "--allow-pickle" in refuses(pegasus)
+    options = (*options[:-1], pegasus)
+    ran = run("score", texts, *options, "--allow-pickle")
+    assert ran.code == 0, ran.err
+    assert values() == pytest.approx(safe)
+
+
+def test_pickled_weights_of_a_part_of_a_sentence_model_are_pickled_weights(
+    refuses: Any, run: Run, write: Write, here: Path
+) -> None:
+    from levelfield.models.resolve import OFFLINE_MODEL, resolve
+
+    folder = Path(shutil.copytree(resolve(OFFLINE_MODEL).path, here / "dense"))
+    modules = json.loads((folder / "modules.json").read_text())
+    dense = {
+        "idx": len(modules),
+        "name": str(len(modules)),
+        "path": "9_Dense",
+        "type": "sentence_transformers.models.Dense",
+    }
+    (folder / "modules.json").write_text(json.dumps([*modules, dense]))
+    (folder / "9_Dense").mkdir()
+    config = {"in_features": 384, "out_features": 384, "bias": False}
+    config["activation_function"] = "torch.nn.modules.linear.Identity"
+    (folder / "9_Dense" / "config.json").write_text(json.dumps(config))
+    torch.save({"linear.weight": torch.eye(384)}, folder / "9_Dense" / "pytorch_model.bin")
+    options = ("-m", "ctrleval.consistency", "--model", folder, "--allow-pickle")
+    ran = run("score", write("t.jsonl", [TEXT]), *options)
+    assert ran.code == 0, ran.err
+    assert "--allow-pickle" in refuses(folder)
+
+
+def test_code_that_comes_with_a_model_is_never_run(refuses: Any, here: Path) -> None:
+    from levelfield.models.resolve import OFFLINE_MODEL, resolve
+
+    folder = Path(shutil.copytree(resolve(OFFLINE_MODEL).path, here / "trojan"))
+    (folder / "horse.py").write_text(f"open({str(here / 'ran')!r}, 'w')\nclass Horse: ...\n")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["type"] = "horse.Horse"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert "model 'trojan'" in refuses(folder)
+    assert not (here / "ran").exists()
+
+
+def test_a_model_without_the_gap_token_is_refused_by_name(refuses: Any, pegasus: Path) -> None:
+    tokenizer = pegasus / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace("<mask_1>", "<mask_x>"))
+    said = refuses(pegasus, "-o", "iwf=wordfreq")
+    assert "<mask_1>" in said
+    assert "model" in said

@@ -1,0 +1,141 @@
+"""Metrics of other packages: found, listed, used; and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from conftest import Run, Write, records, values
+
+Announce = Callable[..., None]
+TEXTS = [{"id": "a", "text": "one two"}, {"id": "b", "text": ""}, {"id": "c", "text": "one"}]
+
+
+def test_an_installed_metric_is_listed_and_explained(run: Run, words: str) -> None:
+    listed = run("metrics")
+    assert listed.code == 0
+    assert words in listed.out
+    assert "ctrleval.coherence" in listed.out
+    (entry,) = run("metrics", words, "--json").json
+    assert entry["summary"] == "Words of a text, [counted] between blanks."
+    assert entry["from"] == "elsewhere_metrics:Words"
+    assert entry["options"]["scale"] == {"default": 1.0, "values": "float"}
+    assert "scale=1.0" in run("metrics", words).out
+
+
+def test_its_summary_is_no_markup(run: Run, words: str) -> None:
+    assert words
+    assert "[counted]" in " ".join(re.split(r"\s+", run("metrics").out))
+
+
+def test_its_values_and_reasons_arrive(run: Run, write: Write, words: str) -> None:
+    ran = run("score", write("t.jsonl", TEXTS), "-m", "elsewhere")
+    assert ran.code == 0
+    assert values() == {(words, "a"): 2, (words, "b"): None, (words, "c"): 1}
+    assert records("scores.jsonl")[1]["undefined"] == "empty text"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("scale=2.5", 5), ("scale=-1e2", -200), ("order=2", 4)]
+)
+def test_its_options_are_read_by_their_types(
+    run: Run, write: Write, words: str, option: str, value: float
+) -> None:
+    ran = run("score", write("t.jsonl", TEXTS), "-m", words, "--option", option)
+    assert ran.code == 0, ran
+    assert values()[words, "a"] == value
+
+
+@pytest.mark.parametrize(("option", "said"), [("scale=big", "a number"), ("order=3", "1 or 2")])
+def test_an_option_of_the_wrong_type_says_what_was_expected(
+    run: Run, write: Write, words: str, option: str, said: str
+) -> None:
+    complaint = run("score", write("t.jsonl", TEXTS), "-m", words, "-o", option).complaint
+    assert complaint == f"option {option}: expected {said}"
+
+
+def test_a_new_option_is_a_new_signature_so_the_cache_holds_no_wrong_value(
+    run: Run, write: Write, words: str
+) -> None:
+    texts = write("t.jsonl", TEXTS)
+    for scale in ("1", "3", "1"):
+        assert run("score", texts, "-m", words, "-o", f"scale={scale}").code == 0
+        assert values()[words, "a"] == 2 * float(scale)
+
+
+BROKEN = {
+    "absent_module": "nowhere_to_be_found:Metric",
+    "absent_class": "elsewhere_metrics:Absent",
+    "no_metric": "elsewhere_metrics:np",
+    "unreadable": "elsewhere_metrics:Unreadable",
+    "demanding": "elsewhere_metrics:Demanding",
+    "fails": "elsewhere_metrics:Fails",
+    "forgets": "elsewhere_metrics:Forgets",
+    "wants": "elsewhere_metrics:Wants",
+}
+
+
+@pytest.mark.parametrize("name", [*BROKEN, "unprintable"])
+def test_a_broken_metric_never_keeps_the_others_from_being_listed(
+    run: Run, announce: Announce, name: str
+) -> None:
+    announce(
+        **({name: BROKEN[name]} if name in BROKEN else {name: "elsewhere_metrics:Unprintable"})
+    )
+    listed = run("metrics")
+    assert listed.code == 0, listed.err
+    assert "elsewhere." in listed.out
+    assert "ctrleval.coherence" in listed.out
+    as_json = run("metrics", "--json")
+    assert as_json.code == 0, as_json.err
+    assert len(as_json.json) == 4
+    assert run("metrics", f"elsewhere.{name.replace('_', '-')}").code == 0
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_metric_is_named_and_the_user_is_told_that_it_is_not_ours(
+    run: Run, announce: Announce, write: Write, name: str
+) -> None:
+    announce(**{name: BROKEN[name]})
+    metric = f"elsewhere.{name.replace('_', '-')}"
+    texts = write("t.jsonl", TEXTS)
+    ran = run("score", texts, "-m", metric)
+    assert ran.code in (1, 2)
+    assert metric in ran.err.splitlines()[0]
+    assert "our mistake" not in ran.err
+    assert run("score", texts, "-m", "ctrleval.coherence").code == 0
+
+
+def test_an_infinite_value_is_undefined_and_no_crash(
+    run: Run, announce: Announce, write: Write
+) -> None:
+    announce(infinite="elsewhere_metrics:Infinite")
+    ran = run("score", write("t.jsonl", TEXTS), "-m", "elsewhere.infinite", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["metrics"][0]["overall"]["mean"] is None
+    assert {r["value"] for r in records("scores.jsonl")} == {None}
+
+
+def test_a_metric_may_read_whatever_a_table_holds(
+    run: Run, announce: Announce, here: object
+) -> None:
+    import datetime
+
+    import polars as pl
+
+    assert here
+    announce(reads_extra="elsewhere_metrics:ReadsExtra")
+    day = datetime.date(2020, 2, 29)
+    pl.DataFrame({"text": ["a b"], "day": [day]}).write_parquet("t.parquet")
+    ran = run("score", "t.parquet", "-m", "elsewhere.reads-extra")
+    assert ran.code == 0, ran.err
+
+
+def test_two_packages_that_announce_one_name_do_no_harm_to_the_rest(
+    run: Run, announce: Announce, write: Write
+) -> None:
+    announce(words="elsewhere_metrics:Words")
+    announce(words="elsewhere_metrics:Infinite")
+    assert run("metrics").code == 0
+    assert run("score", write("t.jsonl", TEXTS), "-m", "ctrleval.coherence").code == 0
