@@ -25,6 +25,17 @@ def write_texts(path: Path, count: int) -> None:
             file.write(json.dumps(record | {"control": {"topic": "science"}}) + "\n")
 
 
+def write_model(folder: Path) -> None:
+    """A random encoder with the vocabulary of the embedded model."""
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from levelfield.models.resolve import OFFLINE_MODEL, resolve
+
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    BertModel(BertConfig(**size, intermediate_size=64)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(resolve(OFFLINE_MODEL).path).save_pretrained(folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -36,9 +47,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             texts = Path(folder) / "texts.jsonl"
             write_texts(texts, count)
+            write_model(Path(folder, "model"))
             command = [sys.executable, "-m", "levelfield", "score", str(texts)]
             command += ["--metric", arguments.metric, "--out", f"{folder}/scores.jsonl"]
             command += ["--report", f"{folder}/page.html"]
+            command += ["--model", f"{folder}/model"]
             begin = time.perf_counter()
             done = subprocess.Popen(
                 command,
