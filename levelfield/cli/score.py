@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from levelfield.metric import Metric, create, matching, partitions
 if TYPE_CHECKING:
     from levelfield.cache import SegmentCache
     from levelfield.io import Census, Source
-    from levelfield.meta.summary import GroupSummary, MetricSummary, Tally
+    from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
     from levelfield.sample import Sample
     from levelfield.scores import Scores
@@ -87,7 +86,7 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
     grouping = Grouping.choose(given["by"], census)
     run = _run(source, census, metrics, grouping, given)
-    _results(run, given["seed"], grouping, files, given, as_json)
+    _results(run, grouping, files, given, as_json)
 
 
 def _pairs(option: str, words: Sequence[str]) -> dict[str, str]:
@@ -269,16 +268,16 @@ def _write(scores: Scores, out: TextIO, parts: TextIO | None) -> None:
 
 def _results(
     run: Run,
-    seed: int,
     grouping: Grouping,
     files: Sequence[str],
     given: Mapping[str, Any],
     as_json: bool,
 ) -> None:
     """Says what came out: on the terminal, as JSON, as a page."""
+    from levelfield.cli.summaries import metric_document, print_summaries
     from levelfield.meta.summary import Resampling, summarise
 
-    resampling = Resampling(seed=seed)
+    resampling = Resampling(seed=given["seed"])
     summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)
     for note in run.notes:
         say(f"note: {note}")
@@ -299,111 +298,16 @@ def _results(
         )
         write_page(given["report"], report)
     if as_json:
-        click.echo(json.dumps(_document(run, summaries, grouping, files), ensure_ascii=False))
+        document = {
+            "n": run.n,
+            "files": list(files),
+            "by": grouping.by,
+            "notes": run.notes,
+            "metrics": [metric_document(summary) for summary in summaries],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
     elif "-" not in (given["out"], given["parts"], given["report"]):
-        _print(summaries, grouping)
+        print_summaries(summaries, grouping.name)
     written = [w for w in (given["out"], given["parts"], given["report"]) if w and w != "-"]
     if written:
         say(f"wrote {', '.join(written)}")
-
-
-def _document(
-    run: Run, summaries: Sequence[MetricSummary], grouping: Grouping, files: Sequence[str]
-) -> dict[str, Any]:
-    """The summary for programs."""
-    return {
-        "n": run.n,
-        "files": list(files),
-        "by": grouping.by,
-        "notes": run.notes,
-        "metrics": [
-            {
-                "metric": s.metric,
-                "signature": s.signature,
-                "higher_is_better": s.higher_is_better,
-                "overall": _group(s.overall),
-                "groups": [_group(g) for g in s.groups],
-                "comparisons": [
-                    {
-                        "a": c.a,
-                        "b": c.b,
-                        "inputs": c.inputs,
-                        "left_out": c.left_out,
-                        "clusters": c.clusters,
-                        "difference": _number(c.difference),
-                        "low": _number(c.low),
-                        "high": _number(c.high),
-                        "effect": _number(c.effect),
-                        "p": _number(c.p),
-                        "p_adjusted": _number(c.p_adjusted),
-                        "note": c.note,
-                    }
-                    for c in s.comparisons
-                ],
-                "undefined": dict(s.reasons),
-            }
-            for s in summaries
-        ],
-    }
-
-
-def _group(group: GroupSummary) -> dict[str, Any]:
-    interval = group.interval
-    return {
-        "group": group.group,
-        "n": group.n,
-        "defined": interval.n,
-        "undefined": group.undefined,
-        "mean": _number(interval.mean),
-        "low": _number(interval.low),
-        "high": _number(interval.high),
-        "clusters": interval.clusters,
-    }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _print(summaries: Sequence[MetricSummary], grouping: Grouping) -> None:
-    """Tables for a person."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-    from rich.text import Text
-
-    from levelfield.meta.summary import verdict
-
-    console = Console(highlight=False)
-    for s in summaries:
-        direction = "higher is better" if s.higher_is_better else "lower is better"
-        console.print(Text(f"{s.metric} ({direction})", "bold"))
-        table = Table(escape(grouping.name), box=None, pad_edge=False)
-        for heading in ("mean", "95 % interval", "n", "undefined"):
-            table.add_column(heading, justify="right")
-        rows = [*s.groups, s.overall] if len(s.groups) > 1 else list(s.groups)
-        for g in rows:
-            i = g.interval
-            table.add_row(
-                Text(g.group),
-                _shown(i.mean),
-                f"{_shown(i.low)} … {_shown(i.high)}" if math.isfinite(i.low) else i.why_undefined,
-                f"{i.n:,}",
-                f"{g.undefined:,}",
-            )
-        console.print(table)
-        for reason, count in s.reasons.items():
-            console.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
-        for c in s.comparisons:
-            p = f"p = {c.p_adjusted:.3g} (Holm), d = {_shown(c.effect)}, " if c.p == c.p else ""
-            note = f"; {c.note}" if c.note else ""
-            left = f", {c.left_out:,} left out" if c.left_out else ""
-            said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
-            said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}{note}"
-            console.print(Text(said), soft_wrap=True)
-        console.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
-        console.print()
-
-
-def _shown(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"

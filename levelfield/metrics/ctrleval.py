@@ -10,6 +10,7 @@ Encoders compare embeddings: s_j is a cosine. Attribute relevance is a probabili
 
 from __future__ import annotations
 
+import abc
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Options:
+class _Options(abc.ABC):
     """What all aspects of CTRLEval have in common."""
 
     model: str = OFFLINE_MODEL
@@ -114,11 +115,13 @@ class _Options:
         )
 
     @property
+    @abc.abstractmethod
     def signature(self) -> str:
-        raise NotImplementedError
+        """Every choice that could change a value."""
 
+    @abc.abstractmethod
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        raise NotImplementedError
+        """What comes out for each of these samples."""
 
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
         """The values of these samples, undefined ones with their reasons, and their parts."""
@@ -151,7 +154,7 @@ class _Options:
 
 
 @dataclass(frozen=True)
-class _PatternAspect(_Options):
+class _PatternAspect(_Options, abc.ABC):
     """An aspect whose evaluators score a stretch of the text, weighted by NISF (equation 5)."""
 
     weights: Literal["nisf", "mean", "max", "min"] = "nisf"
@@ -159,8 +162,9 @@ class _PatternAspect(_Options):
 
     _end: ClassVar[bool]
 
+    @abc.abstractmethod
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
-        raise NotImplementedError
+        """The pattern evaluators of a sample."""
 
     def _pattern_choices(self, own: Mapping[str, object]) -> dict[str, object]:
         nisf = self.weights == "nisf"

@@ -83,7 +83,6 @@ class GapStyle:
 GAP_STYLES: Mapping[str, GapStyle] = {
     "pegasus": GapStyle("<mask_1>", blanks=True),
     "t5": GapStyle("<extra_id_0>", blanks=False, given=("<extra_id_0>",)),
-    "mt5": GapStyle("<extra_id_0>", blanks=False, given=("<extra_id_0>",)),
     "bart": GapStyle("<mask>", blanks=False, given=("<s>",)),
 }
 
