@@ -7,12 +7,14 @@ interrupted goes on where it stopped. SQLite in WAL mode: several processes may 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sqlite3
+import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ import platformdirs
 import polars as pl
 
 from levelfield.errors import UserError
-from levelfield.metric import Metric, Progress, no_progress, partitions
+from levelfield.metric import Metric, Progress, no_progress, partitions, score_checked
 from levelfield.sample import Sample
 from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 
@@ -63,12 +65,20 @@ def cache_path() -> Path:
 def sample_key(signature: str, sample: Sample, fields: frozenset[str]) -> bytes:
     """16 bytes that stand for what a metric with this signature reads of a sample."""
     read = {name: getattr(sample, name) for name in sorted(fields)}
-    content = json.dumps([signature, read], sort_keys=True, default=dict)
+    content = json.dumps([signature, read], sort_keys=True, default=_plain)
     return hashlib.blake2b(content.encode(), digest_size=16).digest()
+
+
+def _plain(value: object) -> object:
+    """A value of a sample's field that JSON has no form for: a mapping, or a table's date, say."""
+    return dict(value) if isinstance(value, Mapping) else f"{type(value).__name__}:{value!r}"
 
 
 class SegmentCache:
     """A cache file, open for reading and writing.
+
+    Attributes:
+        failure: why the last values could not be kept; empty while all is well.
 
     Raises:
         CacheError: the file can't be made or is not a cache of ours.
@@ -76,18 +86,23 @@ class SegmentCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.failure = ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
+            _wait_for_turn(lambda: self._db.execute("PRAGMA journal_mode = WAL"))
             self._db.execute("PRAGMA synchronous = NORMAL")
             (schema,) = self._db.execute("PRAGMA user_version").fetchone()
             if schema not in (0, _SCHEMA):
-                raise CacheError(f"cache {path} is of another version; `levelfield cache clear`")
+                raise CacheError(
+                    f"cache {path} is of another version; `levelfield cache clear` removes it"
+                )
             self._db.execute(_TABLE)
             self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
         except (OSError, sqlite3.Error) as error:
-            raise CacheError(f"cache {path} can't be used: {error}") from error
+            raise CacheError(
+                f"cache {path} can't be used ({error}); `levelfield cache clear` removes it"
+            ) from error
 
     def close(self) -> None:
         self._db.close()
@@ -99,13 +114,13 @@ class SegmentCache:
             some = keys[at : at + 500]
             marks = ",".join("?" * len(some))
             query = f"SELECT key, value, undefined, cut, parts FROM segments WHERE key IN ({marks})"
-            for key, value, undefined, cut, packed in self._run(query, some):
-                parts = None if packed is None else json.loads(zlib.decompress(packed))
-                found[key] = Segment(value, undefined, bool(cut), parts)
+            for key, *row in self._run(query, some):
+                with contextlib.suppress(zlib.error, ValueError, TypeError):  # a damaged row
+                    found[key] = _unpacked(*row)
         return found
 
     def put(self, metric: str, segments: Mapping[bytes, Segment]) -> None:
-        """Keeps segments, all or none of them; those already there stay as they are."""
+        """Keeps segments, all or none of them."""
         rows = [
             (
                 key,
@@ -121,7 +136,7 @@ class SegmentCache:
         ]
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR IGNORE INTO segments VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if self._db.in_transaction:
@@ -147,6 +162,43 @@ class SegmentCache:
             raise CacheError(f"cache {self.path} can't be read: {error}") from error
 
 
+def _wait_for_turn(action: Callable[[], object]) -> None:
+    """Does what SQLite refuses at once, not waiting, while another process does the same."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            action()
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def remove_cache(path: Path) -> None:
+    """Takes the file of a cache away, whatever is in it.
+
+    Raises:
+        CacheError: it can't be removed.
+    """
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise CacheError(f"cache {path} can't be removed: {error.strerror}") from error
+
+
+def _unpacked(value: object, undefined: object, cut: object, packed: bytes | None) -> Segment:
+    """A row as a segment; an error if it can't be one."""
+    parts = None if packed is None else json.loads(zlib.decompress(packed))
+    if isinstance(value, float) and undefined is None:
+        return Segment(value, None, bool(cut), parts)
+    if value is None and isinstance(undefined, str):
+        return Segment(None, undefined, bool(cut), parts)
+    raise ValueError("neither a value nor a reason")
+
+
 def score_with_cache(
     metric: Metric,
     samples: Sequence[Sample],
@@ -156,8 +208,9 @@ def score_with_cache(
 ) -> Scores:
     """As `metric.score`, but values that are in the cache are taken from there.
 
-    New values are kept after every partition, so a crash loses one partition at most. A corpus
-    metric is not cached: its value belongs to a group, not to a sample.
+    New values are kept after every partition, so a crash loses one partition at most. Where they
+    can't be kept (a full disk), scoring goes on and `cache.failure` says why. A corpus metric is
+    not cached: its value belongs to a group, not to a sample.
     """
     if metric.level != "sample":
         return metric.score(samples, progress=progress)
@@ -174,9 +227,12 @@ def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCa
     known = cache.get(keys)
     fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in known}
     if fresh or not samples:
-        made = _segments(metric.score(list(fresh.values())))
+        made = _segments(score_checked(metric, list(fresh.values())))
         new = dict(zip(fresh, made, strict=True))
-        cache.put(metric.name, new)
+        try:
+            cache.put(metric.name, new)
+        except CacheError as error:
+            cache.failure = str(error)
         known |= new
     return _scores(metric, signature, samples, [known[key] for key in keys])
 

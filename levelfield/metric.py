@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol
 
-from levelfield.errors import UserError
+from levelfield.errors import LevelfieldError, UserError
 from levelfield.sample import Sample
 from levelfield.scores import Scores
 
@@ -36,6 +36,10 @@ def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[lis
     waiting = iter(samples)
     while partition := list(itertools.islice(waiting, size)):
         yield partition
+
+
+class MetricError(LevelfieldError):
+    """A metric broke its contract; it is named, since it may be another package's."""
 
 
 class Metric(Protocol):
@@ -88,12 +92,17 @@ def metric_class(name: str) -> Callable[..., Metric]:
         raise UserError(
             f"metric '{name}' can't be loaded from {entry.value}: {type(error).__name__}: {error}"
         ) from error
+    if not callable(made):
+        raise UserError(f"metric '{name}' can't be loaded: {entry.value} is not a class")
     return made
 
 
 def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
-    """The options of a metric: the parameters of its class, annotations evaluated."""
-    return dict(inspect.signature(metric, eval_str=True).parameters)
+    """The parameters of a metric's class, annotations evaluated if they can be."""
+    try:
+        return dict(inspect.signature(metric, eval_str=True).parameters)
+    except NameError:  # imported for type checkers only
+        return dict(inspect.signature(metric).parameters)
 
 
 def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
@@ -111,8 +120,9 @@ def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
                 return None
             choices.append("none")
         elif typing.get_origin(kind) is Literal:
-            if text in typing.get_args(kind):
-                return text
+            for value in typing.get_args(kind):
+                if text == str(value):
+                    return value
             choices += map(str, typing.get_args(kind))
         elif kind is bool:
             if text.lower() in ("true", "false"):
@@ -125,7 +135,7 @@ def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
                 choices.append("a whole number" if kind is int else "a number")
         else:
             return text
-    raise UserError(f"option {name}={text}: expected {' or '.join(choices)}")
+    raise UserError(f"{name}={text}: expected {' or '.join(choices)}")
 
 
 def create(
@@ -146,8 +156,37 @@ def create(
     made = []
     for name, parameters in known.items():
         values = {k: v for k, v in given.items() if k in parameters}
-        values |= {
-            k: parse_option(k, v, parameters[k]) for k, v in words.items() if k in parameters
-        }
+        for k, v in words.items():
+            if k in parameters:
+                values[k] = parse_option(f"{name}: option {k}", v, parameters[k])
+        required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
+        if any(parameters[k].kind in _NAMED for k in required):
+            raise UserError(f"metric '{name}' needs --option {required[0]}=…")
         made.append(metric_class(name)(**values))
     return made
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:
+    """`metric.score`, held to its contract: a value for each sample, and no stray exception.
+
+    Raises:
+        MetricError: names the metric and what it did.
+    """
+    try:
+        scores = metric.score(samples)
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        raise MetricError(
+            f"metric '{metric.name}' failed on one of the samples '{samples[0].id}' to "
+            f"'{samples[-1].id}': {type(error).__name__}: {error}"
+        ) from error
+    if scores.ids != tuple(sample.id for sample in samples):
+        raise MetricError(
+            f"metric '{metric.name}' gave {len(scores.ids)} values for {len(samples)} samples, or "
+            "in another order"
+        )
+    return scores

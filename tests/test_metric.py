@@ -42,7 +42,7 @@ def test_a_word_becomes_the_value_that_the_option_takes(word, annotation, value)
     ],
 )
 def test_a_word_that_the_option_does_not_take_is_refused_with_those_it_does(word, annotation, said):
-    with pytest.raises(UserError, match=f"option x={word}: expected {said}"):
+    with pytest.raises(UserError, match=f"x={word}: expected {said}"):
         parse_option("x", word, parameter(annotation))
 
 

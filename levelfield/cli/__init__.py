@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -15,7 +16,10 @@ from levelfield.version import __version__
 
 _COMMANDS = {
     "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
+    "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
     "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
+    "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
+    "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
     "cache": ("levelfield.cli.cache:cache", "Look at the cache of values, or empty it."),
 }
@@ -51,6 +55,9 @@ def levelfield(ctx: click.Context, debug: bool) -> None:
 def main() -> None:
     """The program: errors are one line, 2 is the user's mistake, 1 is ours."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a table must not fail on a sign of its own
+            stream.reconfigure(errors="replace")
     debug = "--debug" in sys.argv
     if debug:
         sys.argv = [word for word in sys.argv if word != "--debug"]
@@ -72,9 +79,9 @@ def main() -> None:
         for line in str(error).splitlines():
             say(f"error: {line}")
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         _show(debug)
-        say("interrupted; what was scored is in the cache, and the same command goes on from there")
+        say(": ".join(filter(None, ("interrupted", str(error)))))
         code = 130
     except BrokenPipeError:
         # the reader of our output has gone; nobody is left to tell

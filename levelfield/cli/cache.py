@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from levelfield.cache import Contents, SegmentCache, cache_path
+from levelfield.cache import CacheError, Contents, SegmentCache, cache_path, remove_cache
 
 
 @click.group()
@@ -45,8 +45,12 @@ def clear() -> None:
     if not path.exists():
         click.echo(f"{path}: nothing there")
         return
-    with _open() as opened:
-        click.echo(f"{path}: {opened.clear():,} values forgotten")
+    try:
+        with _open() as opened:
+            click.echo(f"{path}: {opened.clear():,} values forgotten")
+    except CacheError:  # damaged, or of another version
+        remove_cache(path)
+        click.echo(f"{path}: removed")
 
 
 @contextlib.contextmanager

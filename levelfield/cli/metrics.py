@@ -31,10 +31,12 @@ def metrics(name: str | None, as_json: bool) -> None:
     else:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table("metric", "level", "needs", "measures", box=None, pad_edge=False)
         for one in described:
-            table.add_row(one["name"], one["level"], ", ".join(one["requires"]), one["summary"])
+            cells = (one["name"], one["level"], ", ".join(one["requires"]), one["summary"])
+            table.add_row(*map(Text, cells))
         Console(highlight=False).print(table)
 
 
@@ -42,7 +44,8 @@ def _describe(name: str) -> dict[str, Any]:
     """What is known of a metric without loading a model; a broken one says why it is."""
     try:
         made = metric_class(name)
-    except UserError as error:
+        parameters = options(made)
+    except (UserError, ValueError, TypeError) as error:
         return {"name": name, "level": "", "requires": [], "summary": str(error), "broken": True}
     doc = inspect.getdoc(made) or ""
     return {
@@ -55,12 +58,18 @@ def _describe(name: str) -> dict[str, Any]:
         "from": installed()[name].value,
         "options": {
             option: {
-                "default": None if p.default is p.empty else p.default,
+                "default": _default(p.default),
                 "values": _values(p.annotation),
             }
-            for option, p in options(made).items()
+            for option, p in parameters.items()
         },
     }
+
+
+def _default(value: object) -> object:
+    if value is inspect.Parameter.empty:
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def _values(annotation: object) -> str:

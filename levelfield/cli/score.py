@@ -15,7 +15,7 @@ import click
 
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.errors import UserError
-from levelfield.metric import Metric, create, matching, partitions
+from levelfield.metric import Metric, create, matching, partitions, score_checked
 
 if TYPE_CHECKING:
     from levelfield.cache import SegmentCache
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
 @click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of resampling.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
 def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given: Any) -> None:
@@ -63,14 +63,14 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     (hf:NAME?split=test). Prints means with 95 % intervals by system (or by label where no system
     is named), and which differences are real.
     """
-    from levelfield.io import check_writable, open_samples
+    from levelfield.io import check_targets, open_samples
 
-    targets = {f"--{name}": given[name] for name in ("out", "parts", "report") if given[name]}
+    outputs = ("out", "parts", "report")
+    targets = {f"--{name}": given[name] for name in outputs if given[name] is not None}
     on_stdout = [f"{name} -" for name, path in targets.items() if path == "-"]
     if len(on_stdout) + as_json > 1:
         raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
-    for path in targets.values():
-        check_writable(path)
+    check_targets(targets, files)
     source = open_samples(
         files,
         format=given["format"],
@@ -109,11 +109,15 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
         for member in matching(name):
             wanted[member] = wanted.get(member, False) or member == name
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
-    common |= {"model": given["model"]} if given["model"] else {}
+    common |= {"model": given["model"]} if given["model"] is not None else {}
     words = _pairs("--option", given["words"])
     made = create(list(wanted), common, words)
     kept = []
     for metric in made:
+        if unknown := sorted(set(metric.requires) - set(census.filled)):
+            raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
+        if metric.level != "sample":
+            raise UserError(f"metric '{metric.name}' is of a whole corpus; score takes none yet")
         lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
         if not lacking:
             kept.append(metric)
@@ -207,6 +211,7 @@ def _run(
         out = stack.enter_context(atomic_writer(given["out"]))
         parts = stack.enter_context(atomic_writer(given["parts"])) if given["parts"] else None
         cache = stack.enter_context(_cache(run)) if not given["no_cache"] else None
+        stack.enter_context(_resumable(cache))
         progress = stack.enter_context(progress_bar("scoring", census.n * len(metrics)))
         for partition in partitions(source):
             groups = [grouping.group(sample) for sample in partition]
@@ -223,6 +228,18 @@ def _run(
                 run.gallery.add(partition, groups, scored)
             run.n += len(partition)
     return run
+
+
+@contextlib.contextmanager
+def _resumable(cache: SegmentCache | None) -> Iterator[None]:
+    """Says on Ctrl-C what is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if cache is not None and not cache.failure:
+            kept = "what was scored is in the cache, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from None
+        raise
 
 
 @contextlib.contextmanager
@@ -247,15 +264,16 @@ def _score(
 ) -> Scores:
     from levelfield.cache import CacheError, score_with_cache
 
-    if cache is None:
-        return metric.score(samples)
+    if cache is None or cache.failure:
+        return score_checked(metric, samples)
     try:
-        return score_with_cache(metric, samples, cache)
-    except CacheError as error:  # a full disk, say: what is asked for are values
-        note = f"{error}; went on without it"
-        if note not in run.notes:
-            run.notes.append(note)
-        return metric.score(samples)
+        scores = score_with_cache(metric, samples, cache)
+    except CacheError as error:  # what is asked for are values
+        cache.failure = str(error)
+        scores = score_checked(metric, samples)
+    if cache.failure:
+        run.notes.append(f"{cache.failure}; went on without it")
+    return scores
 
 
 def _write(scores: Scores, out: TextIO, parts: TextIO | None) -> None:

@@ -17,6 +17,8 @@ from levelfield.meta.summary import GroupSummary, MetricSummary, verdict
 def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None:
     """A table for each metric, and its comparisons in words, on stdout."""
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # nobody reads it as a screen: names stay whole
     for s in summaries:
         direction = "higher is better" if s.higher_is_better else "lower is better"
         console.print(Text(f"{s.metric} ({direction})", "bold"))

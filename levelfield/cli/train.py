@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -33,13 +34,14 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
 
     Give the list to a metric with --option iwf=FILE.
     """
-    from levelfield.io import atomic_writer
+    from levelfield.io import atomic_writer, check_targets
     from levelfield.metrics import segmenter
     from levelfield.metrics.iwf import count
     from levelfield.models.encoder import load_encoder
     from levelfield.models.infilling import load_infilling
     from levelfield.models.resolve import resolve
 
+    check_targets({"--out": out}, corpus)
     missing = [name for name in corpus if not Path(name).is_file()]
     if missing:
         raise UserError(f"no such corpus file: {', '.join(missing)}")
@@ -72,5 +74,5 @@ def _lines(path: Path, progress: Progress) -> Iterator[str]:
                 at = raw.tell()
         except UnicodeDecodeError as error:
             raise UserError(f"{path}: not UTF-8 text: {error}") from error
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise UserError(f"{path}: can't be read: {error}") from error

@@ -3,18 +3,25 @@
 from levelfield.io.census import OTHER_LABELS, Census
 from levelfield.io.formats import FORMATS
 from levelfield.io.opening import load_samples, open_samples
+from levelfield.io.ratings import Rated, Rating, ScoreColumn, load_ratings, load_scores
 from levelfield.io.records import as_record
 from levelfield.io.source import Source
-from levelfield.io.writing import atomic_writer, check_writable
+from levelfield.io.writing import atomic_writer, check_targets, check_writable
 
 __all__ = [
     "FORMATS",
     "OTHER_LABELS",
     "Census",
+    "Rated",
+    "Rating",
+    "ScoreColumn",
     "Source",
     "as_record",
     "atomic_writer",
+    "check_targets",
     "check_writable",
+    "load_ratings",
     "load_samples",
+    "load_scores",
     "open_samples",
 ]

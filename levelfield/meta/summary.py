@@ -35,7 +35,6 @@ OVERALL = "all"
 POINTS = 500
 """How many single values of a group a summary carries, for figures."""
 
-NOT_FINITE = "the value is infinite"
 _EQUAL = 1e-12
 """Two means nearer than this share of their size differ by rounding only."""
 
@@ -165,22 +164,16 @@ class Tally:
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
 
     def add_scores(self, scores: Scores) -> None:
-        """Remember the values of one metric for some of the samples.
-
-        An infinite value counts as undefined, since no mean could hold it.
-        """
+        """Remember the values of one metric for some of the samples."""
         column = self._columns.setdefault(scores.metric, _Column(scores))
         if column.signature != scores.signature:
             raise ValueError(
                 f"{scores.metric}: one summary, two signatures: "
                 f"{column.signature} and {scores.signature}"
             )
-        finite = np.isfinite(scores.values)
-        infinite = len(scores) - len(scores.undefined) - int(finite.sum())
         column.ids.extend(_hash(b"id", id) for id in scores.ids)
-        column.values.frombytes(np.where(finite, scores.values, np.nan).tobytes())
+        column.values.frombytes(scores.values.tobytes())
         column.reasons.update(scores.undefined.values())
-        column.reasons.update({NOT_FINITE: infinite} if infinite else {})
         column.truncated += len(scores.truncated)
 
     def table(self) -> _Table:

@@ -43,6 +43,7 @@ ONE_SENTENCE = "one sentence only"
 NO_PROMPT = "no prompt"
 NOT_A_PREFIX = "prompt is not a prefix of the text"
 NOTHING_AFTER = "nothing after the prompt"
+UNREADABLE = "nothing in it that the model has tokens for"
 
 
 class Undefined(NamedTuple):
@@ -180,7 +181,8 @@ class _PatternAspect(_Options, abc.ABC):
         s, cut = scorer.fit(flat, end=self._end)
         isf = np.ones(len(flat))
         if self.weights == "nisf":
-            frequencies = _frequencies(self.iwf, self._resolved.model_type, scorer)
+            source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
+            frequencies = _frequencies(self.iwf, source, scorer)
             isf = frequencies.isf([e.g for e in flat], scorer.token_ids)
         outcomes: list[Outcome | Undefined] = []
         at = 0
@@ -192,7 +194,7 @@ class _PatternAspect(_Options, abc.ABC):
             at = mine.stop
             if np.isnan(s[mine]).any():
                 empty = evaluators[int(np.isnan(s[mine]).argmax())]
-                outcomes.append(Undefined(f"nothing the model can read in: {empty.part}"))
+                outcomes.append(Undefined(f"{UNREADABLE}: {empty.part}"))
                 continue
             how = None if self.weights == "nisf" else self.weights
             value, beta = combine(s[mine], isf[mine], how)
@@ -349,7 +351,11 @@ class AttributeRelevance(_Options):
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         scorer = self._scorer()
-        asked = [self._asked(sample, scorer.gap_token) for sample in samples]
+        readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        asked = [
+            self._asked(sample, scorer.gap_token, readable=bool(ids))
+            for sample, ids in zip(samples, readable, strict=True)
+        ]
         flat: list[LabelEvaluator] = []
         for sample, question in zip(samples, asked, strict=True):
             if not isinstance(question, Undefined):
@@ -366,7 +372,7 @@ class AttributeRelevance(_Options):
             at = mine.stop
             of_words = np.stack(logits[mine])
             if np.isnan(of_words).any():
-                outcomes.append(Undefined("a label's word has no token the model can read"))
+                outcomes.append(Undefined("a label's word has no token of the model"))
                 continue
             log_mass = np.logaddexp.reduce(of_words, axis=1)
             s = np.exp(of_words[:, aspect.labels.index(label)] - log_mass)
@@ -380,10 +386,14 @@ class AttributeRelevance(_Options):
             outcomes.append(Outcome(value, parts, bool(cut[mine].any())))
         return outcomes
 
-    def _asked(self, sample: Sample, gap_token: str | None) -> tuple[Aspect, str] | Undefined:
+    def _asked(
+        self, sample: Sample, gap_token: str | None, *, readable: bool
+    ) -> tuple[Aspect, str] | Undefined:
         """The aspect and the label that a sample is asked for."""
         if not sample.text.strip():
             return Undefined(EMPTY)
+        if not readable:
+            return Undefined(UNREADABLE)
         if gap_token and gap_token in sample.text:
             return _holds(gap_token)
         if self.attribute == "auto":
@@ -458,6 +468,9 @@ class CTRLEval:
         }
 
 
+_BEGINNING = 10_000
+"""Characters of a text that tell whether a model has any tokens for it."""
+
 ASPECTS = (Coherence, Consistency, AttributeRelevance)
 
 
@@ -523,8 +536,8 @@ def _load_scorer(
 
 
 @functools.lru_cache(maxsize=4)
-def _frequencies(choice: str, model_type: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
-    return iwf_lists.load(choice, model_type, scorer.vocabulary_size, scorer.token_ids)
+def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
+    return iwf_lists.read(choice, source, scorer.vocabulary_size, scorer.token_ids)
 
 
 def _label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import UserError
-from levelfield.models.published import IWF_PEGASUS, fetch
+from levelfield.fetch import fetch
+from levelfield.models.published import IWF_PEGASUS
 
 TokenIds = Callable[[Sequence[str]], list[list[int]]]
 
@@ -77,20 +78,30 @@ def load(
     Raises:
         UserError: the list is of another vocabulary or can't be had.
     """
-    source = source_of(choice, model_type)
+    return read(choice, source_of(choice, model_type), vocabulary, token_ids)
+
+
+def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> InverseWordFrequency:
+    """As `load`, with `source` being what `source_of` says of the choice."""
     if source.startswith("wordfreq-"):
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
     path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
     try:
-        values = np.loadtxt(path, dtype=np.float64, ndmin=1)
+        lines = path.read_text(encoding="utf-8").split()
+        by_line = path.read_text(encoding="utf-8").strip().count("\n") + bool(lines)
+        values = np.array([float(line) for line in lines], np.float64)
     except (OSError, ValueError) as error:
         raise UserError(f"iwf={choice}: expected one number a line: {error}") from error
-    if len(values) != vocabulary or not np.isfinite(values).all() or (values < 0).any():
+    if by_line != len(values):
+        raise UserError(f"iwf={choice}: expected one number a line")
+    if len(values) != vocabulary:
         raise UserError(
             f"iwf={choice}: {len(values)} numbers for a vocabulary of {vocabulary}; the list must "
             "be of this model's tokenizer (`levelfield train iwf` makes one, iwf=wordfreq works "
             "with any)"
         )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise UserError(f"iwf={choice}: expected finite numbers that are not negative")
     return InverseWordFrequency(values)
 
 
@@ -125,6 +136,9 @@ def count(
     """IWF of every token of a vocabulary from the sentences of a corpus; (vocabulary,).
 
     Undefined (0) for tokens that no sentence holds.
+
+    Raises:
+        UserError: there is no sentence.
     """
     holding = np.zeros(vocabulary, np.int64)
     total = 0
@@ -141,5 +155,7 @@ def count(
             add()
             pending.clear()
     add()
+    if not total:
+        raise UserError("there is no sentence in the corpus")
     with np.errstate(divide="ignore"):
         return np.where(holding > 0, math.log(1 + total) / holding, 0.0)

@@ -148,15 +148,13 @@ class EmbeddingScorer:
         return self._encoder.vocabulary_size
 
     def fit(self, evaluators: Sequence[Evaluator], *, end: bool) -> tuple[Floats, Bools]:  # noqa: ARG002
-        """As `InfillingScorer.fit`; NaN where a side is empty. An embedding has no end token."""
+        """As `InfillingScorer.fit`, without an end token; NaN where a side has no tokens."""
         n = len(evaluators)
         texts: list[str | Gapped] = [e.f for e in evaluators]
         texts += [e.g.strip() for e in evaluators]
         embeddings, cut = self._encoder.sentences(texts)
         left, right = embeddings[:n].astype(np.float64), embeddings[n:].astype(np.float64)
-        empty = np.array([not (e.f.without_gap.strip() and e.g.strip()) for e in evaluators], bool)
-        s = np.where(empty, np.nan, (left * right).sum(axis=1))
-        return s, np.logical_or(cut[:n], cut[n:])
+        return (left * right).sum(axis=1), np.logical_or(cut[:n], cut[n:])
 
     def label_logits(self, evaluators: Sequence[LabelEvaluator]) -> tuple[list[Floats], Bools]:
         """cosine / T of every evaluator's words, (labels,) each; and whether the text was cut."""

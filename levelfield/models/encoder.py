@@ -11,8 +11,16 @@ import numpy.typing as npt
 import torch
 
 from levelfield.errors import ModelError
-from levelfield.models.batching import buckets, unique, window
-from levelfield.models.loading import Device, DType, pick_device, quiet, torch_dtype
+from levelfield.models.batching import buckets, unique
+from levelfield.models.loading import (
+    DAMAGE,
+    Device,
+    DType,
+    cannot_load,
+    pick_device,
+    quiet,
+    torch_dtype,
+)
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
@@ -63,15 +71,13 @@ class Encoder:
             self._model: Any = SentenceTransformer(
                 str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
             ).eval()
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ModelError(f"model '{resolved.name}' can't be loaded: {first}") from error
-        limit = int(self._model.max_seq_length or 512)
+        except DAMAGE as error:
+            raise cannot_load(resolved, error) from error
+        self._limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = device
         self._batch_tokens = batch_tokens or (4096 if device.type == "cpu" else 65536)
-        self._room = limit - self._tokens.room
 
     @property
     def vocabulary_size(self) -> int:
@@ -82,14 +88,18 @@ class Encoder:
         return self._tokens.ids(texts)
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Floats, list[bool]]:
-        """Unit-length embeddings: (texts, d), and for each text whether it was cut."""
+        """Unit-length embeddings: (texts, d), and for each text whether it was cut.
+
+        NaN for a text without tokens: a model gives a number for it, but one that says nothing.
+        """
         distinct, place = unique(texts)
         ids, cut = self._cut_ids(distinct)
+        nothing = len(self._tokens.before) + len(self._tokens.after)
         found: list[Floats] = [np.empty(0, np.float32)] * len(distinct)
         for rows, output, _ in self._forward(ids):
             pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
             for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
-                found[row] = embedding
+                found[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
         dimension = len(found[0]) if found else 0
         embeddings = np.array([found[i] for i in place], np.float32).reshape(-1, dimension)
         return embeddings, [cut[i] for i in place]
@@ -109,17 +119,7 @@ class Encoder:
 
     def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
         gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
-        bodies = self._tokens.ids([g.without_gap for g in gapped])
-        ids, cut = [], []
-        for source, body in zip(gapped, bodies, strict=True):
-            kept = body
-            if len(body) > self._room:
-                at = len(self._tokens.ids([source.left])[0])
-                left, right = window(at, len(body) - at, self._room)
-                kept = body[at - left : at + right]
-            ids.append(self._tokens.around(kept))
-            cut.append(len(kept) < len(body))
-        return ids, cut
+        return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
 
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Model outputs batch by batch: (indices of the texts, output, their lengths)."""

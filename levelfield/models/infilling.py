@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from levelfield.errors import ModelError
-from levelfield.models.batching import buckets, unique, window
+from levelfield.models.batching import buckets, unique
 from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
@@ -210,20 +210,7 @@ class TorchInfillingModel:
         return found
 
     def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
-        room = self._limit - self._tokens.room
-        ids, cut = [], []
-        trimmed = [_near(source, characters=64 * self._limit) for source in sources]
-        bodies = self._tokens.ids([self._style.join(source) for source in trimmed])
-        for source, near, body in zip(sources, trimmed, bodies, strict=True):
-            if len(body) > room and source.gap:
-                gap = body.index(self._gap_id)
-                left, right = window(gap, len(body) - gap - 1, room - 1)
-                kept = body[gap - left : gap + right + 1]
-            else:
-                kept = body[:room]
-            ids.append(self._tokens.around(kept))
-            cut.append(len(kept) < len(body) or near != source)
-        return ids, cut
+        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
 
     def _target_ids(self, targets: Sequence[Target]) -> tuple[dict[Target, list[int]], set[Target]]:
         distinct, _ = unique(targets)
@@ -387,10 +374,3 @@ class Pair(NamedTuple):
     ids: list[int]
     found: dict[Target, npt.NDArray[np.float64]]
     target: Target
-
-
-def _near(source: Gapped, *, characters: int) -> Gapped:
-    """A source without the text so far from the gap that no token of it could be kept."""
-    if len(source.left) <= characters and len(source.right) <= characters:
-        return source
-    return source._replace(left=source.left[-characters:], right=source.right[:characters])

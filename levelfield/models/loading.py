@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 
 from levelfield.errors import ModelError
 from levelfield.models.resolve import Kind, Resolved
@@ -65,14 +66,29 @@ def load_pretrained(
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             resolved.path, local_files_only=True, trust_remote_code=False
         )
-        model = heads[kind].from_pretrained(
+        model, report = heads[kind].from_pretrained(
             resolved.path,
+            output_loading_info=True,
             dtype=dtype,
             use_safetensors=not resolved.pickled,
             local_files_only=True,
             trust_remote_code=False,
         )
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"model '{resolved.name}' can't be loaded: {first}") from error
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(
+            f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
+            f"{len(missing) - 1} more, which would be drawn at random"
+        )
     return model.eval().to(device), tokenizer
+
+
+DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)
+"""What loading files raises that are not what they should be."""
+
+
+def cannot_load(resolved: Resolved, error: Exception) -> ModelError:
+    """The error for a model whose files are damaged."""
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ModelError(f"model '{resolved.name}' can't be loaded: {first}")

@@ -37,8 +37,16 @@ PINS: Mapping[str, Pin] = {
     "facebook/bart-large": Pin("4422181a85458e2acc57a4c1f845b9dfd60bd411"),
 }
 
-_SAFE = ("*.json", "*.safetensors", "*.model", "*.txt", "*/config.json", "*.jinja")
-_PICKLED = ("pytorch_model*.bin",)
+_SAFE = (
+    "*.json",
+    "*.safetensors",
+    "*.model",
+    "*.txt",
+    "*/config.json",
+    "*/*.safetensors",
+    "*.jinja",
+)
+_PICKLED = ("pytorch_model*.bin", "*/pytorch_model*.bin")
 _IDENTITY = (".safetensors", ".bin", ".json", ".model", ".txt")
 
 
@@ -79,14 +87,17 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     Raises:
         ModelError: no such model, no network, no safe weights; says which and what works instead.
     """
+    if not name.strip():
+        raise ModelError("the name of the model is empty; give --model NAME")
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
-    elif name.strip() and Path(name).expanduser().is_dir():
+    elif Path(name).expanduser().is_dir():
         path = Path(name).expanduser().resolve()
+        _config(path, name)  # before the folder's files are read: it may be any folder
         revision = _folder_digest(path)
         name = path.name
-    elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or not name.strip("/"):
+    elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
         raise ModelError(f"there is no embedded model '{name}'; there is {OFFLINE_MODEL}")
@@ -96,12 +107,22 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     safe = any(path.glob("*.safetensors"))
     if not safe and not any(path.glob("pytorch_model*.bin")):
         raise ModelError(f"model '{name}': no weights (*.safetensors) in {path}")
-    if not safe and not allow_pickle:
+    if not allow_pickle and any(_only_pickled(folder) for folder in _folders(path)):
         raise ModelError(
-            f"model '{name}' has only pickled weights, and unpickling can run any code; name a "
-            "revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
+            f"model '{name}' has weights that are pickled only, and unpickling can run any code; "
+            "name a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
         )
     return Resolved(name, path, revision, _kind(config), str(config.get("model_type")), not safe)
+
+
+def _folders(path: Path) -> list[Path]:
+    """A model's folder and those of its modules (a sentence model has some)."""
+    return [path, *(p for p in path.rglob("*") if p.is_dir())]
+
+
+def _only_pickled(folder: Path) -> bool:
+    pickled = any(folder.glob("pytorch_model*.bin"))
+    return pickled and not any(folder.glob("*.safetensors"))
 
 
 def _embedded() -> Path:
@@ -191,10 +212,10 @@ def _config(path: Path, name: str) -> dict[str, Any]:
 
 def _kind(config: Mapping[str, Any]) -> Kind:
     architectures = " ".join(config.get("architectures") or ())
-    if config.get("is_encoder_decoder"):
-        return "encoder-decoder"
     if "SequenceClassification" in architectures:
         return "classifier"
+    if config.get("is_encoder_decoder"):
+        return "encoder-decoder"
     if "CausalLM" in architectures or "LMHead" in architectures:
         return "causal"
     return "encoder"

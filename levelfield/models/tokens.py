@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from levelfield.models.batching import window
 
 
 class Gapped(NamedTuple):
@@ -22,6 +25,12 @@ class Gapped(NamedTuple):
         if not right and left[-1:].isspace():
             left = left[:-1]
         return left + right
+
+    def near(self, characters: int) -> Gapped:
+        """Without the text farther from the gap than that on either side."""
+        if len(self.left) <= characters and len(self.right) <= characters:
+            return self
+        return self._replace(left=self.left[-characters:], right=self.right[:characters])
 
 
 class Tokens:
@@ -55,11 +64,55 @@ class Tokens:
         ids = self.tokenizer(token, add_special_tokens=False)["input_ids"]
         return int(ids[0]) if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id else None
 
-    def around(self, body: Sequence[int]) -> list[int]:
-        """Ids of a text with the special tokens around them."""
-        return [*self.before, *body, *self.after]
+    def fit(
+        self,
+        sources: Sequence[Gapped],
+        limit: int,
+        *,
+        join: Callable[[Gapped], str],
+        gap_id: int | None = None,
+    ) -> tuple[list[list[int]], list[bool]]:
+        """Ids of sources with special tokens, at most `limit` each; and which of them were cut.
 
-    @property
-    def room(self) -> int:
-        """How many ids the special tokens take."""
-        return len(self.before) + len(self.after)
+        A source that is too long keeps its gap and the tokens nearest to it. Of a very long one
+        only the text around the gap is tokenised: more of it while that could change what is kept.
+
+        Args:
+            sources: what to read.
+            limit: how many tokens the model takes, special ones included.
+            join: a source as the text to tokenise.
+            gap_id: the id of the gap in sources that have one.
+        """
+        room = limit - len(self.before) - len(self.after)
+        ids: list[list[int]] = [[]] * len(sources)
+        cut = [False] * len(sources)
+        waiting = list(range(len(sources)))
+        for characters in (6 * room, 60 * room, sys.maxsize):
+            near = [sources[i].near(characters) for i in waiting]
+            bodies = self.ids([join(source) for source in near])
+            again = []
+            for i, source, body in zip(waiting, near, bodies, strict=True):
+                whole = sources[i]
+                kept = body
+                if len(body) > room or source is not whole:
+                    if source.gap and gap_id is not None:
+                        at, has_gap = body.index(gap_id), True
+                    else:
+                        at, has_gap = len(self.ids([source.left])[0]), False
+                    after = at + has_gap
+                    enough = room + _EDGE
+                    if (at < enough and len(source.left) < len(whole.left)) or (
+                        len(body) - after < enough and len(source.right) < len(whole.right)
+                    ):
+                        again.append(i)
+                        continue
+                    left, right = window(at, len(body) - after, room - has_gap)
+                    kept = body[at - left : after + right]
+                    cut[i] = True
+                ids[i] = [*self.before, *kept, *self.after]
+            waiting = again
+        return ids, cut
+
+
+_EDGE = 8
+"""So many tokens may differ from the whole text's where it is cut in the middle of a word."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, Write, records
+from command_line import Run, Write, records
 
 RAIN = "It rained all night. The river rose and the cellar filled with water."
 
@@ -185,7 +185,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "-o", "patterns=ppl-gpt"), "needs an encoder-decoder model"),
         (("-m", "ctrleval", "--colour"), "--colour"),
         (("-m", "ctrleval", "--seed", "x"), "'x' is not a valid integer"),
-        (("-m", "ctrleval", "--seed", "-1"), "--seed"),
+        pytest.param(("-m", "ctrleval", "--seed", "-1"), "--seed"),
         (("-m", "ctrleval", "--batch-tokens", "0"), "0 is not in the range"),
         (("-m", "ctrleval", "--dtype", "float16"), "'float16' is not one of"),
         (("-m", "ctrleval", "--device", "abacus"), "device 'abacus' can't be used"),
@@ -202,8 +202,8 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "--parts", "missing/p.jsonl"), "there is no folder"),
         (("-m", "ctrleval", "--report", "missing/p.html"), "there is no folder"),
         (("-m", "ctrleval", "--out", "."), "is a folder"),
-        (("-m", "ctrleval", "--out", ""), "--out"),
-        (("-m", "ctrleval", "--model", ""), "--model"),
+        pytest.param(("-m", "ctrleval", "--out", ""), "--out"),
+        pytest.param(("-m", "ctrleval", "--model", ""), "--model"),
         ((), "--metric"),
     ],
 )

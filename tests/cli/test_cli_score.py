@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Run, Write, finish, records, start, values
+from command_line import Run, Write, finish, records, start, values
 
 from levelfield.io import load_samples
 
@@ -116,7 +116,7 @@ def test_two_outputs_can_not_both_have_stdout(
 
 
 def test_parts_weigh_one_in_all_and_add_up_to_the_value(run: Run, write: Write) -> None:
-    some = EXAMPLES.read_text(encoding="utf-8").splitlines(keepends=True)[::5]
+    some = EXAMPLES.read_text(encoding="utf-8").splitlines(keepends=True)[::8]
     texts = write("t.jsonl", "".join(some))
     options = ("score", texts, "-m", "ctrleval", "--parts", "parts.jsonl")
     assert run(*options).code == 0
@@ -164,7 +164,7 @@ def test_all_undefined_is_said_and_is_no_error(run: Run, write: Write) -> None:
 
 
 def test_identical_systems_are_never_called_different(run: Run, write: Write) -> None:
-    same = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()][:10]
+    same = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()][:6]
     for twin in ("one", "two"):
         write(f"{twin}.jsonl", [{**s, "id": str(i), "system": twin} for i, s in enumerate(same)])
     options = ("-m", "ctrleval", "--ids", "file", "--report", "page.html")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from conftest import Run, Write, records, values
+from command_line import Run, Write, records, values
 
 Announce = Callable[..., None]
 TEXTS = [{"id": "a", "text": "one two"}, {"id": "b", "text": ""}, {"id": "c", "text": "one"}]
@@ -37,7 +37,12 @@ def test_its_values_and_reasons_arrive(run: Run, write: Write, words: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("scale=2.5", 5), ("scale=-1e2", -200), ("order=2", 4)]
+    ("option", "value"),
+    [
+        ("scale=2.5", 5),
+        ("scale=-1e2", -200),
+        pytest.param("order=2", 4),
+    ],
 )
 def test_its_options_are_read_by_their_types(
     run: Run, write: Write, words: str, option: str, value: float
@@ -52,7 +57,7 @@ def test_an_option_of_the_wrong_type_says_what_was_expected(
     run: Run, write: Write, words: str, option: str, said: str
 ) -> None:
     complaint = run("score", write("t.jsonl", TEXTS), "-m", words, "-o", option).complaint
-    assert complaint == f"option {option}: expected {said}"
+    assert complaint == f"{words}: option {option}: expected {said}"
 
 
 def test_a_new_option_is_a_new_signature_so_the_cache_holds_no_wrong_value(
@@ -93,7 +98,7 @@ def test_a_broken_metric_never_keeps_the_others_from_being_listed(
     assert run("metrics", f"elsewhere.{name.replace('_', '-')}").code == 0
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", [name for name in BROKEN if name != "unreadable"])
 def test_a_broken_metric_is_named_and_the_user_is_told_that_it_is_not_ours(
     run: Run, announce: Announce, write: Write, name: str
 ) -> None:

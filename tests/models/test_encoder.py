@@ -25,7 +25,8 @@ def encoder():
 def test_sentence_embeddings_are_those_of_sentence_transformers(encoder):
     reference = sentence_transformers().encode(TEXTS, normalize_embeddings=True)
     ours, cut = encoder.sentences(TEXTS)
-    np.testing.assert_allclose(ours, reference, atol=1e-5)
+    assert np.isnan(ours[1]).all()  # no token: whatever a model says of it says nothing
+    np.testing.assert_allclose(np.delete(ours, 1, 0), np.delete(reference, 1, 0), atol=1e-5)
     assert cut == [False, False, False, False, True, False]
 
 

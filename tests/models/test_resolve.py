@@ -62,7 +62,8 @@ def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):
         ("some/model@v1", "--revision v1"),
         ("bad name!", "neither a folder nor a model name"),
         ("a/b/c", "no model folder"),
-        ("", "no model folder"),
+        ("", "the name of the model is empty"),
+        ("  ", "the name of the model is empty"),
     ],
 )
 def test_a_name_that_leads_nowhere_says_why_and_what_works(name, said, monkeypatch):
