@@ -16,10 +16,10 @@ demo: $(INSTALLED)
 	@echo "open demo/page.html in a browser"
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check --quiet
