@@ -170,8 +170,7 @@ def _receive(file: Published, part: Path, meter: _Meter) -> None:
         headers["Range"] = f"bytes={have}-"
     with requests.get(file.url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
         if response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()
-            raise requests.ConnectionError("the server has fewer bytes than expected")
+            part.unlink()  # the server has fewer bytes, so these are of no use
         response.raise_for_status()
         starts = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
         resumes = response.status_code == requests.codes.partial_content and (

@@ -291,3 +291,12 @@ def test_two_processes_share_one_download(server: Server):
         process.join()
     assert got == [FILE.sha256] * 3
     assert len(server.seen) == 1
+
+
+def test_a_server_with_fewer_bytes_than_were_received_is_said_and_the_part_dropped(
+    server: Server, refused: Any
+):
+    begun(BODY[:500_000])
+    server.status = 416
+    assert "416" in refused()
+    assert not part_of().exists()

@@ -10,7 +10,18 @@ from pathlib import Path
 import levelfield
 
 ROOT = Path(levelfield.__file__).parent
-ORDER = ["core", "io", "models", "aspects", "metrics", "meta", "datasets", "papers", "report", "cli"]
+ORDER = [
+    "core",
+    "io",
+    "models",
+    "aspects",
+    "metrics",
+    "meta",
+    "datasets",
+    "papers",
+    "report",
+    "cli",
+]
 
 
 def layer(module: str) -> str:

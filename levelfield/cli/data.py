@@ -1,0 +1,180 @@
+"""`levelfield data`: the data sets that are known by name, and their files on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from levelfield.cli.terminal import progress_bar, say
+from levelfield.datasets.loading import load, paths, wanted_files
+from levelfield.datasets.registry import DataSet, dataset, names
+from levelfield.fetch import Published, cache_folder, data_folder, found, is_intact
+from levelfield.io import as_record, atomic_writer, check_writable
+
+_NO_LICENCE = "none stated"
+_MOST_FILES = 80
+
+
+@click.group()
+def data() -> None:
+    """Data sets: rated texts, prompts, labelled texts.
+
+    Files are looked for under $LEVELFIELD_DATA/NAME/PATH, then in the cache, and are downloaded
+    from GitHub, or from $LEVELFIELD_MIRROR, only by `fetch`. Every file is verified.
+    """
+
+
+@data.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def list_(as_json: bool) -> None:
+    """Which data sets there are, and whether they are on this machine."""
+    sets = [dataset(name) for name in names()]
+    if as_json:
+        described = [{**_described(one), "here": sum(map(_is_here, one.files))} for one in sets]
+        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for column in ("rows", "files", "MB"):
+        table.add_column(column, justify="right")
+    table.add_column("here")
+    table.add_column("licence")
+    table.add_column("what it is")
+    for one in sets:
+        table.add_row(
+            one.name,
+            "" if one.rows is None else f"{one.rows:,}",
+            f"{len(one.files):,}",
+            f"{_bytes(one.files) / 1e6:.1f}",
+            _share(one.files),
+            one.licence or _NO_LICENCE,
+            one.title,
+        )
+    Console(highlight=False).print(table)
+
+
+@data.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def show(name: str, as_json: bool) -> None:
+    """Where a data set comes from, what is known of it, and the state of its files."""
+    one = dataset(name)
+    states = {file.path: _state(file) for file in one.files}
+    if as_json:
+        listed = [
+            {"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "state": states[f.path]}
+            for f in one.files
+        ]
+        described = {**_described(one), "parts": {p: list(v) for p, v in one.parts.items()}}
+        click.echo(json.dumps({**described, "files": listed}, ensure_ascii=False, indent=2))
+        return
+    said = [
+        ("citation", one.citation),
+        ("licence", one.licence or f"{_NO_LICENCE}: ask the authors before you pass any of it on"),
+        ("from", f"https://github.com/{one.repository}/tree/{one.commit}"),
+        ("a row", one.row),
+        ("rows", "" if one.rows is None else f"{one.rows:,}"),
+        ("looked for in", ", then ".join(map(str, filter(None, (data_folder(), cache_folder()))))),
+    ]
+    click.echo(f"{one.name}: {one.title}\n")
+    for key, value in said:
+        if value:
+            click.echo(f"{key + ':':<15}{value}")
+    if one.facts:
+        click.echo("\nKnown of it:")
+        for fact in one.facts:
+            click.echo(f"  - {fact}")
+    click.echo("\nParts (--part):")
+    for part in one.parts:
+        files = one.part(part)
+        size = f"{_bytes(files) / 1e6:.2f} MB"
+        click.echo(f"  {part:<20}{len(files):>4} files {size:>10}  {_share(files)}")
+    if len(one.files) > _MOST_FILES:
+        click.echo(f"\n{len(one.files)} files; --json lists them")
+        return
+    click.echo("\nFiles:")
+    width = max(len(file.path) for file in one.files)
+    for file in one.files:
+        click.echo(f"  {file.path:<{width}} {file.bytes:>10,}  {states[file.path]}")
+
+
+@data.command(name="fetch")
+@click.argument("name")
+@click.option("--part", "parts", multiple=True, help="Only this part; may be given again.")
+@click.option("--out", type=click.Path(), help="Write the samples as JSONL; - is stdout.")
+@click.option("--here", is_flag=True, help="Download nothing; leave out what is not here.")
+def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> None:
+    """Get a data set onto this machine, or its samples into a file.
+
+    A download that was interrupted goes on where it stopped. With --out, the samples can be read
+    by `levelfield score` and `levelfield correlate`.
+    """
+    one = dataset(name)
+    part = parts or None
+    if out is None:
+        files = wanted_files(one, part, here) if parts else one.files
+        with progress_bar(f"fetching {name} (bytes)", _bytes(files)) as progress:
+            local = paths(name, part=part, here=here, progress=progress)
+        say(f"{name}: {_counted(len(local), 'file')}, verified")
+        for path in local.values():
+            click.echo(str(path))
+        return
+    check_writable(out)
+    size = _bytes(wanted_files(one, part, here)) if one.loader else 0
+    with progress_bar(f"fetching {name} (bytes)", size) as progress:
+        samples = load(name, part=part, here=here, progress=progress)
+    with atomic_writer(out) as file:
+        for sample in samples:
+            file.write(json.dumps(as_record(sample), ensure_ascii=False) + "\n")
+    say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
+    if not one.licence:
+        say(f"{name} states no licence; do not pass {out} on")
+
+
+def _described(one: DataSet) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "rows": one.rows,
+        "files": len(one.files),
+        "bytes": _bytes(one.files),
+        "licence": one.licence or None,
+        "citation": one.citation,
+        "repository": one.repository,
+        "commit": one.commit,
+        "row": one.row,
+        "facts": list(one.facts),
+    }
+
+
+def _state(file: Published) -> str:
+    path = found(file)
+    if path is None:
+        return "not here"
+    try:
+        return "here" if is_intact(file, path) else "damaged"
+    except OSError:
+        return "can't be read"
+
+
+def _is_here(file: Published) -> bool:
+    return found(file) is not None
+
+
+def _share(files: Sequence[Published]) -> str:
+    here = sum(map(_is_here, files))
+    return "all" if here == len(files) else f"{here} of {len(files)}" if here else "no"
+
+
+def _bytes(files: Sequence[Published]) -> int:
+    return sum(file.bytes for file in files)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -1,0 +1,28 @@
+"""Human-rated sets, prompt sets and labelled sets by name, at one commit each.
+
+>>> from levelfield import datasets
+>>> "ctrleval" in datasets.names()
+True
+>>> len(datasets.prompts("pplm"))
+35
+"""
+
+from levelfield.datasets import lpf
+from levelfield.datasets.loading import load, paths
+from levelfield.datasets.lpf import Run
+from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.datasets.registry import DataSet, dataset, names
+from levelfield.datasets.wordlists import wordlist
+
+__all__ = [
+    "PROMPT_SETS",
+    "DataSet",
+    "Run",
+    "dataset",
+    "load",
+    "lpf",
+    "names",
+    "paths",
+    "prompts",
+    "wordlist",
+]

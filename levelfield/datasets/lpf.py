@@ -1,0 +1,181 @@
+"""The published results of the level-playing-field study (Lorandi and Belz, 2026).
+
+A run is one folder, `<system>-<dataset>-<control>-<prompting>-len<N>-<seed>`: one system with one
+kind of control on the prompts of one dataset under one seed. It has the study's own scores and,
+for some runs, the texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levelfield.datasets.loading import Parts, paths
+from levelfield.datasets.prompts import prompts
+from levelfield.datasets.rows import records, wrong
+from levelfield.errors import UserError
+from levelfield.sample import Control, Sample
+
+CONTROLS = ("sentiment", "topic", "keywords", "multiple")
+DATASETS = ("pplm_prompts", "owt_neutral_prompts", "cloze_2018_test", "sts_benchmark_test")
+
+_FOLDER = re.compile(
+    rf"(?P<system>.+)-(?P<dataset>{'|'.join(DATASETS)})-(?P<control>{'|'.join(CONTROLS)})"
+    r"-(?P<prompting>\w+)-len(?P<length>\d+)-(?P<seed>\d+)"
+)
+_ASKED = 'starting with "'
+_PPLM_PROMPTS = {
+    **{f"PPLM-Bow_{n}": prompt for n, prompt in enumerate(prompts("topic"))},
+    **{f"PPLM-Discrim_{n}": prompt for n, prompt in enumerate(prompts("sentiment"))},
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the study with its published results.
+
+    Attributes:
+        name: of its folder.
+        system: as the folder has it, e.g. `gedi`, `Llama-2-70b-chat-hf`.
+        dataset: `pplm_prompts`, `owt_neutral_prompts`, `cloze_2018_test`, `sts_benchmark_test`.
+        control: `sentiment`, `topic`, `keywords` or `multiple` (sentiment and topic).
+        prompting: `zero_shot` or `few_shot` of an instructed model; empty for all others.
+        length: the most tokens a text might have.
+        seed: 3443, 789 or 9817.
+        results: the run's evaluation file as it is: judge or measure -> label or `overall` ->
+            measure -> value.
+    """
+
+    name: str
+    system: str
+    dataset: str
+    control: str
+    prompting: str
+    length: int
+    seed: int
+    results: Mapping[str, Any]
+
+    @property
+    def technique(self) -> str:
+        """What the study compares: the system, and how it was prompted if that varies."""
+        return f"{self.system} {self.prompting}" if self.prompting else self.system
+
+
+def runs(
+    folder: Path | str | None = None, *, control: str | None = None, here: bool = False
+) -> list[Run]:
+    """The published results, one record a run, sorted by name.
+
+    Args:
+        folder: of the set, with `results/` in it; whatever runs are there are read as they are.
+            None: the files of the registry, fetched and verified.
+        control: only runs with this kind of control.
+        here: with no folder, only what is on this machine already.
+
+    Raises:
+        UserError: there are none, they can't be had, or a file is not one of the study's.
+    """
+    if control is not None and control not in CONTROLS:
+        raise UserError(f"no kind of control '{control}'; there are {', '.join(CONTROLS)}")
+    chosen = (control,) if control else CONTROLS
+    if folder is None:
+        parts = [f"{one}-results" for one in chosen]
+        files = list(paths("lpf", part=parts, here=here).values())
+    else:
+        where = Path(folder).expanduser() / "results"
+        files = [p for one in chosen for p in where.glob(f"{one}/*/evaluation_results_*.json")]
+        if not files:
+            raise UserError(f"{where}: no run of {', '.join(chosen)} is there")
+    # a folder may have further files, with partial results
+    whole = [path for path in files if path.stem == f"evaluation_results_{path.parent.name}"]
+    return sorted(map(_run, whole), key=lambda run: run.name)
+
+
+def _run(path: Path) -> Run:
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise wrong(path, 1, f"not JSON: {error}") from error
+    return Run(**_named(path), results=results)
+
+
+def _named(path: Path) -> dict[str, Any]:
+    """What a run's folder says of it."""
+    name = path.parent.name
+    found = _FOLDER.fullmatch(name)
+    if found is None:
+        raise UserError(
+            f"{path.parent}: expected a folder named "
+            "<system>-<dataset>-<control>-<prompting>-len<N>-<seed>"
+        )
+    said: dict[str, Any] = found.groupdict()
+    said["prompting"] = "" if said["prompting"] == "None" else said["prompting"]
+    return {"name": name, **said, "length": int(said["length"]), "seed": int(said["seed"])}
+
+
+def texts(parts: Parts) -> list[Sample]:
+    """The generated texts of all runs in these parts, with what they were asked for."""
+    return [
+        sample
+        for files in parts.values()
+        for path in sorted(files.values())
+        if path.name.startswith("processed_")
+        for sample in _texts(path)
+    ]
+
+
+def _texts(path: Path) -> list[Sample]:
+    run = Run(**_named(path), results={})
+    samples = []
+    fields = ("id", "original_id", "prompt", "control_attribute_value", "text")
+    for n, row in enumerate(records(path, *fields), 1):
+        prefix = _prefix(run, row["original_id"], row["prompt"])
+        extra: dict[str, Any] = {"original_id": row["original_id"], "control": run.control}
+        if prefix != row["prompt"]:
+            extra["input"] = row["prompt"]
+        samples.append(
+            Sample(
+                id=f"{run.name}:{n}",
+                text=row["text"],
+                prompt=prefix,
+                control=_control(run.control, row["control_attribute_value"]),
+                system=run.technique,
+                dataset=run.dataset,
+                seed=run.seed,
+                extra=extra,
+            )
+        )
+    return samples
+
+
+def _control(kind: str, value: str) -> Control:
+    values = tuple(value.split("#"))
+    match kind:
+        case "multiple" if len(values) == 2:
+            return {"sentiment": values[0], "topic": values[1]}
+        case "keywords":
+            return {"keywords": values}
+    return {kind: value}
+
+
+def _prefix(run: Run, original_id: str, given: str) -> str:
+    """The content prefix in what the system was given.
+
+    Instructed models were told it in quotes, after any examples; PPLM's input begins with the
+    names of its attributes and a colon, CTRL's with a control code.
+    """
+    if known := _PPLM_PROMPTS.get(original_id):
+        return known
+    if run.prompting:
+        asked = given.rpartition(_ASKED)[2]
+        quoted, mark, _ = asked.partition('" with a ')
+        return quoted if mark else given
+    if run.system == "pplm":
+        return given.partition(":")[2] or given
+    if run.system == "ctrl":
+        return given.partition(" ")[2] or given
+    return given

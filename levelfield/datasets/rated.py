@@ -1,0 +1,147 @@
+"""Sets with ratings: CTRLEval's, TRINITY's concept sets of CDM, the dialogues of DEAM."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from levelfield.datasets.loading import Parts
+from levelfield.datasets.rows import TURN, lines, number, numbered, turns, wrong
+from levelfield.io import load_samples
+from levelfield.sample import Control, Sample
+
+QUALITY = {"good": 1.0, "medium": 0.5, "bad": 0.0}
+"""Class of a sentence of commongen-trinity -> the number that judges are compared with."""
+
+_CLASSES = {"test": "good", "test_med": "medium", "test_bad": "bad"}
+_JUDGES = {"gpt-4": "", "flan-t5": "_t5", "vicuna": "_vicuna"}
+Key = tuple[str, int]
+"""A sentence and which time it is there: a few are there twice."""
+
+_DIALOGUES = re.compile(r"(?P<set>fed|dstc9)_test_(?P<aspect>\w+?)(_same)?(_averaged)?")
+_SCORES = re.compile(r"(?P<set>fed|dstc9)_test_(?P<aspect>\w+?)_orig_preds")
+
+
+def ctrleval(parts: Parts) -> list[Sample]:
+    """CTRLEval's rated texts; each part is one file of `levelfield.io`'s format `ctrleval`."""
+    return [
+        replace(sample, dataset="ctrleval")
+        for files in parts.values()
+        for path in files.values()
+        for sample in load_samples(path, format="ctrleval")
+    ]
+
+
+def commongen(parts: Parts) -> list[Sample]:
+    """Sentences of concept sets with one rating of the aspect `commonsense` a judge.
+
+    A sentence that several judges scored is one sample. Only the files of GPT-4 show the concept
+    sets; a sentence that is not in them has no keywords.
+    """
+    local = {PurePosixPath(p).stem: path for files in parts.values() for p, path in files.items()}
+    # blank lines are kept, so that a set without concepts does not shift the others
+    concepts = [
+        tuple(word.strip() for word in line.split(",") if word.strip())
+        for line in lines(local["commongen_keys"])
+    ]
+    samples: list[Sample] = []
+    for stem, quality in _CLASSES.items():
+        groups = {key: group for key, group, _ in _sentences(local[f"commongen_{stem}"])}
+        if (last := max(groups.values(), default=0)) > len(concepts):
+            raise wrong(local["commongen_keys"], len(concepts), f"no concepts of set {last}")
+        ratings: dict[Key, dict[str, float]] = {key: {} for key in groups}
+        for judge in parts:
+            for key, _, score in _sentences(local[f"commongen_{stem}{_JUDGES[judge]}"]):
+                given = ratings.setdefault(key, {})
+                if score is not None:
+                    given[judge] = score
+        for n, (key, given) in enumerate(ratings.items(), 1):
+            group = groups.get(key)
+            wanted: Control = {"keywords": concepts[group - 1]} if group else {}
+            samples.append(
+                Sample(
+                    id=f"{quality}:{n}",
+                    text=key[0],
+                    control=wanted,
+                    dataset="commongen-trinity",
+                    ratings={"commonsense": given} if given else {},
+                    extra={"class": quality, "quality": QUALITY[quality], "concept_set": group},
+                )
+            )
+    return samples
+
+
+def _sentences(path: Path) -> Iterator[tuple[Key, int, float | None]]:
+    """Every sentence with the number of its group between blank lines, and its score."""
+    times: Counter[str] = Counter()
+    group, after_blank = 0, True
+    for n, line in enumerate(lines(path), 1):
+        if not line.strip():
+            after_blank = True
+            continue
+        group += after_blank
+        after_blank = False
+        sentence, _, score = (field.strip() for field in line.rpartition("\t"))
+        times[sentence] += 1
+        none = score.lower() in ("", "nan", "none")
+        yield (sentence, times[sentence]), group, None if none else number(score, path, n)
+
+
+def deam(parts: Parts) -> list[Sample]:
+    """Rated dialogues; one that was rated for several aspects is one sample.
+
+    The whole dialogue is rated, so `text` is all of it and `context` empty.
+    """
+    return [sample for part, files in parts.items() for sample in _rated_dialogues(part, files)]
+
+
+def _rated_dialogues(part: str, files: Mapping[str, Path]) -> list[Sample]:
+    rated: dict[tuple[int, tuple[str, ...]], dict[str, float]] = {}
+    scores: dict[str, list[float]] = {}
+    for published, path in files.items():
+        stem = PurePosixPath(published).stem
+        if scored := _SCORES.fullmatch(stem):
+            rows = (line.rpartition(TURN)[2] for _, line in numbered(path))
+            scores[scored["aspect"]] = [number(row, path, n) for n, row in enumerate(rows, 1)]
+        elif dialogue := _DIALOGUES.fullmatch(stem):
+            for n, line in numbered(path):
+                joined, mark, rating = line.removesuffix(TURN).rpartition(TURN)
+                if not mark:
+                    raise wrong(path, n, f"expected turns and a score, joined by {TURN}")
+                given = rated.setdefault((n, turns(joined)), {})
+                given[dialogue["aspect"]] = number(rating, path, n)
+    times = Counter(n for n, _ in rated)
+    samples = []
+    for (n, said), given in sorted(rated.items(), key=lambda one: one[0][0]):
+        # a line that differs between the files of two aspects gives two samples
+        id = f"{part}:{n}" if times[n] == 1 else f"{part}:{n}:{'+'.join(given)}"
+        own = {a: values[n - 1] for a, values in scores.items() if a in given and n <= len(values)}
+        samples.append(
+            Sample(
+                id=id,
+                text="\n".join(said),
+                dataset=part,
+                ratings={aspect: {"mean": value} for aspect, value in given.items()},
+                extra={"turns": list(said), **({"deam": own} if own else {})},
+            )
+        )
+    return samples
+
+
+def dialogues(parts: Parts) -> list[Sample]:
+    """Dialogues without ratings, one a line."""
+    return [
+        Sample(
+            id=f"{part}:{n}",
+            text="\n".join(said),
+            dataset="topical-persona-chat",
+            extra={"turns": list(said)},
+        )
+        for part, files in parts.items()
+        for path in files.values()
+        for n, line in numbered(path)
+        for said in (turns(line.strip()),)
+    ]

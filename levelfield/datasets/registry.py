@@ -1,0 +1,128 @@
+"""The data sets that are known by name: what they are, where they are, which bytes they have."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Any
+
+from levelfield.errors import UserError
+from levelfield.fetch import Published
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set at one commit of the repository that published it.
+
+    Attributes:
+        name, title: short, and for people.
+        repository, commit: on GitHub.
+        licence: as stated there; empty if nothing clear is stated.
+        citation: of the paper.
+        row: what one row is.
+        rows: how many samples all of it has; None if it has none or the count is not known.
+        facts: what a user should know, known defects among them.
+        parts: name of a part -> patterns of the paths that it needs. A set without samples has
+            parts, too; its files can be fetched.
+        files: all of them, in the order of the registry.
+        loader: `module:function` that reads them as samples; empty if they are none.
+        loose: whether a part may be read from some of its files.
+        default: the parts that are read when none is named.
+    """
+
+    name: str
+    title: str
+    repository: str
+    commit: str
+    licence: str
+    citation: str
+    row: str
+    rows: int | None
+    facts: tuple[str, ...]
+    parts: Mapping[str, tuple[str, ...]]
+    files: tuple[Published, ...]
+    loader: str
+    loose: bool
+    default: tuple[str, ...]
+
+    def part(self, name: str) -> tuple[Published, ...]:
+        """The files of a part.
+
+        Raises:
+            UserError: there is no part of that name.
+        """
+        if name not in self.parts:
+            known = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"
+            raise UserError(f"data set {self.name} has no part '{name}'; {known}")
+        patterns = self.parts[name]
+        return tuple(f for f in self.files if any(fnmatchcase(f.path, p) for p in patterns))
+
+    def file(self, path: str) -> Published:
+        """The file at a path.
+
+        Raises:
+            UserError: the set has no such file.
+        """
+        for file in self.files:
+            if file.path == path:
+                return file
+        raise UserError(f"data set {self.name} has no file {path}; it has {len(self.files)} others")
+
+
+def names() -> tuple[str, ...]:
+    """The names of all data sets, as in the registry."""
+    return tuple(_registry())
+
+
+def dataset(name: str) -> DataSet:
+    """The data set of that name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in _registry():
+        near = difflib.get_close_matches(name, names(), n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield data list` lists them"
+        raise UserError(f"there is no data set '{name}'; {hint}")
+    return _registry()[name]
+
+
+@functools.cache
+def _registry() -> Mapping[str, DataSet]:
+    return {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
+
+
+def _toml(file: str) -> dict[str, Any]:
+    return tomllib.loads((files("levelfield.datasets") / file).read_text(encoding="utf-8"))
+
+
+def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
+    listed: str = _toml(entry["files_in"])["files"] if "files_in" in entry else entry["files"]
+    repository, commit = entry["repository"], entry["commit"]
+    published = []
+    for line in listed.strip().splitlines():
+        sha256, size, path = line.split(maxsplit=2)
+        # the file's name repeats that of its folder, which the list spares
+        path = path.replace("*", path.split("/")[-2]) if "*" in path else path
+        published.append(Published(name, repository, commit, path, sha256, int(size)))
+    return DataSet(
+        name=name,
+        title=entry["title"],
+        repository=repository,
+        commit=commit,
+        licence=entry["licence"],
+        citation=entry["citation"],
+        row=entry["row"],
+        rows=entry.get("rows"),
+        facts=tuple(entry.get("facts", ())),
+        parts={part: tuple(patterns) for part, patterns in entry["parts"].items()},
+        files=tuple(published),
+        loader=entry.get("loader", ""),
+        loose=entry.get("loose", False),
+        default=tuple(entry.get("default", entry["parts"])),
+    )
