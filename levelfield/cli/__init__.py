@@ -16,6 +16,7 @@ from levelfield.version import __version__
 
 _COMMANDS = {
     "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
+    "correlate": ("levelfield.cli.correlate:correlate", "Say how far metrics agree with people."),
     "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
     "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
     "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),

@@ -56,27 +56,34 @@ def means_figure(summary: MetricSummary) -> Markup:
     axes.set_axisbelow(True)
     better = "higher is better" if summary.higher_is_better else "lower is better"
     axes.set_xlabel(f"{summary.metric} ({better})", color=_INK, fontsize=9, parse_math=False)
-    return _svg(figure, salt=summary.metric, label=_described(summary, groups))
+    return svg(figure, salt=summary.metric, label=_described(summary, groups))
 
 
 def _strip(
     axes: Axes, row: int, values: npt.NDArray[np.float64], jitter: np.random.Generator
 ) -> None:
-    """All single values as one path of dots: a few bytes a value instead of an element each."""
+    """All single values of a group, spread a little."""
     y = row + 0.15 + jitter.uniform(-0.15, 0.15, size=values.size)
-    dots = np.repeat(np.column_stack([values, y]), 2, axis=0)
-    codes = np.tile([Path.MOVETO, Path.LINETO], values.size)
+    dots(axes, values, y, colour=_POINT, size=3.2 if values.size < 150 else 2.2, alpha=0.55)
+
+
+def dots(
+    axes: Axes,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    *,
+    colour: str,
+    size: float,
+    alpha: float,
+) -> None:
+    """Many dots as one path: a few bytes a dot instead of an element each."""
+    ends = np.repeat(np.column_stack([x, y]), 2, axis=0)
+    path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], x.size))
+    path.should_simplify = False  # it would drop lines without length, which is what dots are
     axes.add_patch(
-        PathPatch(
-            Path(dots, codes),
-            fill=False,
-            edgecolor=_POINT,
-            alpha=0.55,
-            linewidth=3.2 if values.size < 150 else 2.2,
-            capstyle="round",
-        )
+        PathPatch(path, fill=False, edgecolor=colour, alpha=alpha, linewidth=size, capstyle="round")
     )
-    axes.update_datalim(dots)
+    axes.update_datalim(ends)
 
 
 def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
@@ -125,7 +132,7 @@ def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
     return f"Means of {summary.metric} with intervals over single values, best first: {means}"
 
 
-def _svg(figure: Figure, *, salt: str, label: str) -> Markup:
+def svg(figure: Figure, *, salt: str, label: str) -> Markup:
     """A figure as an element to put into a page."""
     written = io.StringIO()
     with (

@@ -101,26 +101,32 @@ def _breakable(name: str) -> Markup:
     return Markup(whole.replace(".", ".<wbr>").replace("-", "-<wbr>"))
 
 
-@cache
-def _template() -> Template:
-    environment = Environment(
+def environment() -> Environment:
+    """What the templates of every page share: escaping, and words for numbers."""
+    made = Environment(
         loader=PackageLoader("levelfield.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "breakable": _breakable,
         "name": words.shown_name,
         "count": words.count,
         "p": words.p_value,
         "best_first": words.best_first,
     }
-    environment.globals |= {
+    made.globals |= {"nan": float("nan")}
+    return made
+
+
+@cache
+def _template() -> Template:
+    pages = environment()
+    pages.globals |= {
         "headline": words.headline,
         "ends": words.ends,
         "verdict": verdict,
-        "nan": float("nan"),
     }
-    return environment.get_template("page.html.j2")
+    return pages.get_template("page.html.j2")

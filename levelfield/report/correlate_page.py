@@ -1,0 +1,212 @@
+"""The page of metrics against ratings: how far they agree, which agree best, what shakes them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from jinja2 import Template
+from markupsafe import Markup
+
+from levelfield.io import atomic_writer
+from levelfield.meta.correlation import Estimate, Statistic
+from levelfield.meta.evaluation import Correlation, MetaEvaluation, Ranking
+from levelfield.report.correlate_figures import (
+    colours,
+    evaluator_figure,
+    metric_colours,
+    quality_figure,
+    scatter,
+    system_figure,
+)
+from levelfield.report.page import environment
+from levelfield.version import __version__
+
+NAMES: dict[Statistic, str] = {
+    "pearson": "Pearson r",
+    "spearman": "Spearman ρ",
+    "kendall": "Kendall τ-b",
+    "tau-like": "τ-like",
+    "accuracy": "accuracy",
+    "calibrated": "calibrated",
+}
+MOST_SCATTERS = 8
+"""So many scatter plots are drawn of an aspect, those of the highest correlations."""
+
+
+@dataclass(frozen=True)
+class CorrelateReport:
+    """All that the page shows.
+
+    Attributes:
+        title: its heading.
+        created: when, as it should be read.
+        found: the meta-evaluation.
+        notes: what a reader must know of the join.
+        files: where scores and ratings come from.
+        command: how the page was made; empty if not from a command line.
+    """
+
+    title: str
+    created: str
+    found: MetaEvaluation
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    command: str = ""
+
+
+class Scatter(NamedTuple):
+    """One plot, with what stands under it."""
+
+    metric: str
+    figure: Markup
+    caption: str
+
+
+def render_correlate_page(report: CorrelateReport) -> str:
+    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    found = report.found
+    rows = {(c.aspect, c.metric): c for c in found.rows()}
+    table = found.table
+    stats: list[Statistic] = list(next(iter(rows.values())).estimates) if rows else []
+    systems = sorted({s for s in table.systems.tolist() if s})
+    html = _template().render(
+        report=report,
+        found=found,
+        version=__version__,
+        aspects=list(table.aspects),
+        metrics=list(table.metrics),
+        rows=rows,
+        statistics=stats,
+        names=NAMES,
+        heat=[s for s in stats if s in ("pearson", "spearman", "kendall", "tau-like")],
+        scatters={a: _scatters(found, a, rows, stats) for a in table.aspects},
+        most_scatters=MOST_SCATTERS,
+        legend=list(colours(systems).items()) if len(systems) > 1 else [],
+        drift_legend=metric_colours(list(table.metrics)),
+        drift_figures={
+            a: [
+                (what, figure)
+                for what, figure in (
+                    ("by system", system_figure(found.drifts, a)),
+                    ("by quality", quality_figure(found.drifts, a)),
+                    ("by number of evaluators", evaluator_figure(found.drifts, a)),
+                )
+                if figure
+            ]
+            for a in (table.aspects if found.drifts else ())
+        },
+        rankings={r.aspect: r for r in found.comparisons.rankings},
+        clusters=len(set(table.clusters.tolist())),
+    )
+    return html + "\n"
+
+
+def write_correlate_page(path: str | os.PathLike[str], report: CorrelateReport) -> None:
+    """Write the page to a file, whole or not at all."""
+    html = render_correlate_page(report)
+    with atomic_writer(path) as file:
+        file.write(html)
+
+
+def _scatters(
+    found: MetaEvaluation,
+    aspect: str,
+    rows: dict[tuple[str, str], Correlation],
+    stats: Sequence[Statistic],
+) -> list[Scatter]:
+    """The plots of an aspect, in the order of the metrics."""
+
+    def strength(metric: str) -> float:
+        value = rows[aspect, metric].estimates[stats[0]].value
+        return -1.0 if math.isnan(value) else abs(value)
+
+    metrics = list(found.table.metrics)
+    kept = set(sorted(metrics, key=strength, reverse=True)[:MOST_SCATTERS])
+    plots = []
+    for metric in (m for m in metrics if m in kept):
+        c = rows[aspect, metric]
+        e = c.estimates[stats[0]]
+        if e.why_undefined:
+            continue
+        said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, n = {c.n:,}"
+        figure = scatter(found.table, metric, aspect, label=f"{metric} against {aspect}: {said}")
+        if figure:
+            plots.append(Scatter(metric, figure, said))
+    return plots
+
+
+def number(value: float) -> str:
+    """
+    >>> number(-0.1234), number(float("nan"))
+    ('−0.123', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    text = f"{value:.3f}"
+    return "0.000" if text == "-0.000" else text.replace("-", "−")
+
+
+def ends(e: Estimate) -> str:
+    """The interval, or why there is none."""
+    why = e.why_undefined or e.why_no_interval
+    return f"({why})" if why else f"[{number(e.low)}, {number(e.high)}]"
+
+
+def shade(value: float) -> str:
+    """The share of colour behind a correlation, in percent, for `color-mix`."""
+    return "0" if math.isnan(value) else f"{round(72 * min(1.0, abs(value)))}"
+
+
+def in_short(found: MetaEvaluation, ranking: Ranking) -> Markup:
+    """What an aspect found, in a sentence or two."""
+    said: list[Markup] = []
+    if not ranking.r:
+        whys = "; ".join(f"{m}: {why}" for m, why in ranking.not_ranked.items())
+        return Markup("No metric can be compared ({}).").format(whys)
+    best = next(iter(ranking.r))
+    estimates = {
+        c.metric: c.estimates.get(found.by) for c in found.rows() if c.aspect == ranking.aspect
+    }
+    e = estimates.get(best)
+    interval = f" {ends(e)}" if e is not None else ""
+    value = ranking.r[best] if e is None else e.value
+    said.append(
+        Markup('<b>{}</b> agrees best: {} <span class="aside">{}{}</span>.').format(
+            best, number(value), NAMES[found.by], interval
+        )
+        if len(ranking.r) > 1
+        else Markup('{} <span class="aside">{}{}</span>.').format(
+            number(value), NAMES[found.by], interval
+        )
+    )
+    if len(ranking.r) > 1:
+        open_ = [
+            c.b
+            for c in found.comparisons.comparisons
+            if c.aspect == ranking.aspect
+            and c.a == best
+            and c.verdict(found.alpha) == "no difference shown"
+        ]
+        if not open_:
+            said.append(Markup("It is shown to agree better than every other metric."))
+        else:
+            names = Markup(", ").join(Markup("<b>{}</b>").format(m) for m in open_[:3])
+            more = f" and {len(open_) - 3} more" if len(open_) > 3 else ""
+            said.append(Markup("No difference is shown from {}{}.").format(names, more))
+    if ranking.not_ranked:
+        whys = "; ".join(f"{m} ({why})" for m, why in ranking.not_ranked.items())
+        said.append(Markup("Not compared: {}.").format(whys))
+    return Markup(" ").join(said)
+
+
+@cache
+def _template() -> Template:
+    pages = environment()
+    pages.filters |= {"number": number, "ends": ends, "shade": shade}
+    pages.globals |= {"in_short": in_short}
+    return pages.get_template("correlate.html.j2")

@@ -1,0 +1,112 @@
+"""Correlations as a LaTeX table, for documents that load the package booktabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levelfield.meta.correlation import Statistic
+from levelfield.meta.evaluation import MetaEvaluation
+
+HEADINGS: dict[Statistic, str] = {
+    "pearson": "$r$",
+    "spearman": "$\\rho$",
+    "kendall": "$\\tau_b$",
+    "tau-like": "$\\tau$-like",
+    "accuracy": "acc.",
+    "calibrated": "acc.\\ cal.",
+}
+
+_ESCAPES = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    '"': "\\textquotedbl{}",
+}
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX sets as it is.
+
+    >>> escape_latex("bleu_4 & 50 %")
+    'bleu\\\\_4 \\\\& 50 \\\\%'
+    """
+    return " ".join("".join(_ESCAPES.get(c, c) for c in text).split())
+
+
+def latex_table(
+    found: MetaEvaluation, wanted: Sequence[Statistic] = ("pearson", "spearman", "kendall")
+) -> str:
+    """A booktabs table, metric × (aspect × statistic), the best of a column in bold.
+
+    In bold is the highest number of a column, not the highest shown to be higher; the caption
+    says so. A dash is an undefined value.
+    """
+    rows = {(c.metric, c.aspect): c for c in found.rows()}
+    aspects, metrics = list(found.table.aspects), list(found.table.metrics)
+    stats = [s for s in wanted if all(s in c.estimates for c in rows.values())]
+    best = {
+        (a, s): max(
+            (
+                round(e.value, 3)
+                for m in metrics
+                if not (e := rows[m, a].estimates[s]).why_undefined
+            ),
+            default=None,
+        )
+        for a in aspects
+        for s in stats
+    }
+
+    def cell(metric: str, aspect: str, s: Statistic) -> str:
+        e = rows[metric, aspect].estimates[s]
+        if e.why_undefined:
+            return "--"
+        text = f"{e.value:.3f}".replace("-0.000", "0.000")
+        text = text.replace("-", "$-$")
+        return f"\\textbf{{{text}}}" if round(e.value, 3) == best[aspect, s] else text
+
+    width = len(stats)
+    spans = [(2 + i * width, 1 + (i + 1) * width) for i in range(len(aspects))]
+    sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
+    what = {
+        "all": "samples together",
+        "system": "mean over systems",
+        "source": "mean over sources",
+        "dataset": "mean over data sets",
+    }[found.group]
+    what = "means of systems" if found.level == "system" else what
+    caption = (
+        f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
+        "Bold: highest of its column."
+    )
+    lines = [
+        f"% {found.signature}",
+        "\\begin{table}",
+        "\\centering",
+        f"\\begin{{tabular}}{{l{'r' * (width * len(aspects))}}}",
+        "\\toprule",
+        " & ".join(["", *(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(a)}}}" for a in aspects)])
+        + " \\\\",
+        " ".join(f"\\cmidrule(lr){{{first}-{last}}}" for first, last in spans),
+        " & ".join(["Metric", *(HEADINGS[s] for _ in aspects for s in stats)]) + " \\\\",
+        "\\midrule",
+        *(
+            " & ".join([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)])
+            + " \\\\"
+            for m in metrics
+        ),
+        "\\bottomrule",
+        "\\end{tabular}",
+        f"\\caption{{{escape_latex(caption)}}}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"

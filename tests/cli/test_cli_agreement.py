@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_line import Run, Write, records
+
+from levelfield.io import load_ratings
+
+
+@pytest.fixture
+def rated(write: Write) -> str:
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(20):
+        for aspect in ("content", "style"):
+            level = rng.uniform(20, 80)
+            for rater in ("ann", "bo"):
+                value = round(float(level + rng.normal(scale=9)), 1)
+                more = {"survey": 1 + i % 2, "source": f"source {i // 2}"}
+                rows.append({"id": i, "aspect": aspect, "rater": rater, "value": value, **more})
+    return write("ratings.jsonl", rows)
+
+
+def test_tables_for_people(run: Run, rated: str):
+    ran = run("agreement", rated, "--worst", 3)
+    assert ran.code == 0, ran
+    for title in ("Krippendorff's α (interval)", "Intraclass", "Two raters", "Raters", "Largest"):
+        assert title in ran.out
+    assert "all aspects" in ran.out
+    assert "ann, bo" in ran.out
+    assert "agreement|aspects:content,style|by:none|level:interval|clusters:shared" in ran.out
+
+
+def test_one_json_document_for_programs(run: Run, rated: str):
+    ran = run("agreement", rated, "--json", "--by", "survey", "--worst", 2, "--level", "ordinal")
+    assert ran.code == 0, ran
+    assert ran.err == ""
+    said = ran.json
+    assert (said["by"], said["level"], len(said["worst"])) == ("survey", "ordinal", 2)
+    assert [(g["aspect"], g["part"]) for g in said["groups"]][:4] == [
+        ("content", "1"),
+        ("content", "2"),
+        ("content", "all"),
+        ("style", "1"),
+    ]
+    first = said["groups"][0]
+    assert first["items"] == 10
+    assert first["alpha"]["low"] < first["alpha"]["value"] < first["alpha"]["high"]
+    assert list(first["icc"]) == [f"ICC({form},{k})" for k in "1k" for form in (1, 2, 3)]
+    assert first["pairs"][0]["pearson"]["n"] == 10
+    assert [r["rater"] for r in first["raters"]] == ["ann", "bo"]
+
+
+def test_equal_seeds_say_equal_things(run: Run, rated: str):
+    words = ("agreement", rated, "--json", "--aspect", "style")
+    first = run(*words, "--seed", 3)
+    assert first.out == run(*words, "--seed", 3).out
+    alpha, other = (ran.json["groups"][0]["alpha"] for ran in (first, run(*words, "--seed", 4)))
+    assert alpha["value"] == other["value"]
+    assert alpha["low"] != other["low"]
+
+
+def test_z_scores_can_be_read_as_ratings_again(run: Run, rated: str):
+    ran = run("agreement", rated, "--zscores", "z.jsonl")
+    assert "wrote z.jsonl" in ran.err
+    z = load_ratings(["z.jsonl"], mapping={"value": "z"})
+    assert len(z.ratings) == 80
+    ann = [r.value for r in z.ratings if (r.rater, r.aspect) == ("ann", "style")]
+    assert (np.mean(ann), np.std(ann)) == pytest.approx((0, 1))
+    ran = run("agreement", rated, "--zscores", "-")
+    assert len([json.loads(line) for line in ran.out.splitlines()]) == 80
+
+
+def test_why_there_are_no_numbers(run: Run, write: Write):
+    rows = [{"id": i, "aspect": "style", "rater": "ann", "value": 3} for i in range(4)]
+    ran = run("agreement", write("one.jsonl", rows), "--zscores", "z.jsonl")
+    assert ran.code == 0, ran
+    assert "note: α: one rater only (style)" in ran.err
+    assert records("z.jsonl")[0] == {
+        "id": "0",
+        "aspect": "style",
+        "rater": "ann",
+        "value": 3.0,
+        "z": None,
+        "undefined": "all of these ratings by ann are 3",
+    }
+    said = run("agreement", "one.jsonl", "--json").json["groups"][0]
+    assert said["alpha"]["value"] is None
+    assert said["alpha"]["undefined"] == "one rater only"
+
+
+def test_samples_with_means_only_have_one_rater(run: Run, write: Write):
+    path = write("set.txt", "positive\tA\tA b.\t4\t2\t3\nnegative\tA\tA c.\t3\t2\t1\n")
+    ran = run("agreement", path, "--format", "ctrleval")
+    assert ran.code == 0
+    assert "one rater only" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("none.jsonl",), "none.jsonl: No such file"),
+        (("ratings.jsonl", "--aspect", "form"), "--aspect form: nothing is rated on it; there are"),
+        (("ratings.jsonl", "--by", "wave"), "--by wave: no rated sample has it; there are survey"),
+        (("ratings.jsonl", "--map", "value"), "--map value: expected NAME=VALUE"),
+        (("ratings.jsonl", "--json", "--zscores", "-"), "only one of --zscores -, --json can"),
+        (("ratings.jsonl", "--zscores", "no/z.jsonl"), "no/z.jsonl: there is no folder"),
+        (("bad.jsonl",), "bad.jsonl:1: value: expected a number, found the string"),
+    ],
+)
+@pytest.mark.usefixtures("rated")
+def test_a_mistake_is_one_line(run: Run, write: Write, words, complaint):
+    write("bad.jsonl", [{"id": 1, "aspect": "style", "rater": "ann", "value": "3"}])
+    assert run("agreement", *words).complaint.startswith(complaint)
+
+
+def test_there_are_three_levels(run: Run, rated: str):
+    assert (
+        "'ratio' is not one of 'nominal'" in run("agreement", rated, "--level", "ratio").complaint
+    )
+
+
+def test_markup_in_names_is_shown_as_it_is(run: Run, write: Write):
+    rows = [
+        {"id": f"[red]{i}", "aspect": "[b]style", "rater": rater, "value": i * i + len(rater)}
+        for i in range(4)
+        for rater in ("[i]ann", "bo")
+    ]
+    ran = run("agreement", write("r.jsonl", rows))
+    assert ran.code == 0, ran
+    for name in ("[red]3", "[b]style", "[i]ann"):
+        assert name in ran.out

@@ -1,0 +1,234 @@
+"""`levelfield correlate` as a user has it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("LEVELFIELD_DATA", "")) / "ctrleval" / "data" / "data_senti.txt"
+SMALL = ("--resamples", "50", "--permutations", "99")
+
+
+def rated(n=24):
+    """Samples of two systems with two raters."""
+    return [
+        {
+            "id": str(i),
+            "text": f"The court sat for the {i}th time.",
+            "source": f"s{i // 2}",
+            "system": "ab"[i % 2],
+            "ratings": {
+                "content": {"x": (i * 7) % 5 + 1, "y": (i * 5) % 4 + 1},
+                "style": {"x": i % 5},
+            },
+        }
+        for i in range(n)
+    ]
+
+
+def scores(metric, values, signature=None):
+    return [
+        {"id": str(id), "metric": metric, "value": v, "signature": signature or f"{metric}|v:1"}
+        | ({"undefined": "empty text"} if v is None else {})
+        for id, v in enumerate(values)
+    ]
+
+
+@pytest.fixture
+def files(write):
+    good = [(i * 7) % 5 + 0.1 * (i % 3) for i in range(24)]
+    other = [None if i == 3 else (i * 11) % 7 / 7 for i in range(24)]
+    return (
+        write("s.jsonl", scores("good", good) + scores("fam_ily.x", other)),
+        write("r.jsonl", rated()),
+    )
+
+
+def test_the_table_names_metrics_numbers_intervals_and_the_ranking(run, files):
+    done = run("correlate", files[0], "--ratings", files[1], *SMALL)
+    assert done.code == 0, done.err
+    words = [
+        "content: all samples together",
+        "fam_ily.x",
+        "95 % interval",
+        "ranking (r)",
+        "no value for 1 of 24 rated samples",
+        "permutation p =",
+        "Williams t =",
+    ]
+    for word in words:
+        assert word in done.out
+    assert "nan" not in done.out.lower()
+
+
+def test_json_is_one_document_with_null_and_reasons(run, write, files):
+    flat = write("flat.jsonl", scores("flat", [1.0] * 24))
+    done = run("correlate", files[0], flat, "--ratings", files[1], "--drift", "--json", *SMALL)
+    document = done.json
+    assert document["n"] == 24
+    assert document["clusters"] == 12
+    assert set(document["metrics"]) == {"good", "fam_ily.x", "flat"}
+    found = {(c["metric"], c["aspect"]): c for c in document["correlations"]}
+    flat = found["flat", "content"]["statistics"]["pearson"]
+    assert flat["value"] is None
+    assert flat["why_undefined"] == "constant metric"
+    assert found["fam_ily.x", "content"]["undefined"] == 1
+    assert found["good", "content"]["statistics"]["pearson"]["value"] > 0.3
+    assert document["rankings"][0]["not_ranked"] == {"flat": "constant metric"}
+    assert len(document["drift"]) == 6
+    assert document["drift"][0]["by_quality"]["subsets"][0]["total"] == 20
+
+
+def test_aspects_and_metrics_and_statistics_can_be_chosen(run, files):
+    document = run(
+        "correlate", files[0], "--ratings", files[1], "--aspect", "style", "-m", "fam_ily",
+        "--statistic", "kendall", "--json", *SMALL,
+    ).json  # fmt: skip
+    (found,) = document["correlations"]
+    assert (found["metric"], found["aspect"]) == ("fam_ily.x", "style")
+    assert list(found["statistics"]) == ["kendall"]
+    assert document["comparisons"] == []
+
+
+@pytest.mark.parametrize(
+    ("how", "rows"),
+    [
+        (("--group", "system"), 12),
+        (("--group", "source"), 4),
+        (("--level", "system"), 4),
+    ],
+)
+def test_levels_and_groups(run, files, how, rows):
+    document = run("correlate", files[0], "--ratings", files[1], *how, "--json", *SMALL).json
+    assert len(document["correlations"]) == rows
+    table = run("correlate", files[0], "--ratings", files[1], *how, *SMALL)
+    assert table.code == 0, table.err
+
+
+def test_long_form_ratings_and_samples_from_another_file(run, write, files):
+    rows = [
+        {"id": str(i), "aspect": "content", "rater": r, "value": (i * 7 + k) % 5}
+        for i in range(24)
+        for k, r in enumerate("xy")
+    ]
+    long = write("long.jsonl", rows)
+    command = ("correlate", files[0], "--ratings", long, "--json", *SMALL)
+    bare = run(*command)
+    assert bare.json["clusters"] == 24
+    assert "each counts as independent" in bare.err
+    assert "--samples" in run(*command, "--level", "system").complaint
+    assert run(*command, "--samples", files[1]).json["clusters"] == 12
+
+
+def test_latex_is_escaped_and_the_page_is_written(run, files):
+    done = run(
+        "correlate", files[0], "--ratings", files[1], "--latex", "t.tex", "--report", "p.html",
+        *SMALL,
+    )  # fmt: skip
+    assert "wrote t.tex, p.html" in done.err
+    text = Path("t.tex").read_text()
+    assert "fam\\_ily.x" in text
+    assert "\\toprule" in text
+    assert text.count("{") == text.count("}")
+    assert Path("p.html").read_text().startswith("<!doctype html>")
+    on_stdout = run("correlate", files[0], "--ratings", files[1], "--latex", "-", *SMALL).out
+    assert on_stdout == text
+
+
+def test_parts_give_drift_by_number_of_evaluators(run, write, files):
+    parts = write(
+        "parts.jsonl",
+        [
+            {"metric": "good", "id": str(i), "part": p, "score": (i * 7) % 5 + k, "weight": 0.5}
+            for i in range(24)
+            for k, p in enumerate(("one", "two"))
+        ],
+    )
+    document = run(
+        "correlate", files[0], "--ratings", files[1], "--parts", parts, "--json", *SMALL
+    ).json
+    drift = {(d["metric"], d["aspect"]): d["by_evaluators"] for d in document["drift"]}
+    assert [k["k"] for k in drift["good", "content"]["k"]] == [1, 2]
+    assert drift["fam_ily.x", "content"] is None
+    other = write("other.jsonl", [{"metric": "x", "id": "1", "part": "", "score": 1, "weight": 1}])
+    words = ("correlate", files[0], "--ratings", files[1], "--parts", other, *SMALL)
+    assert "parts of x" in run(*words).complaint
+
+
+def test_ids_that_do_not_match_are_said(run, write, files):
+    few = write("few.jsonl", scores("m", [0.1 * (i % 7) for i in range(12)]))
+    assert "12 rated ids have no score" in run("correlate", few, "--ratings", files[1], *SMALL).err
+    other = write("o.jsonl", [{"id": "q", "metric": "m", "value": 1, "signature": "m|v:1"}])
+    assert "no id is in both" in run("correlate", other, "--ratings", files[1]).complaint
+
+
+def test_two_signatures_are_an_error_in_a_file_and_two_columns_from_two_files(run, write, files):
+    values = [0.1 * (i % 7) for i in range(24)]
+    both = scores("m", values, "m|a") + scores("m", values[::-1], "m|b")
+    done = run("correlate", write("both.jsonl", both), "--ratings", files[1])
+    assert done.code == 2
+    assert "m|a" in done.err
+    assert "m|b" in done.err
+    one = write("small.jsonl", scores("m", values, "m|a"))
+    two = write("large.jsonl", scores("m", values[::-1], "m|b"))
+    document = run("correlate", one, two, "--ratings", files[1], "--json", *SMALL).json
+    assert set(document["metrics"]) == {"m (small)", "m (large)"}
+
+
+def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write, files):
+    rows = scores("m", [0.1 * (i % 7) for i in range(24)])
+    one, two = write("1.jsonl", rows[:15]), write("2.jsonl", rows[10:])
+    document = run("correlate", one, two, "--ratings", files[1], "--json", *SMALL).json
+    assert document["correlations"][0]["n"] == 24
+    wrong = write("3.jsonl", [{**rows[0], "value": 99.0}])
+    assert "'0' is 99" in run("correlate", one, wrong, "--ratings", files[1]).complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--aspect", "fluency"), "no aspect 'fluency'"),
+        (("--metric", "bleu"), "no metric 'bleu'"),
+        (("--lower-is-better", "bleu"), "no metric 'bleu'"),
+        (("--level", "system", "--group", "source"), "takes no --group"),
+        (("--latex", "-", "--json"), "can have stdout"),
+        (("--group", "dataset"), "has a dataset"),
+        (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--report", "s.jsonl"), "--report"),
+        (("--alpha", "2"), "alpha"),
+    ],
+)
+def test_mistakes_get_one_line(run, files, words, expected):
+    assert expected in run("correlate", files[0], "--ratings", files[1], *words).complaint
+
+
+def test_few_samples_and_ties_everywhere_are_said_and_do_not_fail(run, write):
+    for n, why in ((1, "one sample"), (2, "two samples"), (6, "constant")):
+        s = write("s.jsonl", scores("m", [1.0 if n == 6 else i for i in range(n)]))
+        r = write("r.jsonl", rated(n))
+        done = run("correlate", s, "--ratings", r, "--drift", "--report", "p.html", *SMALL)
+        assert done.code == 0, done.err
+        assert why in done.out
+        assert run("correlate", s, "--ratings", r, "--drift", "--json", *SMALL).json["n"] == n
+
+
+@pytest.mark.skipif(not DATA.is_file(), reason="LEVELFIELD_DATA has no ctrleval/data")
+def test_the_rated_set_of_ctrleval_is_read(run, write):
+    lines = DATA.read_text(encoding="utf-8").splitlines()
+    s = write(
+        "s.jsonl",
+        [
+            {"id": f"data_senti:{i}", "metric": "length", "value": len(line), "signature": "l|v:1"}
+            for i, line in enumerate(lines, start=1)
+        ],
+    )
+    document = run("correlate", s, "--ratings", DATA, "--format", "ctrleval", "--json", *SMALL).json
+    assert [c["aspect"] for c in document["correlations"]] == [
+        "coherence", "consistency", "attribute relevance"
+    ]  # fmt: skip
+    assert document["correlations"][0]["n"] == 360
+    assert document["clusters"] == 15
+    json.dumps(document, allow_nan=False)

@@ -1,0 +1,185 @@
+"""Agreement by aspect and part, pairs of raters, z-scores and the worst items."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from levelfield.errors import UserError
+from levelfield.io import Rated, Rating
+from levelfield.meta.agreement import (
+    ALL_ASPECTS,
+    agreement,
+    part_of,
+    rating_table,
+    z_scores,
+)
+from levelfield.meta.reliability import krippendorff_alpha
+from levelfield.meta.summary import OVERALL, Resampling
+from levelfield.sample import Sample
+
+FEW = Resampling(resamples=100)
+
+
+def study(n=24, aspects=("content", "style"), raters=("ann", "bo", "cy"), seed=0):
+    """Samples of two surveys, four a source, with ratings by everyone."""
+    rng = np.random.default_rng(seed)
+    ratings = [
+        Rating(str(i), aspect, rater, float(level + rng.normal(scale=10)))
+        for i in range(n)
+        for aspect in aspects
+        for level in [rng.uniform(20, 80)]
+        for rater in raters
+    ]
+    samples = {
+        str(i): Sample(str(i), "", source=f"source {i // 4}", extra={"survey": 1 + i % 2})
+        for i in range(n)
+    }
+    return Rated(tuple(ratings), samples)
+
+
+def of(report, aspect, part=OVERALL):
+    (found,) = [g for g in report.groups if (g.aspect, g.part) == (aspect, part)]
+    return found
+
+
+def test_one_aspect_is_one_group():
+    report = agreement(study(aspects=("style",)), resampling=FEW)
+    assert [(g.aspect, g.part) for g in report.groups] == [("style", OVERALL)]
+    assert (report.groups[0].items, report.groups[0].ratings) == (24, 72)
+    assert report.signature.startswith("agreement|aspects:style|by:none|level:interval|")
+
+
+def test_several_aspects_are_looked_at_one_by_one_and_together():
+    rated = study()
+    report = agreement(rated, resampling=FEW)
+    assert [g.aspect for g in report.groups] == ["content", "style", ALL_ASPECTS]
+    together = of(report, ALL_ASPECTS)
+    assert together.items == 48
+    table = rating_table(rated.ratings)
+    assert together.alpha.value == pytest.approx(
+        krippendorff_alpha(table.values, resampling=FEW).value
+    )
+    only = agreement(rated, aspects=["style"], resampling=FEW)
+    assert only.groups == (of(report, "style"),)
+
+
+def test_parts_and_all_of_them():
+    report = agreement(study(), by="survey", resampling=FEW)
+    assert [g.part for g in report.groups] == ["1", "2", OVERALL] * 3
+    assert of(report, "style", "1").items == 12
+    assert {d.part for d in report.worst} == {"1", "2"}
+
+
+def test_intervals_resample_what_samples_share():
+    rated = study()
+    assert of(agreement(rated, resampling=FEW), "style").alpha.clusters == 6
+    unknown = Rated(rated.ratings, {})
+    assert of(agreement(unknown, resampling=FEW), "style").alpha.clusters == 24
+    # two aspects of a sample are not independent of each other
+    assert of(agreement(unknown, resampling=FEW), ALL_ASPECTS).alpha.clusters == 24
+
+
+def test_the_order_of_ratings_changes_nothing():
+    rated = study()
+    shuffled = list(rated.ratings)
+    random.Random(1).shuffle(shuffled)
+    assert agreement(Rated(tuple(shuffled), rated.samples), by="survey", resampling=FEW) == (
+        agreement(rated, by="survey", resampling=FEW)
+    )
+
+
+def test_pairs_have_the_correlations_of_their_common_items():
+    rated = study(aspects=("style",))
+    kept = tuple(r for r in rated.ratings if not (r.rater == "bo" and r.id in ("3", "4")))
+    pairs = agreement(Rated(kept, rated.samples), resampling=FEW).groups[0].pairs
+    assert [(p.a, p.b, p.items) for p in pairs] == [
+        ("ann", "bo", 22),
+        ("ann", "cy", 24),
+        ("bo", "cy", 22),
+    ]
+    ann = {r.id: r.value for r in kept if r.rater == "ann"}
+    bo = {r.id: r.value for r in kept if r.rater == "bo"}
+    x, y = [ann[id] for id in bo], list(bo.values())
+    assert pairs[0].pearson.value == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert pairs[0].spearman.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert pairs[0].pearson.low < pairs[0].pearson.value < pairs[0].pearson.high
+
+
+def test_raters_who_share_no_item_are_no_pair():
+    rated = Rated((Rating("1", "s", "a", 1.0), Rating("2", "s", "b", 2.0)), {})
+    group = agreement(rated, resampling=FEW).groups[0]
+    assert group.pairs == ()
+    assert group.alpha.why_undefined == "no item was rated by two raters"
+
+
+def test_a_rater_without_variance_is_named():
+    values = [("a", 3.0, "1"), ("b", 1.0, "1"), ("a", 3.0, "2"), ("b", 5.0, "2")]
+    values += [("a", 3.0, "3"), ("b", 4.0, "3")]
+    rated = Rated(tuple(Rating(id, "s", rater, value) for rater, value, id in values), {})
+    group = agreement(rated, resampling=FEW).groups[0]
+    assert group.pairs[0].pearson.why_undefined == "a gave every item 3"
+    assert math.isnan(group.pairs[0].pearson.value)
+    assert not math.isnan(group.alpha.value)
+    constant, other = group.raters
+    assert (constant.n, constant.mean, constant.sd, constant.low) == (3, 3, 0, 3)
+    assert (other.low, other.high) == (1, 5)
+
+
+def test_the_worst_items_come_first():
+    ratings = [Rating("1", "s", "a", 1.0), Rating("1", "s", "b", 9.0)]
+    ratings += [Rating("2", "s", "a", 4.0), Rating("2", "s", "b", 4.0)]
+    ratings += [Rating("3", "s", "b", 2.0), Rating("3", "s", "a", 5.0), Rating("4", "s", "a", 1.0)]
+    report = agreement(Rated(tuple(ratings), {}), resampling=FEW)
+    assert [(d.id, d.variance) for d in report.worst] == [("1", 32.0), ("3", 4.5)]
+    assert list(report.worst[1].values.items()) == [("a", 5.0), ("b", 2.0)]
+    assert len(agreement(Rated(tuple(ratings), {}), worst=1, resampling=FEW).worst) == 1
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=20))
+def test_z_scores_have_mean_0_and_variance_1(values):
+    rated = Rated(tuple(Rating(str(i), "s", "a", x) for i, x in enumerate(values)), {})
+    z = [r.z for r in z_scores(rated)]
+    if max(values) - min(values) > 1e-6:
+        assert np.mean(z) == pytest.approx(0, abs=1e-6)
+        assert np.var(z) == pytest.approx(1)
+        assert z == pytest.approx(stats.zscore(values).tolist(), abs=1e-6)
+    elif max(values) == min(values):
+        assert all(map(math.isnan, z))
+
+
+def test_z_scores_are_within_rater_aspect_and_part():
+    rated = study()
+    z = z_scores(rated, by="survey")
+    assert [r[:4] for r in z] == list(rated.ratings)
+    some = [r.z for r in z if (r.rater, r.aspect) == ("bo", "style") and int(r.id) % 2]
+    assert np.mean(some) == pytest.approx(0, abs=1e-12)
+    assert np.std(some) == pytest.approx(1)
+
+
+def test_the_part_of_a_sample():
+    sample = Sample(
+        "1", "", system="x", seed=0, control={"topic": ("a", "b")}, extra={"survey": 2, "note": ""}
+    )
+    assert part_of(sample, "system") == "x"
+    assert part_of(sample, "seed") == "0"
+    assert part_of(sample, "control.topic") == "a, b"
+    assert part_of(sample, "survey") == "2"
+    for nothing in ("dataset", "control.sentiment", "note", "wave"):
+        assert part_of(sample, nothing) == "(none)"
+    assert part_of(None, "system") == "(none)"
+
+
+def test_unknown_aspects_and_parts_are_the_users_mistake():
+    with pytest.raises(UserError, match=r"--aspect form: nothing is rated on it; there are"):
+        agreement(study(), aspects=["form"])
+    with pytest.raises(UserError, match=r"--by wave: no rated sample has it; there are survey"):
+        agreement(study(), by="wave")
+    with pytest.raises(UserError, match="hold nothing to group by"):
+        z_scores(Rated(study().ratings, {}), by="survey")

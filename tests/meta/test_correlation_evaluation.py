@@ -1,0 +1,258 @@
+"""Metrics against aspects: the join, levels, groups, rankings, what is left out and why."""
+
+import math
+
+import numpy as np
+import pytest
+
+from levelfield.errors import UserError
+from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.meta.correlation import pearson, statistics
+from levelfield.meta.evaluation import compare, correlate, drift, evaluate, join
+from levelfield.meta.summary import Resampling
+from levelfield.sample import Sample
+
+QUICK = Resampling(resamples=100, permutations=200)
+SYSTEMS = ("copy", "rules", "neural", "human")
+
+
+def made(sources=12, noise=1.0, seed=0):
+    """A set of four systems on equal sources, two aspects, two raters."""
+    rng = np.random.default_rng(seed)
+    ratings, samples, values = [], {}, {"good": {}, "bad": {}}
+    for s in range(sources):
+        for k, system in enumerate(SYSTEMS):
+            id = f"{s:02}-{system}"
+            quality = k + rng.normal()
+            samples[id] = Sample(
+                id=id, text=f"text {id}", source=f"source {s}", system=system,
+                dataset="a" if s % 2 else "b",
+            )  # fmt: skip
+            for rater in ("ann", "ben"):
+                value = float(np.clip(round(quality + rng.normal() / 2), -2, 5))
+                ratings.append(Rating(id, "content", rater, value))
+            ratings.append(Rating(id, "style", "ann", float(rng.integers(1, 6))))
+            values["good"][id] = quality + noise * rng.normal()
+            values["bad"][id] = float(rng.normal())
+    columns = [ScoreColumn(m, f"{m}|v:1", v) for m, v in values.items()]
+    return columns, Rated(tuple(ratings), samples)
+
+
+def column(name, values):
+    return ScoreColumn(name, f"{name}|v:1", values)
+
+
+def test_a_sample_is_rated_with_the_mean_over_its_raters():
+    rated = Rated(
+        (Rating("1", "content", "a", 2), Rating("1", "content", "b", 5), Rating("2", "content",
+         "a", 1)), {},
+    )  # fmt: skip
+    table = join([column("m", {"1": 0.5, "2": 0.1})], rated)
+    assert table.aspects["content"].tolist() == [3.5, 1]
+    assert table.raters == {"content": 2}
+
+
+def test_ids_of_one_side_are_counted_and_named():
+    rated = Rated(tuple(Rating(str(i), "x", "a", i) for i in range(5)), {})
+    table = join([column("m", {"3": 1.0, "4": 2.0, "9": 3.0})], rated)
+    assert table.ids == ("3", "4")
+    assert (table.only_scored.n, table.only_scored.ids) == (1, ("9",))
+    assert (table.only_rated.n, table.only_rated.ids) == (3, ("0", "1", "2"))
+
+
+def test_no_common_id_is_an_error_that_shows_both_sides():
+    rated = Rated((Rating("a:1", "x", "a", 1.0),), {})
+    with pytest.raises(UserError, match=r"no id is in both.*'1'.*'a:1'"):
+        join([column("m", {"1": 1.0})], rated)
+
+
+def test_names_that_are_not_there_are_named_with_those_that_are():
+    columns, rated = made()
+    with pytest.raises(UserError, match="no aspect 'fluency'; there are content, style"):
+        join(columns, rated, aspects=["fluency"])
+    with pytest.raises(UserError, match="no metric 'bleu'; there are good, bad"):
+        join(columns, rated, metrics=["bleu"])
+    with pytest.raises(UserError, match=r"two columns of good.*good\|v:1.*good\|v:2"):
+        join([columns[0], ScoreColumn("good", "good|v:2", {})], rated)
+
+
+def test_infinite_values_are_undefined_and_counted():
+    columns, rated = made()
+    first = next(iter(columns[0].values))
+    spoiled = column("good", {**columns[0].values, first: math.inf})
+    table = join([spoiled], rated, aspects=["content"])
+    (found,) = correlate(table, wanted=("pearson",), resampling=QUICK)
+    assert (found.n, found.undefined) == (47, 1)
+
+
+def test_all_together_equals_the_plain_statistics():
+    columns, rated = made()
+    table = join(columns, rated)
+    for c in correlate(table, resampling=QUICK):
+        plain = statistics(table.metrics[c.metric], table.aspects[c.aspect])
+        for s, value in plain.items():
+            assert c.estimates[s].value == pytest.approx(value)
+        assert c.estimates["pearson"].clusters == 12
+
+
+def test_by_system_there_is_a_row_each_and_their_mean():
+    columns, rated = made()
+    table = join(columns, rated, aspects=["content"], metrics=["good"])
+    *rows, mean = correlate(table, group="system", resampling=QUICK)
+    assert [r.group for r in rows] == sorted(SYSTEMS)
+    for r in rows:
+        mine = table.systems == r.group
+        value = pearson(table.metrics["good"][mine], table.aspects["content"][mine])
+        assert r.estimates["pearson"].value == pytest.approx(value)
+    assert mean.is_mean
+    assert mean.estimates["kendall"].value == pytest.approx(
+        np.mean([r.estimates["kendall"].value for r in rows])
+    )
+    assert mean.estimates["pearson"].low < mean.estimates["pearson"].value
+
+
+def test_by_source_the_mean_leaves_out_sources_whose_ratings_are_constant():
+    columns, rated = made()
+    flat = tuple(r._replace(value=3.0) if r.id.startswith("00-") else r for r in rated.ratings)
+    table = join(columns, Rated(flat, rated.samples), aspects=["content"], metrics=["good"])
+    (found,) = correlate(table, group="source", resampling=QUICK)
+    assert found.groups == 11
+    assert found.left_out == {"constant rating": ("source 0",)}
+    values = [
+        pearson(table.metrics["good"][table.sources == s], table.aspects["content"][mine])
+        for s in range(12)
+        if np.ptp(table.aspects["content"][(mine := table.sources == s)])
+    ]
+    assert found.estimates["pearson"].value == pytest.approx(np.mean(values))
+    assert "mean over 11 of 12 groups" in found.estimates["pearson"].note
+    assert not math.isnan(found.estimates["calibrated"].value)
+
+
+def test_by_dataset_too():
+    columns, rated = made()
+    table = join(columns, rated, aspects=["content"], metrics=["good"])
+    assert [c.group for c in correlate(table, group="dataset", resampling=QUICK)] == ["a", "b", ""]
+
+
+def test_system_level_correlates_means_of_systems():
+    columns, rated = made(sources=30)
+    table = join(columns, rated, aspects=["content"])
+    found = {c.metric: c for c in correlate(table, level="system", resampling=QUICK)}
+    mean = {
+        m: [v[table.systems == s].mean() for s in SYSTEMS]
+        for m, v in (*table.metrics.items(), ("rating", table.aspects["content"]))
+    }
+    for m in ("good", "bad"):
+        e = found[m].estimates
+        plain = statistics(mean[m], mean["rating"])
+        assert {s: e[s].value for s in plain} == pytest.approx(plain)
+        assert e["pearson"].n == found[m].systems == 4
+        assert e["calibrated"].why_undefined == "not calibrated at system level"
+    assert found["good"].estimates["pearson"].low > 0.8
+
+
+def test_one_system_has_no_system_level_and_unnamed_ones_are_the_users_mistake():
+    columns, rated = made()
+    one = {id: s for id, s in rated.samples.items() if s.system == "copy"}
+    kept = tuple(r for r in rated.ratings if r.id in one)
+    found = correlate(join(columns, Rated(kept, one)), level="system", resampling=QUICK)
+    assert {e.why_undefined for c in found for e in c.estimates.values()} == {"one system"}
+    bare = join(columns, Rated(kept, {}))
+    for more in ({"level": "system"}, {"group": "source"}, {"group": "dataset"}):
+        with pytest.raises(UserError, match="--samples"):
+            correlate(bare, resampling=QUICK, **more)
+
+
+def test_constant_metrics_have_reasons_everywhere():
+    columns, rated = made()
+    columns.append(column("flat", dict.fromkeys(columns[0].values, 1.0)))
+    columns.append(column("none", dict.fromkeys(columns[0].values, math.nan)))
+    found = evaluate(join(columns, rated), with_drift=True, resampling=QUICK)
+    for c in found.correlations:
+        for e in c.estimates.values():
+            assert math.isnan(e.value) == bool(e.why_undefined)
+    for ranking in found.comparisons.rankings:
+        assert ranking.not_ranked == {"flat": "constant metric", "none": "no samples"}
+        assert set(ranking.r) == {"good", "bad"}
+
+
+def test_the_better_metric_is_ranked_first_and_alone():
+    columns, rated = made(sources=40)
+    columns.append(column("twin", {id: 2 * v + 1 for id, v in columns[0].values.items()}))
+    found = compare(join(columns, rated), resampling=Resampling(permutations=2000))
+    content, style = found.rankings
+    assert content.clusters == (("good", "twin"), ("bad",))
+    assert len(style.clusters) == 1
+    twins = [c for c in found.comparisons if {c.a, c.b} == {"good", "twin"}]
+    assert [(c.p_adjusted, c.williams.p) for c in twins] == [(1, 1), (1, 1)]
+    assert all(c.verdict() == "no difference shown" for c in twins)
+
+
+@pytest.mark.parametrize(
+    "how", [{"group": "source"}, {"group": "system"}, {"level": "system"}, {"by": "spearman"}]
+)
+def test_comparisons_follow_level_group_and_statistic(how):
+    columns, rated = made(sources=40)
+    found = compare(join(columns, rated, aspects=["content"]), resampling=QUICK, **how)
+    (c,) = found.comparisons
+    assert (c.a, c.b) == ("good", "bad")
+    assert c.r_a - c.r_b == pytest.approx(c.swapped.difference, abs=0.02)
+    assert c.n == (4 if "level" in how else 160)
+    assert bool(c.williams.why_undefined) == ("group" in how)
+
+
+def test_the_corrections_count_every_comparison_of_the_table():
+    columns, rated = made()
+    table = join(columns, rated)
+    found = compare(table, correction="bonferroni", resampling=QUICK).comparisons
+    assert len(found) == 2
+    for c in found:
+        assert c.p_adjusted == pytest.approx(min(1, 2 * c.swapped.p))
+
+
+def test_lower_is_better_turns_the_sign():
+    columns, rated = made()
+    there = correlate(join(columns, rated), wanted=("pearson",), resampling=QUICK)
+    back = correlate(join(columns, rated, flip=["good"]), wanted=("pearson",), resampling=QUICK)
+    for a, b in zip(there, back, strict=True):
+        sign = -1 if a.metric == "good" else 1
+        assert b.estimates["pearson"].value == pytest.approx(sign * a.estimates["pearson"].value)
+
+
+def test_nothing_depends_on_the_order_of_the_input():
+    columns, rated = made()
+    order = np.random.default_rng(0).permutation(len(rated.ratings))
+    mixed = [column(c.metric, dict(reversed(c.values.items()))) for c in columns]
+    other = join(mixed, Rated(tuple(rated.ratings[i] for i in order), rated.samples),
+                 aspects=["content", "style"])  # fmt: skip
+    one, two = (
+        evaluate(t, with_drift=True, resampling=QUICK) for t in (join(columns, rated), other)
+    )
+    for a, b in zip(one.correlations, two.correlations, strict=True):
+        assert a.estimates["pearson"].high == pytest.approx(b.estimates["pearson"].high)
+    assert [d.by_quality.subsets for d in one.drifts] == [d.by_quality.subsets for d in two.drifts]
+    assert [c.p_adjusted for c in one.comparisons.comparisons] == [
+        c.p_adjusted for c in two.comparisons.comparisons
+    ]
+
+
+def test_equal_texts_for_one_source_are_counted_and_drawn_together():
+    columns, rated = made()
+    samples = dict(rated.samples)
+    for system in ("copy", "rules"):
+        samples[f"00-{system}"] = Sample(id="x", text="same", source="source 0", system=system)
+    table = join(columns, Rated(rated.ratings, samples))
+    assert table.same_text == 2
+    rows = [table.ids.index(f"00-{s}") for s in ("copy", "rules")]
+    assert table.clusters[rows[0]] == table.clusters[rows[1]]
+
+
+def test_drift_by_system_is_the_correlation_of_each_with_its_spread():
+    columns, rated = made()
+    table = join(columns, rated, aspects=["content"], metrics=["good"])
+    (found,) = drift(table, resampling=QUICK)
+    values = [e.value for _, e in found.by_system]
+    assert [name for name, _ in found.by_system] == sorted(SYSTEMS)
+    assert found.systems.deviation == pytest.approx(np.std(values, ddof=1))
+    assert found.by_evaluators is None
+    assert drift(join(columns, Rated(rated.ratings, {})), resampling=QUICK)[0].by_system == ()

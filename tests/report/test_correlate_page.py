@@ -1,0 +1,145 @@
+"""The page and the LaTeX table of metrics against ratings."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.meta.evaluation import evaluate, join
+from levelfield.meta.summary import Resampling
+from levelfield.report.correlate_page import (
+    CorrelateReport,
+    render_correlate_page,
+    write_correlate_page,
+)
+from levelfield.report.latex import escape_latex, latex_table
+from levelfield.sample import Sample
+
+QUICK = Resampling(resamples=60, permutations=99)
+EVIL = "<script>document.title='taken'</script>"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def found(metrics=3, systems=("plain", "steered", EVIL), constant=True, sources=30, **how):
+    rng = np.random.default_rng(0)
+    ratings, samples = [], {}
+    values = {f"metric_{i}.{EVIL if i == 0 else 'x'}": {} for i in range(metrics)}
+    if constant:
+        values["flat"] = {}
+    for s in range(sources):
+        for system in systems:
+            id = f"{s}-{system}"
+            samples[id] = Sample(id=id, text="text", source=f"s{s}", system=system)
+            quality = rng.normal()
+            for aspect in ("content & form", EVIL):
+                ratings.append(Rating(id, aspect, "ann", float(np.clip(round(quality * 2), -3, 3))))
+            for i, of in enumerate(values.values()):
+                of[id] = quality + i * rng.normal()
+            if constant:
+                values["flat"][id] = 1.0
+    columns = [ScoreColumn(m, f"{m}|v:1", v) for m, v in values.items()]
+    table = join(columns, Rated(tuple(ratings), samples))
+    return evaluate(table, resampling=QUICK, **how)
+
+
+def page(evaluation, **more):
+    return render_correlate_page(
+        CorrelateReport(title="t", created="today", found=evaluation, **more)
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"group": "system"}, {"group": "source"}, {"level": "system"}])
+def test_every_text_is_escaped_and_nothing_is_loaded(how):
+    html = page(found(with_drift=True, **how), notes=[EVIL], files=[EVIL], command=EVIL)
+    assert "<script>document.title" not in html
+    assert not re.search(r'(?:src|href)="(?!#)', html)
+    assert "url(http" not in html
+    assert ">nan<" not in html.lower()
+
+
+def test_it_shows_plots_heat_comparisons_and_drift():
+    html = page(found(with_drift=True))
+    # two aspects, three metrics that vary; drift by system and by quality
+    assert html.count("<svg") == 2 * 3 + 2 * 2
+    assert html.count('<table class="heat">') == 4
+    assert html.count("constant metric") >= 2
+    assert 'id="comparisons"' in html
+    assert 'aria-label="Systems"' in html
+
+
+def test_equal_evaluations_give_equal_pages():
+    assert page(found()) == page(found())
+
+
+def test_of_many_metrics_the_strongest_are_drawn_and_it_is_said():
+    html = page(found(metrics=10, constant=False))
+    assert html.count("<svg") == 2 * 8
+    assert "Of 10 metrics the 8 with the highest correlations" in html
+
+
+def test_one_metric_of_one_system_needs_no_comparison():
+    html = page(found(metrics=1, systems=("",), constant=False))
+    assert 'id="comparisons"' not in html
+    assert 'aria-label="Systems"' not in html
+
+
+@pytest.mark.parametrize("systems", [("a",), ("a", "b", "c")])
+def test_every_dot_is_in_the_figure(systems):
+    # above 64 dots a path of lines without length would be simplified away
+    html = page(found(metrics=1, systems=systems, constant=False, sources=120))
+    svg = html[html.index("<svg") :]
+    paths = re.findall(r' d="([^"]*)"', svg[: svg.index("</svg>")])
+    assert sum(p.count("M") == p.count("L") == 120 for p in paths) == len(systems)
+
+
+def test_latex_escapes_and_marks_the_best_of_each_column():
+    text = latex_table(found())
+    assert "content \\& form" in text
+    assert "\\textless{}script\\textgreater{}" in text
+    assert text.count("\\textbf") >= 6
+    assert "flat & -- & --" in text
+    rows = [line for line in text.splitlines() if line.startswith(("metric\\_", "flat"))]
+    assert len(rows) == 4
+    assert {row.count("&") for row in rows} == {6}
+
+
+def test_latex_of_any_character():
+    assert escape_latex("a\\b~c^d\ne") == (
+        "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d e"
+    )
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 400])
+def test_in_a_browser_it_fits_sorts_and_stays_silent(tmp_path, width):
+    sync = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    file = tmp_path / "page.html"
+    write_correlate_page(
+        file, CorrelateReport(title="t", created="today", found=found(with_drift=True))
+    )
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        opened = browser.new_page(viewport={"width": width, "height": 900})
+        troubles, requests = [], []
+        opened.on("console", lambda message: troubles.append(message.text))
+        opened.on("pageerror", lambda error: troubles.append(str(error)))
+        opened.on("request", lambda request: requests.append(request.url))
+        opened.goto(file.as_uri())
+        assert opened.title() == "t"
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        opened.locator(".numbers th button", has_text="Pearson").click()
+        keys = opened.locator(".numbers tbody td:nth-child(3)").evaluate_all(
+            "cells => cells.map(c => c.dataset.v)"
+        )
+        numbers = [float(k) for k in keys if k]
+        assert numbers == sorted(numbers)
+        assert keys[len(numbers) :] == [""] * (len(keys) - len(numbers))
+        browser.close()
+    assert troubles == []
+    assert requests == [file.as_uri()]
