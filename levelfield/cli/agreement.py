@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.score import _pairs
+from levelfield.cli.options import pairs
 from levelfield.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def agreement(
         raise UserError("only one of --zscores -, --json can have stdout")
     if zscores:
         check_writable(zscores)
-    rated = load_ratings(files, format=format, mapping=_pairs("--map", mapping))
+    rated = load_ratings(files, format=format, mapping=pairs("--map", mapping))
     report = measure(
         rated, aspects=aspects, by=by, level=level, worst=worst, resampling=Resampling(seed=seed)
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.score import _pairs
+from levelfield.cli.options import pairs
 from levelfield.cli.terminal import say
 from levelfield.errors import UserError
 
@@ -95,7 +95,7 @@ def correlate(scores: tuple[str, ...], ratings: tuple[str, ...], **given: Any) -
     samples = {sample.id: sample for path in given["samples"] for sample in load_samples(path)}
     table = join(
         _columns(scores),
-        load_ratings(ratings, format=given["format"], mapping=_pairs("--map", given["mapping"])),
+        load_ratings(ratings, format=given["format"], mapping=pairs("--map", given["mapping"])),
         aspects=given["aspects"],
         metrics=given["metrics"],
         flip=given["flip"],

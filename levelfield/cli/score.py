@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.errors import UserError
 from levelfield.metric import Metric, create, matching, partitions, score_checked
@@ -74,8 +75,8 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     source = open_samples(
         files,
         format=given["format"],
-        mapping=_pairs("--map", given["mapping"]),
-        control=_pairs("--control", given["control"]),
+        mapping=pairs("--map", given["mapping"]),
+        control=pairs("--control", given["control"]),
         system=given["system"],
         ids=given["ids"],
     )
@@ -89,19 +90,6 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     _results(run, grouping, files, given, as_json)
 
 
-def _pairs(option: str, words: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE words as a mapping."""
-    pairs = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (equals and name.strip() and value.strip()):
-            raise UserError(f"{option} {word}: expected NAME=VALUE")
-        if name in pairs:
-            raise UserError(f"{option} {name} is given twice")
-        pairs[name.strip()] = value.strip()
-    return pairs
-
-
 def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> list[Metric]:
     """The metrics asked for, without those of a family that the samples lack a field for."""
     wanted: dict[str, bool] = {}
@@ -110,7 +98,7 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
             wanted[member] = wanted.get(member, False) or member == name
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
     common |= {"model": given["model"]} if given["model"] is not None else {}
-    words = _pairs("--option", given["words"])
+    words = pairs("--option", given["words"])
     made = create(list(wanted), common, words)
     kept = []
     for metric in made:

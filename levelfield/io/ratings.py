@@ -356,7 +356,7 @@ def _same(a: object, b: object) -> bool:
 def _inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence[Input]:
     """The files, checked to be there and to be named once."""
     given = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
-    return open_samples(given, format=format)._inputs  # rows, not samples, are what is read here
+    return open_samples(given, format=format).inputs  # rows, not samples, are what is read here
 
 
 def _records(

@@ -50,11 +50,12 @@ class Source:
 
     Attributes:
         names: of the files, as in messages and `Census.files`.
+        inputs: where the records come from.
     """
 
     def __init__(self, inputs: Sequence[Input], rules: Rules, ids: Ids) -> None:
         self.names = tuple(i.name for i in inputs)
-        self._inputs = tuple(inputs)
+        self.inputs = tuple(inputs)
         self._rules = rules
         self._ids = ids
         self._checked = False
@@ -101,9 +102,9 @@ class Source:
         """
         unseen = dict(self._rules.mapping)
         fields: Iterable[str] = ()
-        for index, source in enumerate(self._inputs):
+        for index, source in enumerate(self.inputs):
             prefix = f"{source.label}/" if self._ids == "file" else ""
-            system = source.label if len(self._inputs) > 1 else ""
+            system = source.label if len(self.inputs) > 1 else ""
             rows = 0
             try:
                 for number, record in source.rows():
@@ -151,7 +152,7 @@ class Source:
             )
 
     def _used_twice(self, id: str, here: int, first: int) -> str:
-        places = [self._inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
+        places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
         mend = (
             "ids must differ: leave them out, or number the samples"
             if here >> 40 == first >> 40

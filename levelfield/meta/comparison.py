@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats  # type: ignore[import-untyped]
+import scipy.stats
 
 from levelfield.meta.correlation import Floats, moments, r_of_moments, standardised
 from levelfield.meta.significance import holm

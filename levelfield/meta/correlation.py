@@ -91,7 +91,7 @@ def tau_like(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Kendall's-τ-like coefficient of the style transfer thesis, section 3.4.
 
     `τ = (C − D') / (C + D')` with `D' = D + T_x`: a pair that the ratings tie is left out; a pair
-    that they order and the metric ties is discordant, since "otherwise, it is a discordant".
+    that they order and the metric ties counts as discordant.
 
     >>> tau_like([1, 2, 2], [1, 2, 3])
     0.3333333333333333

@@ -16,8 +16,8 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array  # type: ignore[import-untyped,unused-ignore]
-from scipy.special import fdtri  # type: ignore[import-untyped,unused-ignore]
+from scipy.sparse import csr_array
+from scipy.special import fdtri
 
 from levelfield.meta.correlation import Codes, Estimate, Floats, cluster_draws, interval_of
 from levelfield.meta.summary import DEFAULT, Resampling
