@@ -26,8 +26,9 @@ from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrai
 
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
-from levelfield.metrics.scorers import InfillingScorer
+from levelfield.metrics.scorers import Evaluator, InfillingScorer
 from levelfield.models.infilling import TorchInfillingModel
+from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
@@ -122,8 +123,9 @@ def product_rate(width: int) -> float:
 
 def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -> float:
     """Operations a second that the encoder does on unpadded tokens of the samples' texts."""
-    ids = [fast._tokens.around(one) for one in fast.token_ids([s.text for s in samples])]
-    ids = sorted(ids, key=len)
+    tokens = fast._tokens
+    bodies = fast.token_ids([s.text for s in samples])
+    ids = sorted(([*tokens.before, *one, *tokens.after] for one in bodies), key=len)
     layers, width = model.config.encoder_layers, model.config.d_model
     operations = sum(layers * (24 * width**2 * len(one) + 4 * len(one) ** 2 * width) for one in ids)
 
@@ -152,6 +154,7 @@ def main() -> None:
     samples = real_samples(arguments.texts)
     coherence, consistency = ctrleval.Coherence(), ctrleval.Consistency()
     plain(model, tokenizer, [("warm", "up")] * 8, end=True)
+    scorer.fit([Evaluator("", Gapped("warm ", ""), "up")] * 8, end=True)
 
     def report(
         name: str, pairs: list[tuple[str, str]], *, end: bool, ours: Callable[[], Any]
