@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import pairs
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -166,10 +166,9 @@ def _number(value: float) -> float | None:
 
 def _print(report: AgreementReport, by: str, level: str) -> None:
     """Tables for a person."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    out = console()
     kappa = "κ" if level == "nominal" else "κ, quadratic"
     groups = report.groups
     sections = [
@@ -184,15 +183,15 @@ def _print(report: AgreementReport, by: str, level: str) -> None:
     if report.worst:
         sections.append(("Largest disagreements", _worst(report.worst)))
     for title, table in sections:
-        console.print(Text(title, "bold"))
-        console.print(table)
-        console.print()
+        out.print(Text(title, "bold"))
+        out.print(table)
+        out.print()
     dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
     if dropped:
         say(f"note: {dropped:,} more pairs of raters are in --json")
     for note in _notes(groups, by):
         say(f"note: {note}")
-    console.print(Text(report.signature), style="dim", soft_wrap=True)
+    out.print(Text(report.signature), style="dim", soft_wrap=True)
 
 
 def _alphas(groups: Sequence[Agreement], by: str) -> Table:

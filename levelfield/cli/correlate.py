@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import pairs
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import console, say
 from levelfield.errors import UserError
 
 if TYPE_CHECKING:
@@ -375,17 +375,14 @@ def _number(value: float) -> float | None:
 
 def _print(found: MetaEvaluation) -> None:
     """Tables for a person."""
-    from rich.console import Console
     from rich.table import Table as Lines
     from rich.text import Text
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200  # a file or pipe has no edge at which to cut names
+    out = console()
     grouped = found.group in ("system", "dataset") and found.level == "segment"
     for aspect in found.table.aspects:
         mine = [c for c in found.correlations if c.aspect == aspect]
-        console.print(Text(f"{aspect}: {_what(found)}", "bold"))
+        out.print(Text(f"{aspect}: {_what(found)}", "bold"))
         lines = Lines(box=None, pad_edge=False, show_header=True)
         lines.add_column("metric", overflow="fold")
         if grouped:
@@ -404,29 +401,29 @@ def _print(found: MetaEvaluation) -> None:
                     ends = f"{_shown(e.low)} … {_shown(e.high)}"
                     cells.append(Text(e.why_undefined or e.why_no_interval or ends))
             lines.add_row(*cells, Text(_size(c)))
-        console.print(lines)
+        out.print(lines)
         for c in mine:
             for said in _said(c):
                 name = f"{c.metric}{f' ({c.group})' if grouped and c.group else ''}"
-                console.print(Text(f"  {name}: {said}", "dim"), soft_wrap=True)
+                out.print(Text(f"  {name}: {said}", "dim"), soft_wrap=True)
         for ranking in found.comparisons.rankings:
             if ranking.aspect == aspect and len(ranking.r) > 1:
                 ranks = " > ".join(
                     " ≈ ".join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
                     for cluster in ranking.clusters
                 )
-                console.print(Text(f"  ranking ({SHORT[found.by]}): {ranks}"), soft_wrap=True)
+                out.print(Text(f"  ranking ({SHORT[found.by]}): {ranks}"), soft_wrap=True)
         told = [c for c in found.comparisons.comparisons if c.aspect == aspect]
         for comparison in told[:MOST_PRINTED]:
-            console.print(Text(f"  {_compared(comparison, found)}"), soft_wrap=True)
+            out.print(Text(f"  {_compared(comparison, found)}"), soft_wrap=True)
         if len(told) > MOST_PRINTED:
-            console.print(Text(f"  … and {len(told) - MOST_PRINTED} more comparisons", "dim"))
+            out.print(Text(f"  … and {len(told) - MOST_PRINTED} more comparisons", "dim"))
         for d in found.drifts:
             if d.aspect == aspect:
                 for said in _drifted(d):
-                    console.print(Text(f"  {said}"), soft_wrap=True)
-        console.print()
-    console.print(Text(found.signature, "dim"), soft_wrap=True)
+                    out.print(Text(f"  {said}"), soft_wrap=True)
+        out.print()
+    out.print(Text(found.signature, "dim"), soft_wrap=True)
 
 
 def _what(found: MetaEvaluation) -> str:

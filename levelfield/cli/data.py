@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.registry import DataSet, dataset, names
 from levelfield.fetch import Published, cache_folder, data_folder, found, is_intact
@@ -36,7 +36,6 @@ def list_(as_json: bool) -> None:
         described = [{**_described(one), "here": sum(map(_is_here, one.files))} for one in sets]
         click.echo(json.dumps(described, ensure_ascii=False, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -56,7 +55,7 @@ def list_(as_json: bool) -> None:
             one.licence or _NO_LICENCE,
             one.title,
         )
-    Console(highlight=False).print(table)
+    console().print(table)
 
 
 @data.command()

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from levelfield.cli.terminal import console
 from levelfield.errors import UserError
 from levelfield.metric import installed, matching, metric_class, options
 
@@ -29,7 +30,6 @@ def metrics(name: str | None, as_json: bool) -> None:
     elif name:
         click.echo("\n\n".join(_page(one) for one in described))
     else:
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
@@ -37,7 +37,7 @@ def metrics(name: str | None, as_json: bool) -> None:
         for one in described:
             cells = (one["name"], one["level"], ", ".join(one["requires"]), one["summary"])
             table.add_row(*map(Text, cells))
-        Console(highlight=False).print(table)
+        console().print(table)
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import console, progress_bar, say
 
 if TYPE_CHECKING:
     from levelfield.metric import Metric
@@ -138,21 +138,20 @@ def _counts(counts: Mapping[Verdict, int]) -> dict[str, int]:
 
 def _print_list(done: Sequence[Reproduction]) -> None:
     """One line a table."""
-    from rich.console import Console
     from rich.table import Table
 
     from levelfield.papers import PAPERS, read_paper, tally
 
-    console = Console(highlight=False)
+    out = console()
     grid = Table("id", "table", "state", box=None, pad_edge=False)
     for name in PAPERS:
         paper = read_paper(name)
         grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
         for r in (r for r in done if r.table.paper == name):
             grid.add_row(r.table.id, r.table.title, _state(r))
-    console.print(grid)
+    out.print(grid)
     said = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
-    console.print(said, style="dim", soft_wrap=True)
+    out.print(said, style="dim", soft_wrap=True)
 
 
 def _state(r: Reproduction) -> str:
@@ -168,17 +167,16 @@ def _summary(counts: Mapping[Verdict, int]) -> str:
 
 def _print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
     """Every number of one table; of several, those that need a look."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from levelfield.papers import Verdict, tally
 
-    console = Console(highlight=False)
+    out = console()
     whole = len({(r.table.paper, r.table.number) for r in done}) == 1
     quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
     for r in done:
-        console.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
+        out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
         given = [o.derived.why for o in r.outcomes if o.derived.why]
         reasons = list(dict.fromkeys(given)) if whole else []
         grid = Table("row", "column", box=None, pad_edge=False)
@@ -191,24 +189,24 @@ def _print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
             cells = ["" if same_row else o.number.row, *_cells(o, reasons)]
             grid.add_row(*(Text(cell) for cell in cells))
         if shown:
-            console.print(grid)
+            out.print(grid)
         for line in _reasons(given) if whole else _causes(r.outcomes):
-            console.print(Text(f"  {line}"), style="dim", soft_wrap=True)
+            out.print(Text(f"  {line}"), style="dim", soft_wrap=True)
         for o in (o for o in r.outcomes if o.number.doubt):
             said = f"  in doubt: {o.number.row}, {o.number.column}: {o.number.doubt}"
-            console.print(Text(said), style="dim", soft_wrap=True)
-        console.print(Text(f"  {_summary(r.counts)}"))
-        console.print()
+            out.print(Text(said), style="dim", soft_wrap=True)
+        out.print(Text(f"  {_summary(r.counts)}"))
+        out.print()
     if len(done) > 1:
-        console.print(Text(f"all: {_summary(tally(done))}", "bold"))
+        out.print(Text(f"all: {_summary(tally(done))}", "bold"))
     if not whole:
-        console.print("Every number: the id of one table, or --json.", style="dim")
+        out.print("Every number: the id of one table, or --json.", style="dim")
     if facts:
-        console.print(Text("known discrepancies", "bold"))
+        out.print(Text("known discrepancies", "bold"))
     for fact in facts:
-        console.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
+        out.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
         said = f"    {fact.evidence} ({fact.where})"
-        console.print(Text(said), style="dim", soft_wrap=True)
+        out.print(Text(said), style="dim", soft_wrap=True)
 
 
 def _reasons(given: Sequence[str]) -> list[str]:

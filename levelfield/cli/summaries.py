@@ -6,22 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from levelfield.cli.terminal import console
 from levelfield.meta.summary import GroupSummary, MetricSummary, verdict
 
 
 def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None:
     """A table for each metric, and its comparisons in words, on stdout."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # nobody reads it as a screen: names stay whole
+    out = console()
     for s in summaries:
         direction = "higher is better" if s.higher_is_better else "lower is better"
-        console.print(Text(f"{s.metric} ({direction})", "bold"))
+        out.print(Text(f"{s.metric} ({direction})", "bold"))
         table = Table(escape(grouped_by), box=None, pad_edge=False)
         for heading in ("mean", "95 % interval", "n", "undefined"):
             table.add_column(heading, justify="right")
@@ -35,18 +33,18 @@ def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None
                 f"{i.n:,}",
                 f"{g.undefined:,}",
             )
-        console.print(table)
+        out.print(table)
         for reason, count in s.reasons.items():
-            console.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
+            out.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
         for c in s.comparisons:
             p = f"p = {c.p_adjusted:.3g} (Holm), d = {_shown(c.effect)}, " if c.p == c.p else ""
             note = f"; {c.note}" if c.note else ""
             left = f", {c.left_out:,} left out" if c.left_out else ""
             said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
             said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}{note}"
-            console.print(Text(said), soft_wrap=True)
-        console.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
-        console.print()
+            out.print(Text(said), soft_wrap=True)
+        out.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
+        out.print()
 
 
 def metric_document(s: MetricSummary) -> dict[str, Any]:

@@ -5,13 +5,28 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from levelfield.metric import Progress, no_progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def say(message: str) -> None:
     """A line on stderr."""
     print(message, file=sys.stderr, flush=True)
+
+
+def console() -> Console:
+    """Where tables go: stdout, as wide as they are where it is no terminal, so that names stay
+    whole in a file or a pipe."""
+    from rich.console import Console
+
+    made = Console(highlight=False)
+    if not made.is_terminal:
+        made.width = 1_000
+    return made
 
 
 @contextlib.contextmanager
