@@ -4,7 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Shared machines stall now and then: how long an example takes says nothing about the code.
+hypothesis.settings.register_profile(
+    "levelfield", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("levelfield")
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

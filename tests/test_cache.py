@@ -142,7 +142,10 @@ def plain(segment: Segment) -> Any:
     return value, segment.undefined, segment.cut, kept
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=50,
+)
 @given(st.lists(segments(), max_size=30))
 def test_what_is_put_comes_back_to_the_last_bit(given: list[Segment]) -> None:
     cache_path().unlink(missing_ok=True)
@@ -203,7 +206,9 @@ def assert_equal(a: Scores, b: Scores) -> None:
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+    deadline=None,
 )
 @given(st.lists(segments(), min_size=1, max_size=5), st.data(), st.booleans())
 def test_scores_from_the_cache_equal_scores_without_it(
