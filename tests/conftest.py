@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import hypothesis
@@ -13,13 +12,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("levelfield")
 
-sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # one process a core (see the Makefile), so one thread a process
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-import tiny
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +27,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.fixture(scope="session")
 def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A folder with a random small model per family."""
+    import tiny  # PyTorch comes with it, and reads the environment when it is imported
+
     root = tmp_path_factory.mktemp("models")
     return {family: tiny.save(family, root / family) for family in tiny.FAMILIES}
 
