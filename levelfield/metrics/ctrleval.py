@@ -197,12 +197,7 @@ class _PatternAspect(_Options, abc.ABC):
                 outcomes.append(Undefined(f"{UNREADABLE}: {empty.part}"))
                 continue
             how = None if self.weights == "nisf" else self.weights
-            value, beta = combine(s[mine], isf[mine], how)
-            parts = [
-                (e.part, float(s_j), float(beta_j))
-                for e, s_j, beta_j in zip(evaluators, s[mine], beta, strict=True)
-            ]
-            outcomes.append(Outcome(value, parts, bool(cut[mine].any())))
+            outcomes.append(_ensemble(evaluators, s[mine], isf[mine], how, cut[mine]))
         return outcomes
 
 
@@ -378,12 +373,7 @@ class AttributeRelevance(_Options):
             s = np.exp(of_words[:, aspect.labels.index(label)] - log_mass)
             how: Combine | None = None if self.weights == "label-mass" else self.weights
             mass = np.exp(log_mass - log_mass.max()) if self._infills else np.ones_like(s)
-            value, beta = combine(s, mass, how)
-            parts = [
-                (e.part, float(s_j), float(beta_j))
-                for e, s_j, beta_j in zip(flat[mine], s, beta, strict=True)
-            ]
-            outcomes.append(Outcome(value, parts, bool(cut[mine].any())))
+            outcomes.append(_ensemble(flat[mine], s, mass, how, cut[mine]))
         return outcomes
 
     def _asked(
@@ -489,6 +479,20 @@ def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats
     else:
         beta = mass / mass.sum()
     return float(beta @ s), beta
+
+
+def _ensemble(
+    evaluators: Sequence[Evaluator] | Sequence[LabelEvaluator],
+    s: Floats,
+    mass: Floats,
+    how: Combine | None,
+    cut: npt.NDArray[np.bool_],
+) -> Outcome:
+    """The value of one sample from the scores of its evaluators, with what each contributed."""
+    value, beta = combine(s, mass, how)
+    names = (evaluator.part for evaluator in evaluators)
+    parts = list(zip(names, s.tolist(), beta.tolist(), strict=True))
+    return Outcome(value, parts, bool(cut.any()))
 
 
 def prefix_end(prompt: str, text: str, *, loose: bool = False) -> int | None:

@@ -87,13 +87,10 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
     path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
     try:
-        lines = path.read_text(encoding="utf-8").split()
-        by_line = path.read_text(encoding="utf-8").strip().count("\n") + bool(lines)
+        lines = path.read_text(encoding="utf-8").splitlines()
         values = np.array([float(line) for line in lines], np.float64)
     except (OSError, ValueError) as error:
         raise UserError(f"iwf={choice}: expected one number a line: {error}") from error
-    if by_line != len(values):
-        raise UserError(f"iwf={choice}: expected one number a line")
     if len(values) != vocabulary:
         raise UserError(
             f"iwf={choice}: {len(values)} numbers for a vocabulary of {vocabulary}; the list must "

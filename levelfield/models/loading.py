@@ -23,6 +23,8 @@ def pick_device(name: Device) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
+    # PyTorch has one of these for each way a device can be absent: no such name, no driver, not
+    # compiled in, no kernels for it
     except (RuntimeError, AssertionError, ValueError, NotImplementedError) as error:
         raise ModelError(
             f"device '{name}' can't be used here; `--device cpu` always can"
