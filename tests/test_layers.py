@@ -19,6 +19,7 @@ ORDER = [
     "meta",
     "datasets",
     "papers",
+    "study",
     "report",
     "cli",
 ]

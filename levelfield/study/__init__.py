@@ -1,0 +1,1 @@
+"""Level-playing-field studies: the same requests to every system, measured the same way."""

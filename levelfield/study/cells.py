@@ -1,0 +1,161 @@
+"""The cells of a study: one system, one dataset, one kind of control, one seed.
+
+A study is a grid of cells. A cell is asked as requests, answered as texts, and measured as
+samples; all parts of a study speak of it in these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from urllib.parse import quote
+
+from levelfield.sample import Control, Sample
+
+
+class CellKey(NamedTuple):
+    """Which cell: `control` is the name of a kind of control, e.g. `sentiment`."""
+
+    system: str
+    dataset: str
+    control: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.system} / {self.dataset} / {self.control} / seed {self.seed}"
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where it is kept below the study's folder; any name is safe and stays readable."""
+        names = (self.system, self.dataset, self.control)
+        return PurePosixPath("cells", *(_safe(name) for name in names), f"seed-{self.seed}")
+
+
+def _safe(name: str) -> str:
+    quoted = quote(name, safe=" ()+,=@")
+    return quoted if quoted.strip(". ") else quoted.replace(".", "%2E").replace(" ", "%20")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a system is asked for: one text.
+
+    Attributes:
+        id: unique in the cell, and the same for every system and seed.
+        prompt: what the text has to continue; may be empty.
+        control: attribute -> wanted value or values, in the study's words.
+        labels: the same in the words of the system (its label mapping).
+        dataset: where the prompt comes from.
+        seed: the cell's.
+    """
+
+    id: str
+    prompt: str
+    control: Control
+    labels: Control
+    dataset: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a system answered to a request, before any post-processing.
+
+    Attributes:
+        id: of the request.
+        text: as the system gave it.
+        input: what the system says its model was given; empty if it does not say.
+        tokens: how many tokens it generated; None if it does not say.
+    """
+
+    id: str
+    text: str
+    input: str = ""
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What answering took (Tables 14 and 15 of the study).
+
+    Attributes:
+        wall_s: seconds from the first request sent to the last answer, all attempts together.
+        texts: answers obtained in that time.
+        tokens: tokens generated, as the system counts them; None if it does not.
+        peak_bytes: most memory its process and their children held at once; None if unknown.
+    """
+
+    wall_s: float
+    texts: int
+    tokens: int | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many texts of a cell a judge found right.
+
+    Attributes:
+        judge: its name; `majority` for the vote of all.
+        value: the wanted value the texts were asked for.
+        percent: as computed or as published, whatever its scale.
+    """
+
+    judge: str
+    value: str
+    percent: float
+
+
+class GroupValue(NamedTuple):
+    """What a corpus metric says of the texts of a cell that were asked for one value."""
+
+    metric: str
+    value_asked: str
+    value: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as it was answered and measured.
+
+    Attributes:
+        key: which cell.
+        samples: the post-processed texts. A sample's `id` is unique in the study; `extra` has
+            `request` (the request's id), `raw` (the text before post-processing, if that
+            changed it) and `input` (what the model was given, if known).
+        asked: how many texts were asked for; None where nobody knows.
+        missing: ids of the requests without an answer.
+        failure: why the cell has none or not all of its texts; empty if all is well.
+        problems: what was wrong with answers, in words, e.g. `3 answers with unknown ids`.
+        cost: what answering took; None if unknown.
+        scores: metric -> sample id -> value; NaN where undefined.
+        votes: attribute -> judge -> sample id -> the label it gave; an undecided judge gave ``.
+        groups: values of corpus metrics.
+        rates: how judges found the texts; of published runs, where no votes are known.
+        signatures: metric -> signature.
+    """
+
+    key: CellKey
+    samples: tuple[Sample, ...] = ()
+    asked: int | None = None
+    missing: tuple[str, ...] = ()
+    failure: str = ""
+    problems: tuple[str, ...] = ()
+    cost: Cost | None = None
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    votes: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    groups: tuple[GroupValue, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)
+
+
+def value_name(control: Control) -> str:
+    """A control's values as one name: `positive`, `positive + World`, `court, culture`.
+
+    >>> value_name({"sentiment": "positive", "topic": "World"})
+    'positive + World'
+    """
+    return " + ".join(v if isinstance(v, str) else ", ".join(v) for v in control.values())
