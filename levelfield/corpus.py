@@ -6,19 +6,22 @@ A partition can be scored anywhere: `state(samples)` there, `merge` wherever two
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from levelfield.metric import Level, Metric, Progress, no_progress, partitions
+from levelfield.errors import LevelfieldError
+from levelfield.metric import Level, Metric, MetricError, Progress, no_progress, partitions
 from levelfield.sample import Sample
 from levelfield.scores import Scores
 
 BY = ("system", "dataset", "seed", "control")
 """What the samples of a group have in common, unless the user says otherwise."""
 
-NO_INTERVAL = "one value a group, not one a sample"
+_STEPS = ("state", "merge", "value")
 
 
 class CorpusValue(NamedTuple):
@@ -70,26 +73,62 @@ class OfGroups:
 
 
 class GroupStates:
-    """The states of a corpus metric's groups as samples come in."""
+    """The states of a corpus metric's groups as samples come in.
 
-    def __init__(self, metric: CorpusMetric, by: Sequence[str] = BY) -> None:
+    Args:
+        by: what the samples of a group have in common; by default what the metric says (its
+            class variable `by`), else `BY`.
+
+    Raises:
+        MetricError: the metric lacks a step.
+    """
+
+    def __init__(self, metric: CorpusMetric, by: Sequence[str] | None = None) -> None:
+        if lacking := [step for step in _STEPS if not hasattr(metric, step)]:
+            raise MetricError(
+                f"metric '{metric.name}' is of a corpus and has no {', '.join(lacking)}"
+            )
         self.metric = metric
-        self._by = by
-        self._states: dict[str, Any] = {}
+        self._by: Sequence[str] = getattr(metric, "by", BY) if by is None else by
+        self._runs: dict[str, list[tuple[int, Any]]] = {}
+
+    def name_of(self, sample: Sample) -> str:
+        """The group that a sample belongs to."""
+        return group_name(sample, self._by)
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Take in a partition."""
+        """Take in a partition.
+
+        Raises:
+            MetricError: the metric failed on these samples.
+        """
         grouped: dict[str, list[Sample]] = {}
         for sample in samples:
-            grouped.setdefault(group_name(sample, self._by), []).append(sample)
+            grouped.setdefault(self.name_of(sample), []).append(sample)
         for name, members in grouped.items():
-            state = self.metric.state(members)
-            known = self._states.get(name)
-            self._states[name] = state if known is None else self.metric.merge(known, state)
+            with _held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
+                self._take(self._runs.setdefault(name, []), self.metric.state(members))
+
+    def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
+        """Merge states of equal size only, as a binary counter carries: a state that grows with
+        its corpus is then copied log(n) times, not n times."""
+        size = 1
+        while runs and runs[-1][0] == size:
+            _, earlier = runs.pop()
+            state, size = self.metric.merge(earlier, state), 2 * size
+        runs.append((size, state))
 
     def scores(self) -> Scores:
-        """The values so far."""
-        found = {name: self.metric.value(state) for name, state in self._states.items()}
+        """The values so far.
+
+        Raises:
+            MetricError: the metric failed on some group.
+        """
+        found: dict[str, CorpusValue] = {}
+        for name, runs in self._runs.items():
+            with _held_to_its_contract(self.metric, f"group '{name}'"):
+                states = [state for _, state in runs]
+                found[name] = self.metric.value(functools.reduce(self.metric.merge, states))
         return Scores(
             metric=self.metric.name,
             ids=tuple(found),
@@ -99,6 +138,19 @@ class GroupStates:
             higher_is_better=self.metric.higher_is_better,
             truncated=frozenset(name for name, v in found.items() if v.truncated),
         )
+
+
+@contextlib.contextmanager
+def _held_to_its_contract(metric: CorpusMetric, on: str) -> Iterator[None]:
+    """No stray exception: the metric may be another package's, so it is named."""
+    try:
+        yield
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        raise MetricError(
+            f"metric '{metric.name}' failed on {on}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def is_corpus_metric(metric: Metric) -> TypeGuard[CorpusMetric]:

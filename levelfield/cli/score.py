@@ -15,6 +15,7 @@ import click
 
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
+from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.errors import UserError
 from levelfield.metric import Metric, create, matching, partitions, score_checked
 
@@ -45,6 +46,12 @@ if TYPE_CHECKING:
     help="`file`: prefix ids by file.",
 )
 @click.option("--by", help="Group by: system, dataset, seed, control, control.ATTR, none.")
+@click.option(
+    "--corpus-by",
+    metavar="FIELDS",
+    help="What the texts behind one value of a corpus metric share, or none. "
+    "[default: system,dataset,seed,control]",
+)
 @click.option(
     "--out", default="scores.jsonl", show_default=True, help="One value a line; - is stdout."
 )
@@ -86,7 +93,9 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     for metric in metrics:
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
     grouping = Grouping.choose(given["by"], census)
-    run = _run(source, census, metrics, grouping, given)
+    corpora = [Corpora(m, given["corpus_by"]) for m in metrics if is_corpus_metric(m)]
+    of_samples = [m for m in metrics if not is_corpus_metric(m)]
+    run = _run(source, census, of_samples, corpora, grouping, given)
     _results(run, grouping, files, given, as_json)
 
 
@@ -104,8 +113,6 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
     for metric in made:
         if unknown := sorted(set(metric.requires) - set(census.filled)):
             raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
-        if metric.level != "sample":
-            raise UserError(f"metric '{metric.name}' is of a whole corpus; score takes none yet")
         lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
         if not lacking:
             kept.append(metric)
@@ -172,12 +179,40 @@ def _label(wanted: str | tuple[str, ...]) -> str:
     return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
+class Corpora:
+    """The values of one corpus metric as texts go by, and to which row of the table each belongs.
+
+    Args:
+        by: as the user wrote it: fields with commas, or `none`; None leaves it to the metric.
+    """
+
+    def __init__(self, metric: CorpusMetric, by: str | None) -> None:
+        fields = None if by is None else [f for f in by.split(",") if f != "none"]
+        if unknown := sorted(set(fields or ()) - set(BY)):
+            raise UserError(f"--corpus-by {unknown[0]}: expected some of {', '.join(BY)}, or none")
+        self._states = GroupStates(metric, fields)
+        self._rows: dict[str, set[str]] = {}
+
+    def add(self, samples: Sequence[Sample], groups: Sequence[str]) -> None:
+        for sample, group in zip(samples, groups, strict=True):
+            self._rows.setdefault(self._states.name_of(sample), set()).add(group)
+        self._states.add(samples)
+
+    def scores(self) -> Scores:
+        return self._states.scores()
+
+    def rows(self) -> dict[str, str]:
+        """Corpus -> its row; none for one whose texts are in several rows."""
+        return {name: next(iter(rows)) for name, rows in self._rows.items() if len(rows) == 1}
+
+
 @dataclass
 class Run:
     """What is kept of a run once its texts have gone by."""
 
     tally: Tally
     gallery: Gallery | None
+    corpora: Sequence[Corpora]
     n: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -186,6 +221,7 @@ def _run(
     source: Source,
     census: Census,
     metrics: Sequence[Metric],
+    corpora: Sequence[Corpora],
     grouping: Grouping,
     given: Mapping[str, Any],
 ) -> Run:
@@ -194,13 +230,15 @@ def _run(
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
 
-    run = Run(Tally(), Gallery() if given["report"] else None)
+    run = Run(Tally(), Gallery() if given["report"] else None, corpora)
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(atomic_writer(given["out"]))
         parts = stack.enter_context(atomic_writer(given["parts"])) if given["parts"] else None
         cache = stack.enter_context(_cache(run)) if not given["no_cache"] else None
         stack.enter_context(_resumable(cache))
-        progress = stack.enter_context(progress_bar("scoring", census.n * len(metrics)))
+        progress = stack.enter_context(
+            progress_bar("scoring", census.n * (len(metrics) + len(corpora)))
+        )
         for partition in partitions(source):
             groups = [grouping.group(sample) for sample in partition]
             for sample, group in zip(partition, groups, strict=True):
@@ -209,12 +247,17 @@ def _run(
             for metric in metrics:
                 scored.append(_score(metric, partition, cache, run))
                 progress(len(partition))
+            for corpus in corpora:
+                corpus.add(partition, groups)
+                progress(len(partition))
             for scores in scored:
                 run.tally.add_scores(scores)
                 _write(scores, out, parts)
             if run.gallery:
                 run.gallery.add(partition, groups, scored)
             run.n += len(partition)
+        for corpus in corpora:
+            _write(corpus.scores(), out, None)
     return run
 
 
@@ -281,10 +324,11 @@ def _results(
 ) -> None:
     """Says what came out: on the terminal, as JSON, as a page."""
     from levelfield.cli.summaries import metric_document, print_summaries
-    from levelfield.meta.summary import Resampling, summarise
+    from levelfield.meta.summary import Resampling, summarise, summarise_corpus
 
     resampling = Resampling(seed=given["seed"])
     summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)
+    summaries += [summarise_corpus(corpus.scores(), corpus.rows()) for corpus in run.corpora]
     for note in run.notes:
         say(f"note: {note}")
     if given["report"] and run.gallery:

@@ -31,6 +31,7 @@ class Interval:
         low, high: the ends; NaN where `why_undefined` gives a reason.
         n: how many values the mean rests on.
         clusters: how many independent clusters these values form.
+        no_ends: why there can be no ends whatever the values are.
     """
 
     mean: float
@@ -38,6 +39,7 @@ class Interval:
     high: float
     n: int
     clusters: int
+    no_ends: str = ""
 
     @property
     def why_undefined(self) -> str:
@@ -46,7 +48,7 @@ class Interval:
             return "no values"
         if self.n == 1:
             return "one value"
-        return "one cluster" if self.clusters == 1 else ""
+        return self.no_ends or ("one cluster" if self.clusters == 1 else "")
 
 
 def cluster_bootstrap_mean(

@@ -32,6 +32,9 @@ Codes = npt.NDArray[np.intp]
 OVERALL = "all"
 """The name of the row over all groups."""
 
+CORPUS = "values of corpora"
+"""Why the mean of a corpus metric has no interval."""
+
 POINTS = 500
 """How many single values of a group a summary carries, for figures."""
 
@@ -314,6 +317,47 @@ def summarise(
             )
         )
     return _adjusted(summaries)
+
+
+def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary:
+    """The summary of a corpus metric: means over its values, each as heavy as the others.
+
+    There are no intervals and no tests: a corpus has one value, which says nothing of how another
+    corpus of the same system would do.
+
+    Args:
+        scores: one value a corpus; ids are the corpora's names.
+        groups: corpus -> the row that it belongs to; a corpus that is not named belongs to no row
+            and counts in the overall mean only.
+    """
+
+    def row(name: str, ids: Sequence[str]) -> GroupSummary:
+        kept = set(ids)
+        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in kept])
+        defined = v[~np.isnan(v)]
+        mean = float(defined.mean()) if defined.size else math.nan
+        return GroupSummary(
+            group=name,
+            n=v.size,
+            undefined=v.size - defined.size,
+            interval=Interval(mean, math.nan, math.nan, defined.size, 0, no_ends=CORPUS),
+            points=tuple(defined[:POINTS].tolist()),
+        )
+
+    members: dict[str, list[str]] = {}
+    for id in scores.ids:
+        if id in groups:
+            members.setdefault(groups[id], []).append(id)
+    reasons = Counter(scores.undefined.values())
+    return MetricSummary(
+        metric=scores.metric,
+        signature=scores.run_signature,
+        higher_is_better=scores.higher_is_better,
+        overall=row(OVERALL, scores.ids),
+        groups=tuple(row(name, members[name]) for name in sorted(members)),
+        comparisons=(),
+        reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0]))),
+    )
 
 
 def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = 0.05) -> str:

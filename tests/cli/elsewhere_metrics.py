@@ -5,6 +5,7 @@ They load no model, so a process that uses one of them is quick to start.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from levelfield.corpus import CorpusValue, OfGroups
 from levelfield.metric import Level, Progress, no_progress
 from levelfield.sample import Sample
 from levelfield.scores import Scores
@@ -63,10 +65,33 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Types(Words):
+class Types(OfGroups):
     """Different words over all texts of a group."""
 
     name: ClassVar[str] = "elsewhere.types"
+    level: ClassVar[Level] = "corpus"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    higher_is_better: ClassVar[bool] = True
+    signature: ClassVar[str] = "elsewhere.types|v:1"
+
+    def state(self, samples: Sequence[Sample]) -> frozenset[str]:
+        words = frozenset(word for sample in samples for word in sample.text.split())
+        if "fail" in words:
+            raise ZeroDivisionError("no weather today")
+        return words
+
+    def merge(self, a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
+        return a | b
+
+    def value(self, state: frozenset[str]) -> CorpusValue:
+        return CorpusValue(len(state)) if state else CorpusValue(math.nan, "no words")
+
+
+@dataclass(frozen=True)
+class HalfACorpus(Words):
+    """Says that it is of a corpus and lacks the three steps."""
+
+    name: ClassVar[str] = "elsewhere.half"
     level: ClassVar[Level] = "corpus"
 
 
