@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -219,6 +219,62 @@ def score_with_cache(
         scored.append(_score_partition(metric, partition, cache))
         progress(len(partition))
     return concatenate(scored)
+
+
+class Keeper:
+    """Scores samples and keeps what comes out, as long as there is a cache that takes it.
+
+    Attributes:
+        notes: what a user must know of the cache, in words.
+    """
+
+    def __init__(self, cache: SegmentCache | None, notes: list[str]) -> None:
+        self._cache = cache
+        self.notes = notes
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is scored now can be had again."""
+        return self._cache is not None and not self._cache.failure
+
+    def score(self, metric: Metric, samples: Sequence[Sample]) -> Scores:
+        """As `score_with_cache`; without it where the cache fails: values are what is asked for."""
+        cache = self._cache
+        if cache is None or cache.failure:
+            return score_checked(metric, samples)
+        try:
+            scores = score_with_cache(metric, samples, cache)
+        except CacheError as error:
+            cache.failure = str(error)
+            scores = score_checked(metric, samples)
+        if cache.failure:
+            self.notes.append(f"{cache.failure}; went on without it")
+        return scores
+
+
+@contextlib.contextmanager
+def keeping(notes: list[str], *, enabled: bool = True) -> Iterator[Keeper]:
+    """The user's cache for the time of a run; a note where there can't be one.
+
+    Raises:
+        KeyboardInterrupt: as it comes, with a word on what is not lost.
+    """
+    try:
+        cache = SegmentCache(cache_path()) if enabled else None
+    except CacheError as error:
+        notes.append(f"{error}; nothing is kept of this run")
+        cache = None
+    keeper = Keeper(cache, notes)
+    try:
+        yield keeper
+    except KeyboardInterrupt:
+        if keeper.keeps:
+            kept = "what was scored is in the cache, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from None
+        raise
+    finally:
+        if cache is not None:
+            cache.close()
 
 
 def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCache) -> Scores:

@@ -7,7 +7,7 @@ import datetime
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,10 +17,9 @@ from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.errors import UserError
-from levelfield.metric import Metric, create, matching, partitions, score_checked
+from levelfield.metric import Metric, create, matching, partitions
 
 if TYPE_CHECKING:
-    from levelfield.cache import SegmentCache
     from levelfield.io import Census, Source
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
@@ -226,6 +225,7 @@ def _run(
     given: Mapping[str, Any],
 ) -> Run:
     """Streams the samples through the metrics; no more than a partition of texts is in memory."""
+    from levelfield.cache import keeping
     from levelfield.io import atomic_writer
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
@@ -234,8 +234,7 @@ def _run(
     with contextlib.ExitStack() as stack:
         out = stack.enter_context(atomic_writer(given["out"]))
         parts = stack.enter_context(atomic_writer(given["parts"])) if given["parts"] else None
-        cache = stack.enter_context(_cache(run)) if not given["no_cache"] else None
-        stack.enter_context(_resumable(cache))
+        kept = stack.enter_context(keeping(run.notes, enabled=not given["no_cache"]))
         progress = stack.enter_context(
             progress_bar("scoring", census.n * (len(metrics) + len(corpora)))
         )
@@ -245,7 +244,7 @@ def _run(
                 run.tally.add(sample, group)
             scored = []
             for metric in metrics:
-                scored.append(_score(metric, partition, cache, run))
+                scored.append(kept.score(metric, partition))
                 progress(len(partition))
             for corpus in corpora:
                 corpus.add(partition, groups)
@@ -259,52 +258,6 @@ def _run(
         for corpus in corpora:
             _write(corpus.scores(), out, None)
     return run
-
-
-@contextlib.contextmanager
-def _resumable(cache: SegmentCache | None) -> Iterator[None]:
-    """Says on Ctrl-C what is not lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if cache is not None and not cache.failure:
-            kept = "what was scored is in the cache, and the same command goes on from there"
-            raise KeyboardInterrupt(kept) from None
-        raise
-
-
-@contextlib.contextmanager
-def _cache(run: Run) -> Iterator[SegmentCache | None]:
-    """The cache, or None and a note where there can't be one."""
-    from levelfield.cache import CacheError, SegmentCache, cache_path
-
-    try:
-        cache = SegmentCache(cache_path())
-    except CacheError as error:
-        run.notes.append(f"{error}; nothing is kept of this run")
-        yield None
-        return
-    try:
-        yield cache
-    finally:
-        cache.close()
-
-
-def _score(
-    metric: Metric, samples: Sequence[Sample], cache: SegmentCache | None, run: Run
-) -> Scores:
-    from levelfield.cache import CacheError, score_with_cache
-
-    if cache is None or cache.failure:
-        return score_checked(metric, samples)
-    try:
-        scores = score_with_cache(metric, samples, cache)
-    except CacheError as error:  # what is asked for are values
-        cache.failure = str(error)
-        scores = score_checked(metric, samples)
-    if cache.failure:
-        run.notes.append(f"{cache.failure}; went on without it")
-    return scores
 
 
 def _write(scores: Scores, out: TextIO, parts: TextIO | None) -> None:
