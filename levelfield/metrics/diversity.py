@@ -1,0 +1,248 @@
+"""Diversity of a corpus: how many of its n-grams are different.
+
+An n-gram is n tokens in a row of one text; none crosses from a text to the next. All values are of
+a group of texts, from a state that partitions can share: which n-grams there are, and how often.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.corpus import CorpusValue, OfGroups
+from levelfield.errors import UserError
+from levelfield.metric import Level, partitions
+from levelfield.metrics.words import UInts, token_ids, tokenizer_label
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+Ints = npt.NDArray[np.int64]
+
+_BATCH = 1024
+"""Texts tokenised at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class NGrams:
+    """The n-grams of some texts.
+
+    Attributes:
+        hashes: (distinct,) of 64 bits, ascending. That any two of a hundred million different
+            n-grams share one has a probability below 1 in 3,000.
+        counts: (distinct,) how often each occurs.
+        tokens: of all texts together.
+    """
+
+    hashes: UInts
+    counts: Ints
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        """How many n-grams there are, repeated ones included."""
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True)
+class _OfNGrams(OfGroups, abc.ABC):
+    """What the metrics of diversity have in common."""
+
+    tokenizer: str = "words"
+
+    level: ClassVar[Level] = "corpus"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    higher_is_better: ClassVar[bool] = True
+    name: ClassVar[str]
+    n: ClassVar[int]
+
+    @property
+    @abc.abstractmethod
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+
+    @abc.abstractmethod
+    def value(self, state: NGrams) -> CorpusValue:
+        """The value of a group."""
+
+    def state(self, samples: Sequence[Sample]) -> NGrams:
+        """The n-grams of these texts."""
+        ids_of = token_ids(self.tokenizer)
+        hashes, tokens = [np.empty(0, np.uint64)], 0
+        for batch in partitions(samples, _BATCH):
+            ids = ids_of([sample.text for sample in batch])
+            hashes.append(ngram_hashes(ids, self.n))
+            tokens += sum(map(len, ids))
+        distinct, counts = np.unique(np.concatenate(hashes), return_counts=True)
+        return NGrams(distinct, counts, tokens)
+
+    def merge(self, a: NGrams, b: NGrams) -> NGrams:
+        """The n-grams of both."""
+        both, of = np.unique(np.concatenate([a.hashes, b.hashes]), return_inverse=True)
+        counts = np.zeros(len(both), np.int64)
+        np.add.at(counts, of, np.concatenate([a.counts, b.counts]))
+        return NGrams(both, counts, a.tokens + b.tokens)
+
+
+@dataclass(frozen=True)
+class Distinct(_OfNGrams):
+    """Distinct-n: the share of n-grams that are different from all others.
+
+    distinct n-grams / n-grams, of a group of texts; in (0, 1] (Li et al. 2016, "A
+    Diversity-Promoting Objective Function for Neural Conversation Models", section 5.1). It falls
+    as a group grows: compare groups of equal size only, or take `diversity.hdd-n`.
+
+    Undefined: the group has no n-gram.
+
+    Options:
+        tokenizer: `words` (case folded, punctuation marks count), `gpt2` (the published byte
+            pairs), or a model's name or folder, for its tokenizer.
+        denominator: `ngrams`, or `tokens`, of which there are n − 1 more in every text, so that
+            texts which repeat nothing stay below 1.
+        floor: decimals that the value is cut to, not rounded; `none` leaves it whole.
+
+    The values that Lorandi and Belz (2026, section 3.2) published are those of
+    `tokenizer=gpt2 denominator=tokens floor=2`.
+    """
+
+    denominator: Literal["ngrams", "tokens"] = "ngrams"
+    floor: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.floor is not None and not 0 <= self.floor <= 15:
+            raise UserError(f"{self.name}: floor={self.floor}: expected 0 to 15 decimals, or none")
+
+    @functools.cached_property
+    def signature(self) -> str:
+        choices = {
+            "tokenizer": tokenizer_label(self.tokenizer),
+            "denominator": self.denominator,
+            "floor": "none" if self.floor is None else self.floor,
+        }
+        return signature(self.name, choices)
+
+    def value(self, state: NGrams) -> CorpusValue:
+        """Distinct n-grams / n-grams, or / tokens."""
+        distinct, total = len(state.hashes), state.total
+        if not total:
+            return _no_ngram(self.n)
+        of = total if self.denominator == "ngrams" else state.tokens
+        if self.floor is None:
+            return CorpusValue(distinct / of)
+        return CorpusValue((distinct * 10**self.floor // of) / 10**self.floor)
+
+
+@dataclass(frozen=True)
+class HDD(_OfNGrams):
+    """HD-D: the share of different n-grams to expect among a fixed number of them.
+
+    (1/m) Σ_t (1 − C(N − f_t, m) / C(N, m)), of a group of texts with N n-grams, f_t of which are of
+    type t: the expected number of types among m n-grams drawn without replacement, over m; in
+    (0, 1]. McCarthy and Jarvis 2007 ("vocd: A theoretical and empirical evaluation", Language
+    Testing 24) have it for words and m = 42; n-grams and the larger m are ours. It hardly moves
+    with the size of a group, since m stays the same.
+
+    Undefined: the group has fewer than m n-grams.
+
+    Options:
+        tokenizer: as for Distinct-n.
+        draws: m. Values of different m can't be compared.
+    """
+
+    draws: int = 300
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise UserError(f"{self.name}: draws={self.draws}: expected 1 or more")
+
+    @functools.cached_property
+    def signature(self) -> str:
+        choices = {"tokenizer": tokenizer_label(self.tokenizer), "draws": self.draws}
+        return signature(self.name, choices)
+
+    def value(self, state: NGrams) -> CorpusValue:
+        """Expected types among m n-grams / m."""
+        if not state.total:
+            return _no_ngram(self.n)
+        if state.total < self.draws:
+            return CorpusValue(
+                float("nan"), f"{state.total} {self.n}-grams, fewer than draws={self.draws}"
+            )
+        return CorpusValue(expected_types(state.counts, self.draws) / self.draws)
+
+
+def _no_ngram(n: int) -> CorpusValue:
+    return CorpusValue(float("nan"), f"no text of {n} or more tokens")
+
+
+def expected_types(counts: Ints, m: int) -> float:
+    """Σ_t (1 − C(N − f_t, m) / C(N, m)): types to expect among m draws without replacement.
+
+    Args:
+        counts: (types,) f_t, how often each type occurs; N is their sum.
+        m: draws, at most N.
+    """
+    N = int(counts.sum())
+    left = (N - np.arange(m)).astype(np.float64)
+    expected = 0.0
+    for f, types in zip(*np.unique(counts, return_counts=True), strict=True):
+        # C(N − f, m) / C(N, m) = Π_i (1 − f / (N − i)), i < m. Differences of log-gammas lose all
+        # digits of a rare type in a large corpus; this product does not.
+        with np.errstate(divide="ignore"):
+            log_absent = np.log1p(-np.minimum(f / left, 1.0)).sum()
+        expected += types * -np.expm1(log_absent)
+    return float(expected)
+
+
+def ngram_hashes(ids: Sequence[UInts], n: int) -> UInts:
+    """(n-grams,) a hash of every n-gram of these texts, whose tokens are given as ids."""
+    tokens = np.concatenate([np.empty(0, np.uint64), *ids])
+    text = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+    k = max(len(tokens) - n + 1, 0)
+    hashes = _mixed(tokens[:k])
+    for i in range(1, n):
+        hashes = _mixed(hashes + tokens[i : i + k])
+    within_one_text: npt.NDArray[np.bool_] = text[:k] == text[n - 1 : n - 1 + k]
+    return hashes[within_one_text]
+
+
+def _mixed(x: UInts) -> UInts:
+    """A permutation of 64-bit numbers that looks random: the finalizer of SplitMix64."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+class Distinct1(Distinct):
+    name: ClassVar[str] = "diversity.distinct-1"
+    n: ClassVar[int] = 1
+
+
+class Distinct2(Distinct):
+    name: ClassVar[str] = "diversity.distinct-2"
+    n: ClassVar[int] = 2
+
+
+class Distinct3(Distinct):
+    name: ClassVar[str] = "diversity.distinct-3"
+    n: ClassVar[int] = 3
+
+
+class HDD1(HDD):
+    name: ClassVar[str] = "diversity.hdd-1"
+    n: ClassVar[int] = 1
+
+
+class HDD2(HDD):
+    name: ClassVar[str] = "diversity.hdd-2"
+    n: ClassVar[int] = 2
+
+
+class HDD3(HDD):
+    name: ClassVar[str] = "diversity.hdd-3"
+    n: ClassVar[int] = 3

@@ -1,0 +1,333 @@
+"""Keyword coverage: whether a text holds the words it was asked to hold."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+import regex
+
+from levelfield.errors import UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.ctrleval import (
+    EMPTY,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    Undefined,
+)
+from levelfield.metrics.words import UNSPACED, plain, words
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.signature import signature
+
+Found = Mapping[str, bool]
+"""Keyword (or lemma) -> whether the text holds it; never empty."""
+
+NO_KEYWORDS = "control has no keywords"
+_PIPELINE = "en_core_web_sm"
+
+
+@dataclass(frozen=True)
+class _OfKeywords(abc.ABC):
+    """What the metrics of keywords have in common."""
+
+    text: Literal["whole", "continuation"] = "whole"
+
+    level: ClassVar[Level] = "sample"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    higher_is_better: ClassVar[bool] = True
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.text == "continuation":
+            object.__setattr__(self, "requires", frozenset({"text", "prompt", "control"}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, {**self._choices(), "text": self.text})
+
+    @abc.abstractmethod
+    def _choices(self) -> Mapping[str, object]:
+        """Those that are the metric's own."""
+
+    @abc.abstractmethod
+    def _found(self, text: str, keywords: Sequence[str]) -> Found:
+        """Which of the keywords a text holds."""
+
+    def _value(self, found: Found) -> float:
+        return sum(found.values()) / len(found)
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples; a part is a keyword, its score 1 if it is there, else 0."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        outcomes = [self._outcome(sample) for sample in samples]
+        found = list(zip(samples, outcomes, strict=True))
+        rows = [
+            (sample.id, keyword, float(there), 1 / len(outcome))
+            for sample, outcome in found
+            if not isinstance(outcome, Undefined)
+            for keyword, there in outcome.items()
+        ]
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(
+                [np.nan if isinstance(o, Undefined) else self._value(o) for o in outcomes],
+                np.float64,
+            ),
+            undefined={s.id: o.reason for s, o in found if isinstance(o, Undefined)},
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+        )
+
+    def _outcome(self, sample: Sample) -> Found | Undefined:
+        text, prompt = sample.text, sample.prompt
+        if not text.strip():
+            return Undefined(EMPTY)
+        if not (keywords := keywords_of(sample)):
+            return Undefined(NO_KEYWORDS)
+        if self.text == "continuation":
+            if not prompt.strip():
+                return Undefined(NO_PROMPT)
+            if not text.startswith(prompt):
+                return Undefined(NOT_A_PREFIX)
+            text = text[len(prompt) :]
+            if not text.strip():
+                return Undefined(NOTHING_AFTER)
+        return self._found(text, keywords)
+
+
+def keywords_of(sample: Sample) -> tuple[str, ...]:
+    """The keywords a sample is asked for, each once; blank ones are none.
+
+    >>> keywords_of(Sample("1", "So.", control={"keywords": ("court", "plea ", "court", "")}))
+    ('court', 'plea')
+    """
+    wanted = sample.control.get("keywords", ())
+    listed = (wanted,) if isinstance(wanted, str) else wanted
+    return tuple(dict.fromkeys(keyword.strip() for keyword in listed if words(keyword)))
+
+
+@dataclass(frozen=True)
+class Coverage(_OfKeywords):
+    """Keyword coverage: the share of the wanted keywords that a text holds.
+
+    keywords found / keywords wanted; in [0, 1]. `keywords.any` is 1 if one of them is found,
+    `keywords.all` if all are (the exact matches of Lorandi and Belz 2026, section 3.2).
+
+    Undefined: `empty text`; `control has no keywords`; with text=continuation `no prompt`, `prompt
+    is not a prefix of the text`, `nothing after the prompt`.
+
+    Options:
+        match: `word`: the keyword, which may be a phrase or hold punctuation, with no letter or
+            digit before or behind it; in scripts that put no blanks between words, wherever it
+            stands. `substring`: also within words, "plea" in "please". `lemma`: any lemma of the
+            keyword is one of a word of the text, "courts" for "court" (English, LemmInflect); a
+            phrase is found word by word.
+        case: whether upper and lower case are the same: `ignore` or `exact`.
+        text: `whole`, or `continuation`: what follows the prompt, which may hold keywords itself.
+
+    The values that Lorandi and Belz published are those of `match=substring case=exact`.
+    """
+
+    match: Literal["word", "substring", "lemma"] = "word"
+    case: Literal["ignore", "exact"] = "ignore"
+
+    name: ClassVar[str] = "keywords.coverage"
+
+    def _choices(self) -> Mapping[str, object]:
+        by = f"@{_lemminflect()}" if self.match == "lemma" else ""
+        return {"match": self.match + by, "case": self.case}
+
+    def _found(self, text: str, keywords: Sequence[str]) -> Found:
+        fold = self.case == "ignore"
+        if self.match == "lemma":
+            tokens = [_lemmas(word) for word in words(text, fold=fold)]
+            return {
+                keyword: _in_a_row([_lemmas(word) for word in words(keyword, fold=fold)], tokens)
+                for keyword in keywords
+            }
+        text = plain(text, fold=fold)
+        spelled = {keyword: plain(keyword, fold=fold) for keyword in keywords}
+        if self.match == "substring":
+            return {keyword: spelling in text for keyword, spelling in spelled.items()}
+        return {k: _whole(spelling).search(text) is not None for k, spelling in spelled.items()}
+
+
+class AnyKeyword(Coverage):
+    """Whether a text holds any of the wanted keywords: 1 or 0.
+
+    Undefined and options: as for `keywords.coverage`.
+    """
+
+    name: ClassVar[str] = "keywords.any"
+
+    def _value(self, found: Found) -> float:
+        return float(any(found.values()))
+
+
+class AllKeywords(Coverage):
+    """Whether a text holds all of the wanted keywords: 1 or 0.
+
+    Undefined and options: as for `keywords.coverage`.
+    """
+
+    name: ClassVar[str] = "keywords.all"
+
+    def _value(self, found: Found) -> float:
+        return float(all(found.values()))
+
+
+@dataclass(frozen=True)
+class _LemmaCoverage(_OfKeywords, abc.ABC):
+    """What the two published coverages of lemmas have in common."""
+
+    lemmas: Literal["lemminflect", "spacy"] = "lemminflect"
+
+    def _choices(self) -> Mapping[str, object]:
+        return {"lemmas": _lemminflect() if self.lemmas == "lemminflect" else _spacy()}
+
+    def _tokens(self, text: str) -> list[tuple[str, str | None]]:
+        """The words of a text, each with the lemma that spaCy gives it; None if not asked."""
+        if self.lemmas == "spacy":
+            return [(token.text, token.lemma_) for token in _pipeline()(text)]
+        return [(word, None) for word in words(text, fold=False)]
+
+
+class Cov(_LemmaCoverage):
+    """Cov: the share of the wanted keywords that are lemmas of the text.
+
+    |keywords ∩ lemmas(text)| / |keywords|; in [0, 1] (CommonGen, Lin et al. 2020; Table 12 of
+    Lorandi and Belz 2026). The keywords are taken as written, so one that is no lemma itself
+    ("courts", "Linux" where the text says "linux") is never found. For what a reader would count,
+    take `keywords.coverage` with match=lemma.
+
+    Undefined and text: as for `keywords.coverage`.
+
+    Options:
+        lemmas: `spacy` (model en_core_web_sm, which picks one lemma from the context) is what was
+            published; `lemminflect` takes all lemmas that a word can have.
+    """
+
+    name: ClassVar[str] = "keywords.cov"
+
+    def _found(self, text: str, keywords: Sequence[str]) -> Found:
+        tokens = self._tokens(text)
+        lemmas = frozenset[str]().union(
+            *(_lemmas(word) if lemma is None else {lemma} for word, lemma in tokens)
+        )
+        return {keyword: keyword in lemmas for keyword in keywords}
+
+
+class ExtCov(_LemmaCoverage):
+    """ExtCov: the share of the lemmas of all wanted keywords that are lemmas of the text.
+
+    |L(keywords) ∩ L(text)| / |L(keywords)|, L the lemmas of all words together, lower-cased: the
+    first that LemmInflect has for each part of speech, and with lemmas=spacy the one of spaCy; in
+    [0, 1] (Carlsson et al. 2022, "Fine-Grained Controllable Text Generation Using Non-Residual
+    Prompting"; Table 12 of Lorandi and Belz 2026). A keyword of several lemmas weighs more than
+    one of one, and a text that holds every keyword in another form can stay below 1. For one vote
+    a keyword take `keywords.coverage` with match=lemma. Parts are lemmas, not keywords.
+
+    Undefined and text: as for `keywords.coverage`.
+
+    Options:
+        lemmas: `spacy` is what was published; `lemminflect` does without spaCy.
+    """
+
+    name: ClassVar[str] = "keywords.ext-cov"
+
+    def _choices(self) -> Mapping[str, object]:
+        also = f"+{_lemminflect()}" if self.lemmas == "spacy" else ""
+        return {"lemmas": f"{super()._choices()['lemmas']}{also}"}
+
+    def _found(self, text: str, keywords: Sequence[str]) -> Found:
+        there = {
+            variant for token in self._tokens(text.lower()) for variant in _first_lemmas(*token)
+        }
+        wanted: set[str] = set()
+        for keyword in map(str.lower, keywords):
+            # of a phrase the published code takes the first word's lemma
+            lemma = _pipeline()(keyword)[0].lemma_ if self.lemmas == "spacy" else None
+            wanted |= _first_lemmas(keyword, lemma)
+        return {variant: variant in there for variant in sorted(wanted)}
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _whole(spelling: str) -> regex.Pattern[str]:
+    """Finds a keyword that is no part of a longer word."""
+    spaced = rf"[\w--[{UNSPACED}]]"
+    before = rf"(?<!{spaced})" if regex.match(rf"(?V1){spaced}", spelling) else ""
+    after = rf"(?!{spaced})" if regex.search(rf"(?V1){spaced}\Z", spelling) else r"(?!\p{M})"
+    phrase = r"\s+".join(map(regex.escape, regex.split(r"\s+", spelling)))
+    return regex.compile(f"(?V1){before}{phrase}{after}")
+
+
+def _in_a_row(wanted: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:
+    """Whether tokens one after the other share a lemma each with the words of a phrase."""
+    return any(
+        all(lemmas & tokens[i + j] for j, lemmas in enumerate(wanted))
+        for i in range(len(tokens) - len(wanted) + 1)
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _lemmas(word: str) -> frozenset[str]:
+    """Every lemma of a word; one that the dictionary lacks is itself, and inflected as a noun."""
+    from lemminflect import getAllLemmas, getAllLemmasOOV
+
+    known = getAllLemmas(word)
+    found = known or getAllLemmasOOV(word, "NOUN")
+    return frozenset(lemma for forms in found.values() for lemma in forms) | (
+        frozenset() if known else {word}
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _first_lemmas(word: str, lemma: str | None) -> frozenset[str]:
+    """The first lemma of a word for each part of speech, and the given one; else the word."""
+    from lemminflect import getAllLemmas
+
+    found = {forms[0] for forms in getAllLemmas(word).values()}
+    return frozenset(found | ({lemma} if lemma is not None else set()) or {word})
+
+
+def _lemminflect() -> str:
+    return _installed("lemminflect", "lemmas need LemmInflect: pip install 'levelfield[lemmas]'")
+
+
+def _spacy() -> str:
+    mend = (
+        f"lemmas=spacy needs spaCy and its model {_PIPELINE}: pip install spacy, then "
+        f"python -m spacy download {_PIPELINE}; lemmas=lemminflect goes without"
+    )
+    return f"{_installed('spacy', mend)}/{_installed(_PIPELINE, mend)}"
+
+
+def _installed(package: str, mend: str) -> str:
+    try:
+        return f"{package}-{metadata.version(package)}"
+    except metadata.PackageNotFoundError as error:
+        raise UserError(mend) from error
+
+
+@functools.cache
+def _pipeline() -> Any:
+    import spacy
+
+    return spacy.load(_PIPELINE, disable=["parser", "ner"])

@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import pickle
+import sys
+import types
+from importlib import metadata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelfield.datasets import load
+from levelfield.errors import UserError
+from levelfield.metrics import keywords
+from levelfield.metrics.keywords import AllKeywords, AnyKeyword, Cov, Coverage, ExtCov, keywords_of
+from levelfield.sample import Sample
+
+EXACT = (AnyKeyword, AllKeywords, Coverage)
+
+
+def asked(text: str, *wanted: str, prompt: str = "") -> Sample:
+    return Sample("1", text, prompt=prompt, control={"keywords": wanted})
+
+
+def holds(text: str, keyword: str, **options) -> bool:
+    (value,) = Coverage(**options).score([asked(text, keyword)]).values
+    assert value in (0, 1)
+    return bool(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("A plea.", "plea"),
+        ("PLEA", "plea"),
+        ("I write C++ and C.", "C++"),
+        ("I write C++ and C.", "C"),
+        ("The Science/Technology desk", "Science/Technology"),
+        ("It is about climate\n change.", "climate change"),
+        ("étude", "e\u0301tude"),
+        ("die Straße", "STRASSE"),
+        ("He said 'court'.", "court"),
+        ("well-known", "known"),
+        ("股票市場很大", "市場"),
+        ("ฉันชอบแมว", "แมว"),
+        ("fine 👍🏽!", "👍🏽"),
+        ("(*)", "(*)"),
+        ("in 2016, then", "2016"),
+        ("हिन्दी भाषा", "हिन्दी"),
+    ],
+)
+def test_a_keyword_is_found_at_word_boundaries(text: str, keyword: str):
+    assert holds(text, keyword)
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("please", "plea"),
+        ("massive", "mass"),
+        ("courts", "court"),
+        ("change of climate", "climate change"),
+        ("cafe\u0304\u0301", "cafe"),
+        ("हिन्दीभाषा", "हिन्दी"),
+        ("snake_case", "case"),
+        ("20160", "2016"),
+        ("aXb", "a.b"),
+    ],
+)
+def test_a_part_of_a_longer_word_is_not_the_keyword(text: str, keyword: str):
+    assert not holds(text, keyword)
+
+
+def test_the_published_match_is_a_substring_in_the_same_case():
+    published = {"match": "substring", "case": "exact"}
+    assert holds("please", "plea", **published)
+    assert not holds("Please", "plea", **published)
+    assert holds("Please", "plea", match="substring")
+    assert not holds("The bible", "Bible", case="exact")
+    assert holds("The Bible", "Bible", case="exact")
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "found"),
+    [
+        ("two courts", "court", True),
+        ("a court", "courts", True),
+        ("She left.", "leave", True),
+        ("The Supreme Courts met.", "supreme court", True),
+        ("a court, supreme", "supreme court", False),
+        ("please", "plea", False),
+        ("Linux", "linux", True),
+        ("two Linuxes", "Linux", True),
+        ("C++", "C++", True),
+        ("C+", "C++", False),
+        ("市場", "市場", True),
+    ],
+)
+def test_a_keyword_is_found_by_its_lemmas(text: str, keyword: str, found: bool):
+    assert holds(text, keyword, match="lemma") == found
+
+
+def test_any_all_and_share_agree_on_what_is_found():
+    sample = asked("The court fell silent.", "court", "culture", "silent")
+    any_, all_, share = (metric().score([sample]) for metric in EXACT)
+    assert [any_.values[0], all_.values[0], share.values[0]] == [1, 0, pytest.approx(2 / 3)]
+    for scores in (any_, all_, share):
+        assert scores.parts is not None
+        assert scores.parts.rows() == [
+            ("1", "court", 1.0, pytest.approx(1 / 3)),
+            ("1", "culture", 0.0, pytest.approx(1 / 3)),
+            ("1", "silent", 1.0, pytest.approx(1 / 3)),
+        ]
+
+
+def test_one_keyword_may_be_given_without_a_list():
+    assert keywords_of(Sample("1", "x", control={"keywords": "climate change"})) == (
+        "climate change",
+    )
+
+
+def test_keywords_count_once_and_blank_ones_never():
+    assert keywords_of(asked("x", "a", " a", "\t", "", "\u200b", "b")) == ("a", "b")
+
+
+def test_undefined_values_say_why():
+    rows = {
+        "empty": Sample("empty", " \n", control={"keywords": "court"}),
+        "none": Sample("none", "A court."),
+        "blank": Sample("blank", "A court.", control={"keywords": ("", " ")}),
+        "fine": Sample("fine", "A court.", control={"keywords": ("court",)}),
+    }
+    for metric in (*EXACT, Cov, ExtCov):
+        scores = metric().score(list(rows.values()))
+        np.testing.assert_array_equal(scores.values, [np.nan, np.nan, np.nan, 1])
+        assert scores.undefined == {
+            "empty": "empty text",
+            "none": "control has no keywords",
+            "blank": "control has no keywords",
+        }
+    assert len(Coverage().score([])) == 0
+
+
+def test_of_the_continuation_the_prompt_is_no_part():
+    rows = [
+        asked("The court met again.", "court", prompt="The court"),
+        asked("The court: a court.", "court", prompt="The court"),
+        asked("A court.", "court", prompt="The"),
+        asked("A court.", "court"),
+        asked("The court ", "court", prompt="The court"),
+    ]
+    samples = [Sample(str(i), s.text, s.prompt, control=s.control) for i, s in enumerate(rows)]
+    scores = Coverage(text="continuation").score(samples)
+    np.testing.assert_array_equal(scores.values, [0, 1, np.nan, np.nan, np.nan])
+    assert list(scores.undefined.values()) == [
+        "prompt is not a prefix of the text",
+        "no prompt",
+        "nothing after the prompt",
+    ]
+    assert Coverage(text="continuation").requires == {"text", "prompt", "control"}
+    assert Coverage().requires == Coverage.requires == {"text", "control"}
+
+
+words_of_texts = st.text("abC+ .é", max_size=12)
+
+
+@given(words_of_texts, st.lists(words_of_texts, max_size=4))
+def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, wanted: list[str]):
+    sample = asked(text, *wanted)
+    options = [{"match": m, "case": c} for m in ("word", "substring") for c in ("exact", "ignore")]
+    for option in options:
+        any_, all_, share = (metric(**option).score([sample]).values[0] for metric in EXACT)
+        if np.isnan(share):
+            assert np.isnan(any_)
+            assert np.isnan(all_)
+            continue
+        assert all_ <= share <= any_
+        assert (all_ == 1) == (share == 1)
+        assert (any_ == 0) == (share == 0)
+    whole, within = (Coverage(match=m).score([sample]).values[0] for m in ("word", "substring"))
+    spaced = any(" " in keyword.strip() for keyword in wanted)
+    assert np.isnan(whole) or spaced or whole <= within
+
+
+@given(st.text(), st.lists(st.text(), max_size=3))
+def test_no_text_and_no_keyword_is_too_strange(text: str, wanted: list[str]):
+    for match in ("word", "substring", "lemma"):
+        (value,) = Coverage(match=match).score([asked(text, *wanted)]).values
+        assert np.isnan(value) or 0 <= value <= 1
+
+
+@given(st.text(min_size=1).filter(lambda s: keywords_of(asked("", s))), st.sampled_from("ex"))
+def test_a_keyword_on_its_own_is_always_found(keyword: str, case: str):
+    option = {"case": "exact" if case == "e" else "ignore"}
+    for match in ("word", "substring", "lemma"):
+        (value,) = Coverage(match=match, **option).score([asked(f"\n{keyword} ", keyword)]).values
+        assert value == 1
+
+
+def test_cov_takes_keywords_as_written_and_ext_cov_pools_lemmas():
+    (cov,) = Cov().score([asked("The courts met.", "court", "courts")]).values
+    assert cov == 0.5
+    # "left" may be of "leave", or its own adjective, which "leaves" is not
+    scores = ExtCov().score([asked("She leaves.", "left")])
+    assert scores.values[0] == 0.5
+    assert scores.parts is not None
+    assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
+    assert holds("She leaves.", "left", match="lemma")
+
+
+class _Token:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lemma_ = {"courts": "court", "met": "meet", "was": "be"}.get(text, text)
+
+
+def _fake_spacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline that splits at blanks and knows three inflected words."""
+
+    def load(name: str, *, disable: list[str]):
+        assert (name, disable) == ("en_core_web_sm", ["parser", "ner"])
+        return lambda text: [_Token(word) for word in text.split()]
+
+    versions = {"spacy": "3.8.1", "en_core_web_sm": "3.8.0"}
+    real = metadata.version
+    monkeypatch.setitem(sys.modules, "spacy", types.SimpleNamespace(load=load))
+    monkeypatch.setattr(metadata, "version", lambda name: versions.get(name) or real(name))
+    keywords._pipeline.cache_clear()
+
+
+@pytest.fixture
+def fake_spacy(monkeypatch: pytest.MonkeyPatch):
+    _fake_spacy(monkeypatch)
+    yield
+    keywords._pipeline.cache_clear()
+
+
+@pytest.mark.usefixtures("fake_spacy")
+def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
+    metric = Cov(lemmas="spacy")
+    (value,) = metric.score([asked("The courts met", "court", "meet", "courts", "The")]).values
+    assert value == 3 / 4  # "courts" is no lemma
+    assert "|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0|text:whole|" in metric.signature
+
+
+@pytest.mark.usefixtures("fake_spacy")
+def test_ext_cov_with_spacy_adds_its_lemma_to_those_of_the_dictionary():
+    metric = ExtCov(lemmas="spacy")
+    scores = metric.score([asked("She Leaves", "Left")])
+    assert scores.parts is not None
+    assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
+    whole = metric.score([asked("COURTS", "court")])
+    assert whole.values[0] == 1
+    version = metadata.version("lemminflect")
+    assert f"|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0+lemminflect-{version}|" in metric.signature
+
+
+def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch):
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(UserError, match=r"pip install 'levelfield\[lemmas\]'"):
+        Coverage(match="lemma").score([])
+    with pytest.raises(UserError, match=r"python -m spacy download en_core_web_sm"):
+        Cov(lemmas="spacy").score([])
+    assert Coverage().signature  # which needs neither
+
+
+def test_the_signature_names_every_choice():
+    assert Coverage(match="substring", case="exact").signature.startswith(
+        "keywords.coverage|match:substring|case:exact|text:whole|v:"
+    )
+    assert "|match:lemma@lemminflect-" in AnyKeyword(match="lemma").signature
+    assert "|text:continuation|" in Cov(text="continuation").signature
+
+
+def test_a_metric_can_be_sent_to_another_process():
+    metric = Coverage(text="continuation")
+    sent = pickle.loads(pickle.dumps(metric))
+    assert sent == metric
+    assert sent.requires == metric.requires
+
+
+@pytest.mark.usefixtures("rated_data")
+@pytest.mark.parametrize("seed", [3443, 789, 9817])
+@pytest.mark.parametrize(
+    "options", [{"match": "substring", "case": "exact"}, {}, {"text": "continuation"}]
+)
+def test_controlled_bart_holds_every_keyword_as_in_table_12(seed: int, options: dict):
+    texts = [
+        sample
+        for sample in load("lpf", part="keywords", here=True)
+        if (sample.system, sample.dataset, sample.seed) == ("ctg_bart", "pplm_prompts", seed)
+    ]
+    assert len(texts) == 245
+    for metric in EXACT:
+        scores = metric(**options).score(texts)
+        assert not scores.undefined
+        assert scores.mean() == 1
