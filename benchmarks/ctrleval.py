@@ -182,7 +182,7 @@ def main() -> None:
             ours=lambda evaluators=evaluators, end=end: scorer.fit(evaluators, end=end)[0],
         )
     aspect = ctrleval.load_aspect("sentiment")
-    prompts = [e for s in samples for e in ctrleval._label_evaluators(s.text, aspect)]
+    prompts = [e for s in samples for e in ctrleval.label_evaluators(s.text, aspect)]
     report(
         "attribute relevance",
         [(fast._style.join(e.f), word) for e in prompts for word in e.words],

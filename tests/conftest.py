@@ -34,6 +34,15 @@ def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def causal_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder with a random small causal language model per family."""
+    import tiny
+
+    root = tmp_path_factory.mktemp("causal")
+    return {family: tiny.save(family, root / family) for family in tiny.CAUSAL_FAMILIES}
+
+
+@pytest.fixture(scope="session")
 def rated_data() -> Path:
     """The folder of rated data sets."""
     folder = os.environ.get("LEVELFIELD_DATA")

@@ -16,6 +16,12 @@ from tokenizers.trainers import BpeTrainer, UnigramTrainer
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
+    BloomConfig,
+    BloomForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
     PegasusConfig,
     PegasusForConditionalGeneration,
     PreTrainedTokenizerFast,
@@ -24,6 +30,7 @@ from transformers import (
 )
 
 FAMILIES = ("pegasus", "t5", "bart")
+CAUSAL_FAMILIES = ("gpt2", "bloom", "llama")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
 
 
@@ -108,9 +115,82 @@ def model(family: str, vocabulary: int, *, positions: int = 512, seed: int = 0) 
     return made.eval()
 
 
+def causal_tokenizer(family: str, vocabulary: int = 400) -> PreTrainedTokenizerFast:
+    """GPT-2's one special token is everything; BLOOM has BOS and EOS and puts none around a text;
+    Llama puts BOS in front of it by itself, and a blank before its first word."""
+    special = {
+        "gpt2": ["<|endoftext|>"],
+        "bloom": ["<unk>", "<s>", "</s>", "<pad>"],
+        "llama": ["<unk>", "<s>", "</s>"],
+    }[family]
+    if family == "llama":
+        made = Tokenizer(BPE(unk_token="<unk>"))
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        made.decoder = decoders.Metaspace()
+        alphabet = []
+        made.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", 1)]
+        )
+    else:
+        made = Tokenizer(BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        texts(),
+        BpeTrainer(vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet),
+    )
+    if family == "gpt2":
+        names = dict.fromkeys(("bos_token", "eos_token", "unk_token"), special[0])
+    else:
+        names = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+def causal_model(family: str, vocabulary: int, *, positions: int = 512, seed: int = 0) -> Any:
+    """BLOOM has no limit of positions."""
+    torch.manual_seed(seed)
+    made: Any
+    if family == "gpt2":
+        made = GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=vocabulary,
+                n_positions=positions,
+                n_embd=16,
+                n_layer=2,
+                n_head=2,
+                initializer_range=0.3,
+                bos_token_id=0,
+                eos_token_id=0,
+            )
+        )
+    elif family == "bloom":
+        made = BloomForCausalLM(
+            BloomConfig(
+                vocab_size=vocabulary, hidden_size=16, n_layer=2, n_head=2, initializer_range=0.3
+            )
+        )
+    else:
+        made = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=vocabulary,
+                hidden_size=16,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                max_position_embeddings=positions,
+                initializer_range=0.3,
+            )
+        )
+    return made.eval()
+
+
 def save(family: str, folder: Path, **options: Any) -> Path:
     """A folder as a user would have it: configuration, weights as safetensors, tokenizer."""
-    words = tokenizer(family)
-    model(family, len(words), **options).save_pretrained(folder)
+    is_causal = family in CAUSAL_FAMILIES
+    words = causal_tokenizer(family) if is_causal else tokenizer(family)
+    build = causal_model if is_causal else model
+    build(family, len(words), **options).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

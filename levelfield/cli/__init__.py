@@ -18,6 +18,7 @@ _COMMANDS = {
     "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
     "correlate": ("levelfield.cli.correlate:correlate", "Say how far metrics agree with people."),
     "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
+    "study": ("levelfield.cli.study:study", "Run, audit and report a comparison of systems."),
     "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
     "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
     "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),

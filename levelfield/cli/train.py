@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.errors import UserError
 from levelfield.metric import Progress
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 
@@ -23,43 +27,101 @@ def train() -> None:
     """Make what metrics need from a corpus."""
 
 
-@train.command()
-@click.argument("corpus", nargs=-1, required=True)
-@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/minilm.")
-@click.option("--out", required=True, help="The list: one number a vocabulary id.")
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
-@click.option("--allow-pickle", is_flag=True, help="Take a model whose weights are pickled.")
-def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pickle: bool) -> None:
-    """Inverse word frequencies of a model's tokens from plain text (also .gz, .xz).
+_CORPUS = click.argument("corpus", nargs=-1, required=True)
+_OUT = click.option("--out", required=True, help="The list: one number a vocabulary id.")
+_PICKLE = click.option(
+    "--allow-pickle", is_flag=True, help="Take a model whose weights are pickled."
+)
 
-    Give the list to a metric with --option iwf=FILE.
+
+@train.command()
+@_CORPUS
+@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/minilm.")
+@_OUT
+@_PICKLE
+@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
+def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pickle: bool) -> None:
+    """Inverse word frequencies of a model's tokens in the sentences of texts.
+
+    Reads plain text (also .gz, .xz), and every other format that samples are read from. Give the
+    list to a metric with --option iwf=FILE.
     """
-    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io import atomic_writer
     from levelfield.metrics import segmenter
     from levelfield.metrics.iwf import count
     from levelfield.models.encoder import load_encoder
     from levelfield.models.infilling import load_infilling
     from levelfield.models.resolve import resolve
 
+    _check(corpus, out)
+    kind = resolve(model, allow_pickle=allow_pickle).kind
+    load = load_infilling if kind == "encoder-decoder" else load_encoder
+    loaded = load(model, allow_pickle=allow_pickle)
+    with _texts(corpus) as texts:
+        sentences = (s for text in texts for s in segmenter.sentences(text, language))
+        values = count(sentences, loaded.vocabulary_size, loaded.token_ids)
+    with atomic_writer(out) as file:
+        file.writelines(f"{value!r}\n" for value in values.tolist())
+    _say(out, values)
+
+
+@train.command()
+@_CORPUS
+@click.option("--model", required=True, help="Whose vocabulary: hub name or folder.")
+@_OUT
+@_PICKLE
+def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -> None:
+    """Counts of a causal model's tokens in texts, for SLOR.
+
+    Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
+    read from. Give the counts to the metric with --option corpus=FILE.
+    """
+    from levelfield.io import atomic_writer
+    from levelfield.metrics.unigram import count, write
+    from levelfield.models.causal import load_causal_tokens
+
+    _check(corpus, out)
+    tokens = load_causal_tokens(model, allow_pickle=allow_pickle)
+    with _texts(corpus) as texts:
+        found = count(texts, tokens.vocabulary_size, tokens.ids)
+    with atomic_writer(out) as file:
+        write(found, file)
+    _say(out, found.counts)
+
+
+def _check(corpus: Sequence[str], out: str) -> None:
+    """Whether the corpus is there and the list can be written."""
+    from levelfield.io import check_targets
+
     check_targets({"--out": out}, corpus)
     missing = [name for name in corpus if not Path(name).is_file()]
     if missing:
         raise UserError(f"no such corpus file: {', '.join(missing)}")
-    kind = resolve(model, allow_pickle=allow_pickle).kind
-    load = load_infilling if kind == "encoder-decoder" else load_encoder
-    loaded = load(model, allow_pickle=allow_pickle)
+
+
+def _say(out: str, values: npt.NDArray[Any]) -> None:
+    say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
+
+
+@contextlib.contextmanager
+def _texts(corpus: Sequence[str]) -> Iterator[Iterator[str]]:
+    """The texts of all files, one after the other, with a progress bar while they are read."""
     total = sum(Path(name).stat().st_size for name in corpus)
     with progress_bar("counting", total) as progress:
-        sentences = (
-            sentence
-            for name in corpus
-            for line in _lines(Path(name), progress)
-            for sentence in segmenter.sentences(line, language)
-        )
-        values = count(sentences, loaded.vocabulary_size, loaded.token_ids)
-    with atomic_writer(out) as file:
-        file.writelines(f"{value!r}\n" for value in values.tolist())
-    say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
+        yield (text for name in corpus for text in _of_file(Path(name), progress))
+
+
+def _of_file(path: Path, progress: Progress) -> Iterator[str]:
+    """Texts of a file: of its records if it has some, else its lines."""
+    from levelfield.io import FORMATS, open_samples
+
+    records = [suffix for name, f in FORMATS.items() if name != "text" for suffix in f.suffixes]
+    if path.suffix.lower() in records:
+        for sample in open_samples([path]):
+            yield sample.text
+        progress(path.stat().st_size)
+    else:
+        yield from _lines(path, progress)
 
 
 def _lines(path: Path, progress: Progress) -> Iterator[str]:
@@ -69,7 +131,7 @@ def _lines(path: Path, progress: Progress) -> Iterator[str]:
         at = 0
         try:
             for line in file:
-                yield line.decode("utf-8")
+                yield line.decode("utf-8").rstrip("\r\n")
                 progress(raw.tell() - at)
                 at = raw.tell()
         except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,19 +92,28 @@ def runs(
             raise UserError(f"{where}: no run of {', '.join(chosen)} is there")
     # a folder may have further files, with partial results
     whole = [path for path in files if path.stem == f"evaluation_results_{path.parent.name}"]
-    return sorted(map(_run, whole), key=lambda run: run.name)
+    return sorted(map(run_of, whole), key=lambda run: run.name)
 
 
-def _run(path: Path) -> Run:
+def run_of(path: Path) -> Run:
+    """The run that an evaluation file belongs to, with its results.
+
+    Raises:
+        UserError: the file is not JSON, or its folder is not named as the study's are.
+    """
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise wrong(path, 1, f"not JSON: {error}") from error
-    return Run(**_named(path), results=results)
+    return replace(named(path), results=results)
 
 
-def _named(path: Path) -> dict[str, Any]:
-    """What a run's folder says of it."""
+def named(path: Path) -> Run:
+    """What the folder of a file says of its run; without results.
+
+    Raises:
+        UserError: the folder is not named as the study's are.
+    """
     name = path.parent.name
     found = _FOLDER.fullmatch(name)
     if found is None:
@@ -114,7 +123,8 @@ def _named(path: Path) -> dict[str, Any]:
         )
     said: dict[str, Any] = found.groupdict()
     said["prompting"] = "" if said["prompting"] == "None" else said["prompting"]
-    return {"name": name, **said, "length": int(said["length"]), "seed": int(said["seed"])}
+    said |= {"length": int(said["length"]), "seed": int(said["seed"])}
+    return Run(name=name, **said, results={})
 
 
 def texts(parts: Parts) -> list[Sample]:
@@ -124,17 +134,26 @@ def texts(parts: Parts) -> list[Sample]:
         for files in parts.values()
         for path in sorted(files.values())
         if path.name.startswith("processed_")
-        for sample in _texts(path)
+        for sample in texts_of(path)
     ]
 
 
-def _texts(path: Path) -> list[Sample]:
-    run = Run(**_named(path), results={})
+def texts_of(path: Path) -> list[Sample]:
+    """The texts of one run, from its `processed_*.csv`.
+
+    Raises:
+        UserError: it is not one of the study's files.
+    """
+    run = named(path)
     samples = []
     fields = ("id", "original_id", "prompt", "control_attribute_value", "text")
     for n, row in enumerate(records(path, *fields), 1):
         prefix = _prefix(run, row["original_id"], row["prompt"])
-        extra: dict[str, Any] = {"original_id": row["original_id"], "control": run.control}
+        extra: dict[str, Any] = {
+            "request": row["id"],
+            "original_id": row["original_id"],
+            "control": run.control,
+        }
         if prefix != row["prompt"]:
             extra["input"] = row["prompt"]
         samples.append(
@@ -142,7 +161,7 @@ def _texts(path: Path) -> list[Sample]:
                 id=f"{run.name}:{n}",
                 text=row["text"],
                 prompt=prefix,
-                control=_control(run.control, row["control_attribute_value"]),
+                control=wanted(run.control, row["control_attribute_value"]),
                 system=run.technique,
                 dataset=run.dataset,
                 seed=run.seed,
@@ -152,7 +171,8 @@ def _texts(path: Path) -> list[Sample]:
     return samples
 
 
-def _control(kind: str, value: str) -> Control:
+def wanted(kind: str, value: str) -> Control:
+    """The values behind a value of the study's files, which joins several with `#`."""
     values = tuple(value.split("#"))
     match kind:
         case "multiple" if len(values) == 2:

@@ -354,7 +354,7 @@ class AttributeRelevance(_Options):
         flat: list[LabelEvaluator] = []
         for sample, question in zip(samples, asked, strict=True):
             if not isinstance(question, Undefined):
-                flat += _label_evaluators(sample.text, question[0])
+                flat += label_evaluators(sample.text, question[0])
         logits, cut = scorer.label_logits(flat) if flat else ([], np.empty(0, np.bool_))
         outcomes: list[Outcome | Undefined] = []
         at = 0
@@ -544,7 +544,7 @@ def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseW
     return iwf_lists.read(choice, source, scorer.vocabulary_size, scorer.token_ids)
 
 
-def _label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:
+def label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:
     """Every prompt × verbalizer of an aspect around a text."""
     from levelfield.metrics.scorers import LabelEvaluator
 

@@ -170,9 +170,7 @@ class HDD(_OfNGrams):
         if not state.total:
             return _no_ngram(self.n)
         if state.total < self.draws:
-            return CorpusValue(
-                float("nan"), f"{state.total} {self.n}-grams, fewer than draws={self.draws}"
-            )
+            return CorpusValue(float("nan"), f"fewer than draws={self.draws} {self.n}-grams")
         return CorpusValue(expected_types(state.counts, self.draws) / self.draws)
 
 

@@ -308,7 +308,7 @@ def _first_lemmas(word: str, lemma: str | None) -> frozenset[str]:
 
 
 def _lemminflect() -> str:
-    return _installed("lemminflect", "lemmas need LemmInflect: pip install 'levelfield[lemmas]'")
+    return _installed("lemminflect", "lemmas need LemmInflect: pip install lemminflect")
 
 
 def _spacy() -> str:

@@ -1,4 +1,4 @@
-"""P(target | source with a gap) from encoder-decoder models trained to fill gaps."""
+"""P(target | source) from encoder-decoder models, with a gap for those trained to fill gaps."""
 
 from __future__ import annotations
 
@@ -86,6 +86,9 @@ GAP_STYLES: Mapping[str, GapStyle] = {
     "bart": GapStyle("<mask>", blanks=False, given=("<s>",)),
 }
 
+PLAIN = GapStyle("", blanks=False)
+"""Sources without gaps."""
+
 
 @functools.lru_cache(maxsize=2)
 def load_infilling(
@@ -112,6 +115,32 @@ def load_infilling(
     )
 
 
+@functools.lru_cache(maxsize=2)
+def load_seq2seq(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> TorchInfillingModel:
+    """The encoder-decoder model of this name for sources without gaps, loaded once a process.
+
+    Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
+    as it did when it was trained on targets; that is not scored.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder-decoder.
+    """
+    return TorchInfillingModel(
+        resolve(name, allow_pickle=allow_pickle),
+        device=pick_device(device),
+        dtype=dtype,
+        batch_tokens=batch_tokens,
+        style=PLAIN,
+    )
+
+
 class TorchInfillingModel:
     """PEGASUS, T5 and BART checkpoints in PyTorch.
 
@@ -128,15 +157,24 @@ class TorchInfillingModel:
         device: torch.device,
         dtype: DType = "float32",
         batch_tokens: int | None = None,
+        style: GapStyle | None = None,
     ) -> None:
         model, tokenizer = load_pretrained(resolved, "encoder-decoder", device, torch_dtype(dtype))
-        self._bind(model, tokenizer, GAP_STYLES[resolved.model_type], batch_tokens)
+        self._bind(model, tokenizer, style or GAP_STYLES[resolved.model_type], batch_tokens)
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> Self:
+    def of(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        *,
+        batch_tokens: int | None = None,
+        style: GapStyle | None = None,
+    ) -> Self:
         """Around a model and a tokenizer that are there already."""
         made = cls.__new__(cls)
-        made._bind(model.eval(), tokenizer, GAP_STYLES[model.config.model_type], batch_tokens)
+        style = style or GAP_STYLES[model.config.model_type]
+        made._bind(model.eval(), tokenizer, style, batch_tokens)
         return made
 
     def _bind(self, model: Any, tokenizer: Any, style: GapStyle, batch_tokens: int | None) -> None:
@@ -149,8 +187,9 @@ class TorchInfillingModel:
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
         config = model.config
         self._limit = getattr(config, "max_position_embeddings", None) or config.n_positions
-        self._gap_id = self._single_id(style.token)
-        self._start = [config.decoder_start_token_id, *map(self._single_id, style.given)]
+        self._gap_id = self._single_id(style.token) if style.token else None
+        given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
+        self._start = [config.decoder_start_token_id, *given]
         self._pad = config.pad_token_id
 
     @property

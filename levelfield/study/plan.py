@@ -1,6 +1,6 @@
 """A study's plan: what its TOML file says, checked.
 
-What a study file may say is documented in `docs/study.md`.
+`plan_file.load_plan` reads it; `docs/study-file.md` documents what it may say.
 """
 
 from __future__ import annotations

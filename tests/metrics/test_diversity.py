@@ -129,7 +129,7 @@ def test_every_group_has_a_value_or_a_reason():
     assert scores.undefined == {"system=b": "no text of 1 or more tokens"}
     few = HDD1(draws=3).score(given_texts)
     assert few.undefined == {
-        "system=a": "2 1-grams, fewer than draws=3",
+        "system=a": "fewer than draws=3 1-grams",
         "system=b": "no text of 1 or more tokens",
     }
     assert few.values[2] == pytest.approx(1 / 3)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from levelfield.datasets import dataset, lpf
 from levelfield.datasets.lpf import Run
 from levelfield.meta.correlation import pearson
+from levelfield.meta.weighted import mean_and_deviation, printed_ranks
 from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
 from levelfield.papers.tables import Table, read_paper
 from levelfield.papers.verdict import Derived
@@ -138,7 +137,7 @@ def _at(*keys: str, scale: float = 1) -> Measure:
 
 
 def _mean_and_sd(runs: Sequence[Run] | Derived, measure: Measure) -> tuple[Derived, Derived]:
-    """Weighted by the size of the prompt set: m = Σwv / Σw, s² = Σw(v − m)² / Σw."""
+    """Weighted by the size of the prompt set."""
     if isinstance(runs, Derived):
         return runs, runs
     pairs = []
@@ -148,9 +147,8 @@ def _mean_and_sd(runs: Sequence[Run] | Derived, measure: Measure) -> tuple[Deriv
         except KeyError as error:
             lacking = Derived(why=f"the results of {run.name} have no {error}")
             return lacking, lacking
-    v, w = np.array(pairs, dtype=np.float64).T
-    m = float(np.average(v, weights=w))
-    return Derived(m), Derived(float(np.sqrt(np.average((v - m) ** 2, weights=w))))
+    m, s = mean_and_deviation(*zip(*pairs, strict=True))
+    return Derived(m), Derived(s)
 
 
 @dataclass(frozen=True)
@@ -188,12 +186,9 @@ def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mappi
     if lacking is not None:
         why = f"a rank needs every row: {lacking.why}"
         return dict.fromkeys(values, Derived(why=why, missing=lacking.missing))
-    printed = {row: round(d.value or 0.0, places) for row, d in values.items()}
-    sign = 1 if lowest else -1
-    return {
-        row: Derived(1.0 + sum(sign * other < sign * own for other in printed.values()))
-        for row, own in printed.items()
-    }
+    known = {row: d.value for row, d in values.items() if d.value is not None}
+    ranks = printed_ranks(known, places, higher_is_better=not lowest)
+    return {row: Derived(float(rank)) for row, rank in ranks.items()}
 
 
 def _beside_the_originals(table: Table) -> Cells:

@@ -17,7 +17,7 @@
   }
 
   for (const table of document.querySelectorAll("table[data-sortable]")) {
-    const heads = [...table.tHead.rows[0].cells];
+    const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells]; // above may stand groups
     heads.forEach((head, column) => {
       head.querySelector("button")?.addEventListener("click", () => {
         const descending = head.getAttribute("aria-sort") === "ascending";

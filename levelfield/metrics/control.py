@@ -1,0 +1,440 @@
+"""Control effectiveness: how often judges find what a text was asked to have.
+
+Lorandi and Belz, "Evaluating Controlled Text Generation on a Level Playing Field" (LPF), sections
+3.2 and 6.2. A judge (levelfield.metrics.judges) votes for one label of an attribute; a text is
+right when the vote is the label that its control wants. `keywords` are no label and not judged
+here.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from levelfield.corpus import CorpusValue, OfGroups
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.ctrleval import (
+    EMPTY,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    Outcome,
+    Undefined,
+    prefix_end,
+)
+from levelfield.metrics.judges import (
+    TIE,
+    Judge,
+    LoadedJudge,
+    Loading,
+    Verdict,
+    choose,
+    describe,
+    load,
+)
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.signature import signature
+
+Rule = Literal["majority", "probability", "study"]
+
+KEYWORDS = "keywords"
+UNDECIDED = "(undecided)"
+NO_ATTRIBUTE = "no judged attribute"
+NO_MAJORITY = "no majority of the judges"
+ONE_ATTRIBUTE = "one attribute only"
+
+
+class Asked(NamedTuple):
+    """What is asked of one attribute of a sample: `wanted` as the judges spell it."""
+
+    attribute: str
+    wanted: str
+    judges: tuple[LoadedJudge, ...]
+
+
+class Judged(NamedTuple):
+    """What the judges say of one attribute of a sample."""
+
+    attribute: str
+    wanted: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def right(self) -> list[bool]:
+        """For each judge whether it voted for what was wanted."""
+        return [verdict.vote == self.wanted for verdict in self.verdicts]
+
+    @property
+    def cut(self) -> bool:
+        return any(verdict.cut for verdict in self.verdicts)
+
+
+def majority(verdicts: Sequence[Verdict], rule: Rule) -> str | None:
+    """The label that stands for the votes of several judges; None if there is none.
+
+    Args:
+        rule: `majority`: the label of more than half of all judges, undecided ones counted among
+            them. `probability`: the label with the most votes, of equals the one with the higher
+            mean probability. `study`: the alphabetically last label that any judge gave.
+    """
+    votes = Counter(verdict.vote for verdict in verdicts if verdict.vote is not None)
+    if rule == "study":
+        return max(votes, default=None)
+    if rule == "majority":
+        return next((label for label, n in votes.items() if 2 * n > len(verdicts)), None)
+    most = max(votes.values(), default=0)
+    labels = dict.fromkeys(label for verdict in verdicts for label in verdict.labels)
+    equal = [label for label in labels if votes[label] == most]
+    readable = [verdict for verdict in verdicts if not np.isnan(verdict.p).any()]
+    p = {label: sum(_probability(v, label) for v in readable) for label in equal}
+    first, *others = sorted(equal, key=lambda label: p[label], reverse=True)
+    return None if others and p[first] - p[others[0]] <= TIE * len(readable) else first
+
+
+def _probability(verdict: Verdict, label: str) -> float:
+    known = label in verdict.labels
+    return float(verdict.p[verdict.labels.index(label)]) if known else 0.0
+
+
+@dataclass(frozen=True)
+class _ByJudges(abc.ABC):
+    """What all metrics of control have in common: options, and the way from samples to votes."""
+
+    judges: str = "paper"
+    text: Literal["whole", "continuation"] = "whole"
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    higher_is_better: ClassVar[bool] = True
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.text == "continuation":
+            object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        judges = describe(self._chosen, allow_pickle=self.allow_pickle)
+        named = {"judges": judges, **self._own(), "text": self.text, "dtype": self.dtype}
+        return signature(self.name, named)
+
+    def _own(self) -> Mapping[str, object]:
+        """The choices of this metric alone."""
+        return {}
+
+    @functools.cached_property
+    def _chosen(self) -> tuple[Judge, ...]:
+        return choose(self.judges, allow_pickle=self.allow_pickle)
+
+    def _load(self, judge: Judge) -> LoadedJudge:
+        loading = Loading(self.device, self.dtype, self.allow_pickle, self.batch_tokens)
+        return load(judge, self._chosen, loading)
+
+    def _judge(self, samples: Sequence[Sample]) -> list[list[Judged] | Undefined]:
+        """What the judges say of each sample, attribute by attribute."""
+        found = [self._asked(sample) for sample in samples]
+        texts: dict[LoadedJudge, list[str]] = {}
+        for question in found:
+            if isinstance(question, Undefined):
+                continue
+            text, attributes = question
+            for asked in attributes:
+                for judge in asked.judges:
+                    texts.setdefault(judge, []).append(text)
+        said = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
+        return [
+            question
+            if isinstance(question, Undefined)
+            else [
+                Judged(a.attribute, a.wanted, tuple(next(said[judge]) for judge in a.judges))
+                for a in question[1]
+            ]
+            for question in found
+        ]
+
+    def _asked(self, sample: Sample) -> tuple[str, list[Asked]] | Undefined:
+        """The text that is judged, and what is asked of it."""
+        text = sample.text
+        if not text.strip():
+            return Undefined(EMPTY)
+        if self.text == "continuation" and sample.prompt:
+            end = prefix_end(sample.prompt, text)
+            if end is None:
+                return Undefined(NOT_A_PREFIX)
+            text = text[end:].lstrip()
+            if not text:
+                return Undefined(NOTHING_AFTER)
+        asked: list[Asked] = []
+        for attribute, wanted in sample.control.items():
+            if attribute == KEYWORDS or wanted in ("", ()):
+                continue
+            if isinstance(wanted, tuple) and len(wanted) == 1:
+                (wanted,) = wanted
+            if not isinstance(wanted, str):
+                return Undefined(f"several values wanted for {attribute}")
+            panel = self._panel(attribute, wanted)
+            if isinstance(panel, Undefined):
+                return panel
+            label = panel[0].judge.label(wanted, attribute)
+            asked.append(Asked(attribute, label, panel))
+        return (text, asked) if asked else Undefined(NO_ATTRIBUTE)
+
+    def _panel(self, attribute: str, wanted: str) -> tuple[LoadedJudge, ...] | Undefined:
+        """The judges of an attribute, each with the set of labels that has the wanted one."""
+        by_name: dict[str, list[Judge]] = {}
+        for judge in self._chosen:
+            if judge.attribute in ("", attribute):
+                by_name.setdefault(judge.name, []).append(judge)
+        panel: list[LoadedJudge] = []
+        for name, judges in by_name.items():
+            known: list[str] = []
+            for judge in judges:
+                loaded = self._load(judge)
+                if not self._speaks_of(loaded, attribute):
+                    continue
+                if judge.label(wanted, attribute) in loaded.labels:
+                    panel.append(loaded)
+                    break
+                known += loaded.labels
+            else:
+                if known:
+                    return Undefined(
+                        f"{name} knows no {attribute} '{wanted[:60]}', only {', '.join(known)}"
+                    )
+        return tuple(panel) if panel else Undefined(f"no judge of {attribute}")
+
+    @staticmethod
+    def _speaks_of(loaded: LoadedJudge, attribute: str) -> bool:
+        """Whether a judge judges an attribute. One whose labels don't tell which it judges may be
+        meant for any that we know no labels of."""
+        if loaded.attribute:
+            return loaded.attribute == attribute
+        return attribute not in {s.attribute for s in loaded.judge.spellings}
+
+
+@dataclass(frozen=True)
+class _OfSamples(_ByJudges, abc.ABC):
+    """A value for every sample."""
+
+    level: ClassVar[Level] = "sample"
+
+    @abc.abstractmethod
+    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+        """The value of a sample from what the judges say of its attributes."""
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons, and their parts."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        outcomes = [
+            found if isinstance(found, Undefined) else self._outcome(found)
+            for found in self._judge(samples)
+        ]
+        values, undefined, truncated = [], {}, []
+        rows: list[tuple[str, str, float, float]] = []
+        for sample, outcome in zip(samples, outcomes, strict=True):
+            if isinstance(outcome, Undefined):
+                values.append(math.nan)
+                undefined[sample.id] = outcome.reason
+                continue
+            values.append(outcome.value)
+            rows += [(sample.id, *part) for part in outcome.parts]
+            truncated += [sample.id] if outcome.cut else []
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(values, np.float64),
+            undefined=undefined,
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+            truncated=frozenset(truncated),
+        )
+
+
+@dataclass(frozen=True)
+class Average(_OfSamples):
+    """Control effectiveness: the share of judges that find the wanted label.
+
+    CE = mean over the J judges of [vote = wanted], with several attributes over all their judges;
+    the mean over samples is the study's headline (LPF section 3.2). An undecided judge (two labels
+    equally likely) has not found it. In [0, 1]; chance is 1 / labels. The parts are the votes:
+    `attribute/judge: label`, 1 where that is the wanted one.
+
+    Undefined: `empty text`; `no judged attribute` (the control names none, or only keywords); no
+    judge of an attribute; a wanted label that a judge does not know; with text=continuation a
+    prompt that is not a prefix, or nothing after it.
+
+    Options:
+        judges: `paper` (two of the three judges a control of LPF; the third is not on the hub),
+            `offline`, or names of judges, models' names or folders, TOML files, with commas.
+        text: what the judges read: `whole` (as in LPF), or the `continuation` without the prompt.
+    """
+
+    name: ClassVar[str] = "control.average"
+
+    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+        right = [found for one in judged for found in one.right]
+        names = [
+            f"{one.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}"
+            for one in judged
+            for verdict in one.verdicts
+        ]
+        parts = [(n, float(r), 1 / len(right)) for n, r in zip(names, right, strict=True)]
+        return Outcome(sum(right) / len(right), parts, any(one.cut for one in judged))
+
+
+@dataclass(frozen=True)
+class _ByMajority(_OfSamples, abc.ABC):
+    """A metric on the label that stands for all judges' votes."""
+
+    rule: Rule = "majority"
+
+    def _own(self) -> Mapping[str, object]:
+        return {"rule": self.rule}
+
+    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+        labels = [majority(one.verdicts, self.rule) for one in judged]
+        if None in labels:
+            return Undefined(NO_MAJORITY)
+        right = [label == one.wanted for label, one in zip(labels, judged, strict=True)]
+        parts = [
+            (f"{one.attribute}/majority: {label}", float(found), 1 / len(judged))
+            for one, label, found in zip(judged, labels, right, strict=True)
+        ]
+        return Outcome(self._value(right), parts, any(one.cut for one in judged))
+
+    @abc.abstractmethod
+    def _value(self, right: Sequence[bool]) -> float:
+        """From whether each attribute's majority is the wanted label."""
+
+
+@dataclass(frozen=True)
+class Majority(_ByMajority):
+    """Control effectiveness by majority: whether the judges together find the wanted label.
+
+    1 if the label of the majority is the wanted one, else 0; with several attributes the mean over
+    them (LPF section 6.2). With one judge, its vote.
+
+    Undefined: as for control.average, and `no majority of the judges`.
+
+    Options: as for control.average, and
+        rule: `majority` needs more than half of all judges; `probability` takes the label with the
+            most votes, and of equals the likelier one; `study` is what the published majorities of
+            LPF rest on: the alphabetically last label that any judge gave. That favours late
+            labels (positive, World) and hides early ones (negative, Business), so it is here to
+            reproduce those numbers only.
+    """
+
+    name: ClassVar[str] = "control.majority"
+
+    def _value(self, right: Sequence[bool]) -> float:
+        return sum(right) / len(right)
+
+
+@dataclass(frozen=True)
+class Both(_ByMajority):
+    """Control of several attributes at once: whether all of them are right, by majority.
+
+    1 if for every attribute of the control the label of the majority is the wanted one, else 0
+    (LPF section 3.2, Table 13's "Both").
+
+    Undefined: as for control.majority, and `one attribute only`.
+
+    Options: as for control.majority.
+    """
+
+    name: ClassVar[str] = "control.both"
+
+    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+        return Undefined(ONE_ATTRIBUTE) if len(judged) == 1 else super()._outcome(judged)
+
+    def _value(self, right: Sequence[bool]) -> float:
+        return float(all(right))
+
+
+class Counts(NamedTuple):
+    """State of the balanced accuracy.
+
+    Attributes:
+        right: (attribute, judge, wanted label) -> how many texts were right, and how many judged.
+        reasons: why texts could not be judged -> how many.
+        truncated: how many texts a judge did not see all of.
+    """
+
+    right: Mapping[tuple[str, str, str], tuple[int, int]]
+    reasons: Mapping[str, int]
+    truncated: int
+
+
+@dataclass(frozen=True)
+class BalancedAccuracy(_ByJudges, OfGroups):
+    """Balanced accuracy of control: every wanted label counts the same.
+
+    The share of right texts of each wanted label, averaged over labels and then over judges (and
+    attributes), in [0, 1]. A judge that leans to one label can't gain by it, and it does not
+    matter how many texts were asked for each. One value for system, dataset and seed. Texts that
+    can't be judged (see control.average) are left out.
+
+    Undefined: where no text can be judged; the commonest reason is given.
+
+    Options: as for control.average.
+    """
+
+    name: ClassVar[str] = "control.balanced-accuracy"
+    level: ClassVar[Level] = "corpus"
+    by: ClassVar[tuple[str, ...]] = ("system", "dataset", "seed")
+
+    def state(self, samples: Sequence[Sample]) -> Counts:
+        """Counts of right texts."""
+        right: dict[tuple[str, str, str], tuple[int, int]] = {}
+        reasons: Counter[str] = Counter()
+        truncated = 0
+        for found in self._judge(samples):
+            if isinstance(found, Undefined):
+                reasons[found.reason] += 1
+                continue
+            truncated += any(one.cut for one in found)
+            for one in found:
+                for verdict, is_right in zip(one.verdicts, one.right, strict=True):
+                    key = (one.attribute, verdict.judge, one.wanted)
+                    n_right, n = right.get(key, (0, 0))
+                    right[key] = (n_right + is_right, n + 1)
+        return Counts(right, dict(reasons), truncated)
+
+    def merge(self, a: Counts, b: Counts) -> Counts:
+        """Sums of counts."""
+        right = {
+            key: tuple(np.add(a.right.get(key, (0, 0)), b.right.get(key, (0, 0))).tolist())
+            for key in {**a.right, **b.right}
+        }
+        reasons = Counter(a.reasons) + Counter(b.reasons)
+        return Counts(right, dict(reasons), a.truncated + b.truncated)
+
+    def value(self, state: Counts) -> CorpusValue:
+        """Mean over judges of the mean over wanted labels of the share that is right."""
+        if not state.right:
+            common = max(state.reasons, key=lambda r: state.reasons[r], default="no samples")
+            return CorpusValue(math.nan, common)
+        shares: dict[tuple[str, str], list[float]] = {}
+        for (attribute, judge, _), (n_right, n) in state.right.items():
+            shares.setdefault((attribute, judge), []).append(n_right / n)
+        of_judges = [math.fsum(of_labels) / len(of_labels) for of_labels in shares.values()]
+        return CorpusValue(math.fsum(of_judges) / len(of_judges), truncated=state.truncated)

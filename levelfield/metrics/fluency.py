@@ -1,0 +1,345 @@
+"""Fluency: how likely a causal language model finds a text.
+
+A text's tokens t_1 … t_n have log p(S) = Σ_i log p(t_i | BOS, t_1 … t_{i−1}), in nats. BOS is the
+tokenizer's BOS token, or EOS where it has none, and precedes every text exactly once; no end token
+is scored. The signature names it: `bos:<s>`.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.corpus import CorpusValue, OfGroups
+from levelfield.errors import ModelError, UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics import unigram as unigrams
+from levelfield.metrics.ctrleval import (
+    EMPTY,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    UNREADABLE,
+    Undefined,
+)
+from levelfield.models.resolve import resolve
+from levelfield.sample import Sample
+from levelfield.scores import Scores, concatenate
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.causal import CausalLikelihood, CausalModel, CausalTokens
+
+Floats = npt.NDArray[np.float64]
+
+CUT_BEFORE = "the prompt is longer than the model takes"
+NOT_NUMBERS = "the model gives probabilities that are not numbers"
+NO_TEXTS = "no text of the group has a value"
+
+
+class Stretch(NamedTuple):
+    """The scored tokens of a text: ids and log-probabilities, (tokens,) with at least one token."""
+
+    ids: npt.NDArray[np.int64]
+    log_p: Floats
+    cut: bool
+
+
+def perplexity(log_p: Floats) -> float:
+    """exp(−(1/n) Σ_i log p(t_i)) of n tokens; infinite where a token is impossible."""
+    return _exp(-float(log_p.mean()))
+
+
+def slor(log_p: Floats, log_p_u: Floats) -> float:
+    """(Σ_i log p(t_i) − Σ_i log p_u(t_i)) / n of n tokens; −∞ where a token is impossible."""
+    log_p_S = log_p.sum()
+    if np.isneginf(log_p_S):
+        return -math.inf  # also where p_u finds it impossible, and the difference is no number
+    return float((log_p_S - log_p_u.sum()) / len(log_p))
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class _Options(abc.ABC):
+    """What all fluency metrics have in common."""
+
+    model: str = "openai-community/gpt2-xl"
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+    text: Literal["whole", "continuation"] = "whole"
+
+    name: ClassVar[str]
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    def __post_init__(self) -> None:
+        if self.text == "continuation":
+            object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        choices = {
+            "model": resolve(self.model, allow_pickle=self.allow_pickle).label,
+            "bos": self._tokens().bos,
+            "text": self.text,
+            **self._own_choices(),
+            "dtype": self.dtype,
+        }
+        return signature(self.name, choices)
+
+    def _own_choices(self) -> Mapping[str, object]:
+        return {}
+
+    def _tokens(self) -> CausalTokens:
+        from levelfield.models.causal import load_causal_tokens
+
+        return load_causal_tokens(self.model, allow_pickle=self.allow_pickle)
+
+    def _model(self) -> CausalModel:
+        from levelfield.models.causal import load_causal
+
+        return load_causal(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            allow_pickle=self.allow_pickle,
+            batch_tokens=self.batch_tokens,
+        )
+
+    def _stretches(self, samples: Sequence[Sample]) -> list[Stretch | Undefined]:
+        """What is scored of each sample."""
+        why = [self._unfit(sample) for sample in samples]
+        texts = [s.text for s, reason in zip(samples, why, strict=True) if not reason]
+        found = iter(self._model().log_likelihood(texts) if texts else ())
+        return [
+            Undefined(reason) if reason else self._stretch(sample, next(found))
+            for sample, reason in zip(samples, why, strict=True)
+        ]
+
+    def _unfit(self, sample: Sample) -> str:
+        """Why a sample has no value, as far as can be seen without the model."""
+        text, prompt = sample.text, sample.prompt
+        if not text.strip():
+            return EMPTY
+        if self.text == "whole":
+            return ""
+        if not prompt.strip():
+            return NO_PROMPT
+        if not text.startswith(prompt):
+            return NOT_A_PREFIX
+        return "" if text[len(prompt) :].strip() else NOTHING_AFTER
+
+    def _stretch(self, sample: Sample, likelihood: CausalLikelihood) -> Stretch | Undefined:
+        ids, ends, log_p, cut = likelihood
+        if not ids.size:
+            return Undefined(UNREADABLE)
+        if self.text == "continuation":
+            if not ends.size:
+                raise ModelError(
+                    f"the tokenizer of model '{self.model}' does not say where in a text its "
+                    "tokens are, which text=continuation needs; text=whole works"
+                )
+            after = ends > len(sample.prompt)
+            if not after.any():
+                return Undefined(CUT_BEFORE if cut else UNREADABLE)
+            ids, log_p = ids[after], log_p[after]
+        if np.isnan(log_p).any():
+            return Undefined(NOT_NUMBERS)
+        return Stretch(ids, log_p, cut)
+
+
+@dataclass(frozen=True)
+class _OfSamples(_Options, abc.ABC):
+    """A fluency metric of single samples."""
+
+    level: ClassVar[Level] = "sample"
+    higher_is_better: ClassVar[bool]
+
+    @abc.abstractmethod
+    def _value(self, stretch: Stretch) -> float:
+        """The value of what is scored of a sample."""
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        found = list(zip(samples, self._stretches(samples), strict=True))
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(
+                [np.nan if isinstance(s, Undefined) else self._value(s) for _, s in found],
+                np.float64,
+            ),
+            undefined={sample.id: s.reason for sample, s in found if isinstance(s, Undefined)},
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            truncated=frozenset(
+                sample.id for sample, s in found if not isinstance(s, Undefined) and s.cut
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Perplexity(_OfSamples):
+    """Perplexity of each text: how little a language model expects it, a token at a time.
+
+    PPL(S) = exp(−log p(S) / n), n the tokens of the text (Lorandi and Belz, "Level Playing Field",
+    section 6.3, equations 1 and 2). At least 1, lower is better. The mean over samples is the mean
+    of perplexities; `fluency.corpus-perplexity` is the perplexity of all texts together.
+
+    BOS precedes the text and the first token is scored given it; no end token is scored. Of a text
+    longer than the model takes the beginning is scored, and it counts as truncated.
+
+    Undefined: `empty text`; no tokens; an infinite value; with text=continuation `no prompt`,
+    `prompt is not a prefix of the text`, `nothing after the prompt`, and a prompt longer than the
+    model takes.
+
+    Options:
+        model: a causal language model. The study's are the default and bigscience/bloom-1b7.
+        text: `whole` scores the text with its prompt, as the study does. `continuation` scores what
+            follows the prompt, given the prompt. The text is tokenised as a whole either way; a
+            token belongs to the continuation if it ends after the prompt does, so one that begins
+            in the prompt and goes on after it is scored.
+        dtype: of the weights; probabilities are computed in float32 at least.
+    """
+
+    name: ClassVar[str] = "fluency.perplexity"
+    higher_is_better: ClassVar[bool] = False
+
+    def _value(self, stretch: Stretch) -> float:
+        return perplexity(stretch.log_p)
+
+
+@dataclass(frozen=True)
+class SLOR(_OfSamples):
+    """SLOR of each text: log-odds of a language model against word frequency alone, a token.
+
+    SLOR(S) = (log p(S) − Σ_i log p_u(t_i)) / n, n the tokens of the text (Kann et al. 2018;
+    Lorandi and Belz, "Level Playing Field", section 6.3, equations 3 and 4). In nats a token,
+    higher is better: unlike perplexity it does not fall for a text only because its words are rare.
+
+    BOS and long texts are treated as by `fluency.perplexity`, and undefined is what is there.
+
+    Options:
+        unigram: `corpus`: p_u(t) = (c_t + 1) / (N + V), from the counts c_t of tokens in a corpus
+            of N tokens, V the vocabulary. `bos`: p(t | BOS) of the same model, which is what the
+            study takes for p_u (it takes GPT-2's BOS for BLOOM too; here it is the model's own).
+        corpus: what unigram=corpus counts: a file of texts or several (a tuple), in any format that
+            samples are read from, or counts that `levelfield train unigram` wrote. `levelfield
+            score` counts the scored files when none is given.
+        model, text, dtype: as for `fluency.perplexity`.
+    """
+
+    unigram: Literal["corpus", "bos"] = "corpus"
+    corpus: str | tuple[str, ...] | None = None
+
+    name: ClassVar[str] = "fluency.slor"
+    higher_is_better: ClassVar[bool] = True
+
+    def _own_choices(self) -> Mapping[str, object]:
+        return {
+            "unigram": "bos" if self.unigram == "bos" else f"corpus@{self._counts.digest}",
+        }
+
+    @functools.cached_property
+    def _counts(self) -> unigrams.Unigrams:
+        if not self.corpus:
+            raise UserError(
+                f"{self.name} counts its unigrams in a corpus and none is given; give one with "
+                "--option corpus=FILE, or --option unigram=bos to do without"
+            )
+        files = (self.corpus,) if isinstance(self.corpus, str) else self.corpus
+        tokens = self._tokens()
+        return unigrams.load(files, tokens.vocabulary_size, tokens.ids)
+
+    @functools.cached_property
+    def _log_p_u(self) -> Floats:
+        return self._model().unigram_bos() if self.unigram == "bos" else self._counts.log_p()
+
+    def _value(self, stretch: Stretch) -> float:
+        return slor(stretch.log_p, self._log_p_u[stretch.ids])
+
+
+class Likelihoods(NamedTuple):
+    """What corpus perplexity needs of texts; those of two partitions are added.
+
+    Attributes:
+        nll: Σ −log p(t) over the tokens of all texts, in nats.
+        tokens: N, how many those are.
+        samples: how many texts, those without a value included.
+        undefined: how many texts have no value.
+        truncated: of how many the end was cut off.
+    """
+
+    nll: float
+    tokens: int
+    samples: int
+    undefined: int
+    truncated: int
+
+
+@dataclass(frozen=True)
+class CorpusPerplexity(OfGroups, _Options):
+    """Perplexity of all texts of a group together: every token counts alike.
+
+    PPL = exp(Σ NLL / Σ n), the sums over all texts of the group, so a long text weighs more than a
+    short one; the mean of `fluency.perplexity` is another number. At least 1, lower is better.
+
+    Texts that `fluency.perplexity` has no value for are left out. Undefined where none is left,
+    and where the value is infinite.
+
+    Options: as for `fluency.perplexity`.
+    """
+
+    name: ClassVar[str] = "fluency.corpus-perplexity"
+    level: ClassVar[Level] = "corpus"
+    higher_is_better: ClassVar[bool] = False
+
+    def state(self, samples: Sequence[Sample]) -> Likelihoods:
+        """Sums over these samples."""
+        found = self._stretches(samples)
+        scored = [s for s in found if not isinstance(s, Undefined)]
+        return Likelihoods(
+            nll=math.fsum(-s.log_p.sum() for s in scored),
+            tokens=sum(len(s.log_p) for s in scored),
+            samples=len(found),
+            undefined=len(found) - len(scored),
+            truncated=sum(s.cut for s in scored),
+        )
+
+    def merge(self, a: Likelihoods, b: Likelihoods) -> Likelihoods:
+        """The sums of two partitions together."""
+        return Likelihoods(
+            nll=a.nll + b.nll,
+            tokens=a.tokens + b.tokens,
+            samples=a.samples + b.samples,
+            undefined=a.undefined + b.undefined,
+            truncated=a.truncated + b.truncated,
+        )
+
+    def value(self, state: Likelihoods) -> CorpusValue:
+        """exp(Σ NLL / N)."""
+        if not state.tokens:
+            return CorpusValue(math.nan, NO_TEXTS)
+        return CorpusValue(_exp(state.nll / state.tokens), truncated=state.truncated)

@@ -1,0 +1,259 @@
+"""The page of a study: who is best under what, how sure that is, and what the audit found."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from jinja2 import Template
+from markupsafe import Markup
+
+from levelfield.io import atomic_writer
+from levelfield.meta.summary import Comparison, verdict
+from levelfield.report import words
+from levelfield.report.page import environment
+from levelfield.report.study_figures import (
+    error_of,
+    quality_and_cost,
+    rank_lines,
+    value_bars,
+    value_colours,
+)
+from levelfield.report.words import Scale
+from levelfield.study.aggregate import ControlSummary, Entry, Spread, StudySummary
+from levelfield.study.audit import Finding
+from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
+from levelfield.version import __version__
+
+CONTROL = "Control effectiveness"
+SEVERITIES = ("serious", "warning", "note")
+_NAMES = {"diversity": "Diversity", "fluency": "Fluency"}
+_OF_CONTROL = ("control", "keywords")
+_TOLD = (BOTH, AVERAGE, MAJORITY)
+_EXAMPLE = 300
+
+
+@dataclass(frozen=True)
+class StudyReport:
+    """All that the page shows.
+
+    Attributes:
+        title: its heading.
+        created: when, as it should be read.
+        summary: the aggregated study.
+        findings: of the audit; None if it was not run.
+        notes: what else a reader must know.
+        files: where texts and results come from.
+        command: how the page was made; empty if not from a command line.
+    """
+
+    title: str
+    created: str
+    summary: StudySummary
+    findings: Sequence[Finding] | None = None
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    command: str = ""
+
+
+class Column(NamedTuple):
+    """A column of a table: the measure, and its name below that of its group."""
+
+    measure: Measure
+    name: str
+
+
+def render_study_page(report: StudyReport) -> str:
+    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    summary = report.summary
+    findings = list(report.findings or ())
+    html = _template().render(
+        report=report,
+        summary=summary,
+        version=__version__,
+        ALL=ALL,
+        systems=list(dict.fromkeys(s for c in summary.controls for s in c.systems)),
+        datasets=list(dict.fromkeys(d for c in summary.controls for d in c.datasets)),
+        seeds=sorted({s for c in summary.controls for s in c.seeds}),
+        findings=[
+            (severity, [f for f in findings if f.severity == severity]) for severity in SEVERITIES
+        ],
+        level=f"{100 * summary.resampling.level:g}",
+        intervals=any(
+            not e.interval.why_undefined for c in summary.controls for e in c.entries.values()
+        ),
+        example=_EXAMPLE,
+    )
+    return html + "\n"
+
+
+def write_study_page(path: str | os.PathLike[str], report: StudyReport) -> None:
+    """Write the page to a file, whole or not at all."""
+    html = render_study_page(report)
+    with atomic_writer(path) as file:
+        file.write(html)
+
+
+def grouped_columns(control: ControlSummary) -> list[tuple[str, list[Column]]]:
+    """The measures as the study's tables group them: families, control effectiveness last."""
+    groups: dict[str, list[Column]] = {}
+    for m in control.measures:
+        family, _, rest = m.name.partition(".")
+        if m.of_control or family in _OF_CONTROL:
+            name = rest if family in _OF_CONTROL else m.name
+            groups.setdefault(CONTROL, []).append(Column(m, name))
+        elif rest:
+            groups.setdefault(_NAMES.get(family, family), []).append(Column(m, rest))
+        else:
+            groups.setdefault("", []).append(Column(m, m.name))
+    last = groups.pop(CONTROL, None)
+    return [*groups.items(), *([(CONTROL, last)] if last else [])]
+
+
+def main_measure(control: ControlSummary) -> Measure | None:
+    """What the figures show: all attributes at once, else the average of the judges, else the
+    first keyword coverage, else the first measure."""
+    by_name = {m.name: m for m in control.measures}
+    keywords = [m for m in control.measures if m.name.startswith("keywords.")]
+    first = [by_name[n] for n in (BOTH, AVERAGE) if n in by_name]
+    return next(iter([*first, *keywords, *control.measures]), None)
+
+
+def told_first(control: ControlSummary) -> list[Measure]:
+    """The measures that are put into words: those of control first; no single judges."""
+    told = [m for m in control.measures if m.kind != "judge"]
+    return sorted(told, key=lambda m: _TOLD.index(m.kind) if m.of_control else len(_TOLD))
+
+
+def scale(control: ControlSummary, measure: str) -> Scale:
+    """As many decimals as its ranks were made from."""
+    return Scale(control.places(measure), False)
+
+
+def headline(control: ControlSummary, measure: Measure) -> Markup:
+    """Who is best under a measure, and whether the difference to the next is shown."""
+    write, unit = scale(control, measure.name), " %" if measure.percent else ""
+    found = [e for s in control.systems if (e := control.entry(s, measure.name))]
+    ranked = sorted((e for e in found if e.rank), key=lambda e: e.rank or 0)
+    if not ranked:
+        return Markup("No value is defined.")
+    best = ranked[0]
+    value = Markup('{}{} <span class="aside">({})</span>').format(
+        write(best.mean), unit, around(best, write)
+    )
+    if len(ranked) == 1:
+        said = [Markup("{}: {}.").format(_name(best.system), value)]
+    elif ranked[1].rank == 1:
+        names = Markup(", ").join(_name(e.system) for e in ranked if e.rank == 1)
+        said = [Markup("{} have the same, best mean: {}.").format(names, value)]
+    else:
+        following = [e for e in ranked if e.rank == ranked[1].rank]
+        said = [Markup("{} is best: {}.").format(_name(best.system), value)]
+        for e in following[:2]:
+            said.append(_against(control, measure, best, e, write))
+    lacking = [e.system for e in ranked[:2] if e.system in control.incomplete]
+    said += [
+        Markup("{} has nothing for {}.").format(_name(s), control.incomplete[s]) for s in lacking
+    ]
+    return Markup(" ").join(said)
+
+
+def _against(
+    control: ControlSummary, measure: Measure, best: Entry, other: Entry, write: Scale
+) -> Markup:
+    pair = {best.system, other.system}
+    of = control.comparisons.get(measure.name, ())
+    c = next((c for c in of if {c.a, c.b} == pair), None)
+    next_ = Markup("Next is {} with {}").format(
+        _name(other.system), write(other.mean) + (" %" if measure.percent else "")
+    )
+    if c is None or math.isnan(c.p_adjusted):
+        why = c.note if c and c.note else best.interval.why_undefined or "it was not compared"
+        return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
+            next_, why
+        )
+    sign = 1 if c.a == best.system else -1
+    low, high = sorted((sign * c.low, sign * c.high))
+    interval = "" if math.isnan(low) else f" [{write(low)}, {write(high)}]"
+    p = words.p_value(c.p_adjusted)
+    said = verdict(c, measure.higher_is_better)
+    shown = (
+        "the difference is not shown"
+        if said == "no difference shown"
+        else "the difference is shown"
+        if said.startswith(f"{best.system} > ")
+        else "yet on equal requests it is the better one"
+    )
+    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {})</span>.').format(
+        next_,
+        shown,
+        write(sign * c.difference),
+        interval,
+        p if p.startswith("<") else f"= {p}",
+        f"{c.inputs:,}",
+    )
+
+
+def around(e: Entry, write: Scale) -> str:
+    """What a mean stands in: its interval, else the deviation of its runs."""
+    ends = error_of(e)
+    if ends is None:
+        return e.interval.why_undefined
+    if e.interval.why_undefined:
+        return f"deviation {write(e.deviation)}"
+    return f"{write(ends[0])} to {write(ends[1])}"
+
+
+def spread(s: Spread, write: Scale) -> str:
+    """A deviation, or why there is none."""
+    return s.why or write(s.deviation)
+
+
+def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Markup]]:
+    """Dataset and its bars, of those that have any."""
+    figures = [(d, value_bars(control, measure, d)) for d in control.datasets]
+    return [(d, figure) for d, figure in figures if figure]
+
+
+def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
+    """Who is better in a comparison, in words."""
+    return verdict(c, control.measure(measure).higher_is_better)
+
+
+def bytes_in_words(n: int | None) -> str:
+    """
+    >>> bytes_in_words(3_200_000_000), bytes_in_words(None)
+    ('3.20 GB', '–')
+    """
+    if n is None:
+        return "–"
+    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"
+
+
+def _name(name: str) -> Markup:
+    return Markup('<b dir="auto">{}</b>').format(words.shown_name(name))
+
+
+@cache
+def _template() -> Template:
+    pages = environment()
+    pages.filters |= {"bytes": bytes_in_words, "upper_first": lambda s: s[:1].upper() + s[1:]}
+    pages.globals |= {
+        "grouped_columns": grouped_columns,
+        "main_measure": main_measure,
+        "told_first": told_first,
+        "scale": scale,
+        "headline": headline,
+        "around": around,
+        "spread": spread,
+        "split_by": split_by,
+        "value_colours": value_colours,
+        "rank_lines": rank_lines,
+        "quality_and_cost": quality_and_cost,
+        "sides": sides,
+    }
+    return pages.get_template("study.html.j2")

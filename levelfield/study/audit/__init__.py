@@ -1,0 +1,47 @@
+"""What should have been noticed before a study is published.
+
+Each check looks for one kind of fault in texts, votes and results, and says what it found with
+numbers and examples; see `docs/audit.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from levelfield.study.audit import alignment, comparison, judging, strength, wording
+from levelfield.study.audit.findings import SEVERITIES, Example, Finding, Severity, Study
+from levelfield.study.cells import Cell, CellKey
+
+__all__ = ["CHECKS", "Example", "Finding", "Severity", "audit"]
+
+CHECKS: tuple[Callable[[Study], list[Finding]], ...] = (
+    comparison.missing_cells,
+    comparison.missing_texts,
+    comparison.label_sets_differ,
+    alignment.wrong_request,
+    alignment.prompt_not_continued,
+    alignment.label_in_input,
+    comparison.identical_seeds,
+    strength.control_changes_nothing,
+    judging.majority_is_none,
+    judging.mixed_scales,
+    judging.judge_biased,
+    judging.judges_disagree,
+    comparison.length_differs,
+    wording.empty_text,
+    wording.leftover_markup,
+    wording.repetition,
+    wording.cut_text,
+)
+
+
+def audit(cells: Sequence[Cell], *, expected: Sequence[CellKey] = ()) -> list[Finding]:
+    """All findings of all checks, the serious ones first; nothing is changed.
+
+    Args:
+        cells: of one study, with texts, votes, rates and values as far as they are known.
+        expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
+    """
+    study = Study(tuple(cells), tuple(expected))
+    found = [finding for check in CHECKS for finding in check(study)]
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,0 +1,285 @@
+"""Were the systems compared alike: seeds, lengths, cells, wanted values?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from statistics import median, multimode
+
+from levelfield.study.audit.findings import (
+    EXAMPLES,
+    Finding,
+    Limits,
+    Severity,
+    Study,
+    Text,
+    grouped,
+    percent,
+    shown,
+)
+from levelfield.study.cells import Cell, CellKey, value_name
+
+
+def identical_seeds(study: Study) -> list[Finding]:
+    """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
+
+    Serious if all texts of two seeds are byte-identical: three such seeds are one observation, and
+    their spread is no uncertainty. A warning from half of the texts on. Cells without texts are
+    compared by their published values: serious if at least 3 with 6 decimals or more agree in all
+    digits. Silent with one seed.
+    """
+    findings = []
+    for (system, control), cells in study.systems.items():
+        same = pairs = 0
+        alike: dict[str, set[int]] = {}
+        examples: Sequence[Text] = ()
+        by_values: dict[str, set[int]] = {}
+        for dataset, seeds in grouped(cells, lambda cell: cell.key.dataset).items():
+            for n, first in enumerate(seeds):
+                for second in seeds[n + 1 :]:
+                    equal, of = _equal_texts(study, first, second)
+                    both = {first.key.seed, second.key.seed}
+                    if of and 2 * len(equal) >= of:
+                        alike.setdefault(dataset, set()).update(both)
+                        same, pairs = same + len(equal), pairs + of
+                        examples = examples or equal[:EXAMPLES]
+                    elif not of and _equal_values(first, second):
+                        by_values.setdefault(dataset, set()).update(both)
+        if alike:
+            severity: Severity = "serious" if same == pairs else "warning"
+            what = f"the same text, byte for byte, in {percent(same, pairs)} of the pairs of texts"
+            what += f" that differ in the seed only ({_sets(alike)})"
+            where = (system, _only(alike), control, None)
+            found = (what, same, pairs, shown(examples))
+            findings.append(Finding("identical-seeds", severity, *where, *found))
+        if by_values:
+            what = f"published values agree in all digits between seeds ({_sets(by_values)})"
+            n = sum(map(len, by_values.values()))
+            where = (system, _only(by_values), control, None)
+            findings.append(Finding("identical-seeds", "serious", *where, what, n, len(cells)))
+    return findings
+
+
+def _equal_texts(study: Study, first: Cell, second: Cell) -> tuple[list[Text], int]:
+    """Texts of the first cell that the second has too, and how many requests both answer."""
+    one, other = (_by_request(study.texts[cell.key]) for cell in (first, second))
+    both = one.keys() & other.keys()
+    equal = [t for r, t in one.items() if r in both and t.sample.text == other[r].sample.text]
+    return equal, len(both)
+
+
+def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:
+    """Texts by request; a request that was made several times is told apart by its turn."""
+    turns: Counter[object] = Counter()
+    found: dict[tuple[object, int], Text] = {}
+    for text in texts:
+        found[text.request, turns[text.request]] = text
+        turns[text.request] += 1
+    return found
+
+
+def _equal_values(first: Cell, second: Cell) -> bool:
+    one, other = ((set(cell.groups), set(cell.rates)) for cell in (first, second))
+    # rates of few texts are the same now and then, a mean of logarithms is not
+    exact = {group.value for group in first.groups if round(group.value, 5) != group.value}
+    return one == other and len(exact) >= 3
+
+
+def _sets(seeds: Mapping[str, set[int]]) -> str:
+    return "; ".join(f"{d}: seeds {', '.join(map(str, sorted(s)))}" for d, s in seeds.items())
+
+
+def _only(names: Iterable[str]) -> str:
+    found = list(names)
+    return found[0] if len(found) == 1 else ""
+
+
+def length_differs(study: Study) -> list[Finding]:
+    """Systems that write much more than others for the same requests.
+
+    Compared: the median number of words after the prompt, of the longest and the shortest system
+    in a dataset and kind of control. A warning from a factor 2 on, serious from 4 on: diversity,
+    fluency and judges all depend on length. One finding a kind of control, for the dataset where
+    it is worst. Words are what white space parts.
+    """
+    findings = []
+    limits = Limits(4, 2)
+    for control, cells in study.controls.items():
+        worst: tuple[float, str, dict[str, float]] = (0.0, "", {})
+        n_sets = Counter[str]()
+        for dataset, of_set in grouped(cells, lambda cell: cell.key.dataset).items():
+            systems = grouped(study.of_system(of_set), lambda text: text.key.system)
+            medians = {s: median(len(t.written.split()) for t in ts) for s, ts in systems.items()}
+            if len(medians) < 2:
+                continue
+            n_sets[control] += 1
+            factor = max(medians.values()) / max(min(medians.values()), 1)
+            worst = max(worst, (factor, dataset, medians), key=lambda found: found[0])
+        factor, dataset, medians = worst
+        severity = limits.severity(factor)
+        if severity:
+            order = sorted(medians, key=lambda system: medians[system])
+            shortest, longest = order[0], order[-1]
+            what = (
+                f"texts of {longest} are {factor:.1f} times as long as those of {shortest} on "
+                f"{dataset}: medians of {medians[longest]:g} and {medians[shortest]:g} words "
+                f"after the prompt; all systems: "
+                + ", ".join(f"{system} {medians[system]:g}" for system in order)
+            )
+            n = sum(2 * medians[s] <= medians[longest] for s in order)
+            only = dataset if n_sets[control] == 1 else ""
+            found = (what, n, len(order))
+            findings.append(Finding("length-differs", severity, "", only, control, None, *found))
+    return findings
+
+
+def missing_cells(study: Study) -> list[Finding]:
+    """Cells that the grid has and the study has not, and cells that failed.
+
+    The grid is what was expected, or else every combination of the systems, datasets and seeds seen
+    with a kind of control. Serious if the system lacks a dataset altogether, or a cell failed:
+    means over datasets then are means of different things. A warning for single seeds.
+    """
+    findings = []
+    there = {
+        cell.key
+        for cell in study.cells
+        if cell.samples or cell.rates or cell.failure or cell.asked == 0
+    }
+    holes = grouped(
+        (key for key in _grid(study) if key not in there), lambda key: (key.system, key.control)
+    )
+    for (system, control), missing in holes.items():
+        lacking = grouped(missing, lambda key: key.dataset)
+        own = {k.dataset for k in there if (k.system, k.control) == (system, control)}
+        severity: Severity = "serious" if lacking.keys() - own else "warning"
+        of = len(missing) + sum((k.system, k.control) == (system, control) for k in there)
+        names = "; ".join(f"{d}: {_seeds(keys)}" for d, keys in lacking.items())
+        what = f"{len(missing)} of {of} cells are missing ({names})"
+        where = (system, _only(lacking), control, None)
+        findings.append(Finding("missing-cell", severity, *where, what, len(missing), of))
+    for cell in study.cells:
+        if cell.failure:
+            what = f"the cell failed: {cell.failure}"
+            findings.append(Finding("missing-cell", "serious", *_where(cell), what, 1, 1))
+    return findings
+
+
+def _grid(study: Study) -> list[CellKey]:
+    if study.expected:
+        return list(dict.fromkeys(study.expected))
+    grid = []
+    for control, cells in study.controls.items():
+        axes = (
+            dict.fromkeys(getattr(cell.key, name) for cell in cells)
+            for name in ("system", "dataset", "seed")
+        )
+        grid += [
+            CellKey(system, dataset, control, seed) for system, dataset, seed in product(*axes)
+        ]
+    return grid
+
+
+def _seeds(keys: Iterable[CellKey]) -> str:
+    return "seeds " + ", ".join(str(key.seed) for key in keys)
+
+
+def missing_texts(study: Study) -> list[Finding]:
+    """Fewer texts than were asked for, or than most cells have for the same value.
+
+    A warning; serious if a cell lacks 10 % or more. What was wrong with answers is a warning too.
+    Cells that have results only are one note: no check of texts saw them.
+    """
+    findings = []
+    limits = Limits(0.1, 0)
+    usual = _usual_numbers(study)
+    for (system, control), cells in study.systems.items():
+        short = {cell.key: lacking for cell in cells if (lacking := _lacking(cell, usual))}
+        if short:
+            n = sum(short.values())
+            of = n + sum(len(cell.samples) for cell in cells if cell.key in short)
+            shares = (
+                short[c.key] / (short[c.key] + len(c.samples)) for c in cells if c.key in short
+            )
+            severity = limits.severity(max(shares)) or "warning"
+            what = f"{n:,} of {of:,} texts are missing, in {len(short)} of {len(cells)} cells"
+            dataset = _only({key.dataset for key in short})
+            seed = next(iter(short)).seed if len(short) == 1 else None
+            where = (system, dataset, control, seed)
+            findings.append(Finding("missing-texts", severity, *where, what, n, of))
+        problems = [f"{cell.key}: {problem}" for cell in cells for problem in cell.problems]
+        if problems:
+            n = len(problems)
+            more = f" and {n - EXAMPLES} more" if n > EXAMPLES else ""
+            what = f"answers were not as they should be: {'; '.join(problems[:EXAMPLES])}{more}"
+            where = (system, "", control, None)
+            findings.append(Finding("missing-texts", "warning", *where, what, n, n))
+    bare = [cell for cell in study.cells if cell.rates and not cell.samples]
+    if bare:
+        n, of = len(bare), len(study.cells)
+        what = f"{n:,} of {of:,} cells have results only; checks of texts could not see them"
+        findings.append(Finding("missing-texts", "note", "", "", "", None, what, n, of))
+    return findings
+
+
+def _lacking(cell: Cell, usual: Mapping[tuple[str, str, str], int]) -> int:
+    """How many texts a cell has less than it should; a cell that failed has said so."""
+    if cell.failure or not (cell.samples or cell.missing):
+        return 0
+    _, dataset, control, _ = cell.key
+    below = sum(max(0, usual[dataset, control, v] - n) for v, n in _numbers(cell).items())
+    return max(len(cell.missing), (cell.asked or 0) - len(cell.samples), below)
+
+
+def _numbers(cell: Cell) -> Counter[str]:
+    return Counter(value_name(sample.control) for sample in cell.samples)
+
+
+def _usual_numbers(study: Study) -> dict[tuple[str, str, str], int]:
+    """Dataset, kind of control, value -> the number of texts that most cells have."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for cell in study.cells:
+        for value, n in _numbers(cell).items():
+            found.setdefault((cell.key.dataset, cell.key.control, value), []).append(n)
+    return {key: max(multimode(numbers)) for key, numbers in found.items()}
+
+
+def _where(cell: Cell) -> tuple[str, str, str, int]:
+    return (cell.key.system, cell.key.dataset, cell.key.control, cell.key.seed)
+
+
+def label_sets_differ(study: Study) -> list[Finding]:
+    """Systems that were asked for fewer values of a control than others.
+
+    Serious: to be right on one of four topics is another task than on all four, and a mean over
+    what each was asked for does not compare. One finding a kind of control.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        asked = {
+            system: set().union(*map(values_asked, own))
+            for system, own in grouped(cells, lambda cell: cell.key.system).items()
+        }
+        every = set().union(*asked.values())
+        # published values of several attributes at once may be named attribute by attribute
+        fewer = {s: every - own for s, own in asked.items() if own and own < every}
+        if fewer:
+            lacks = "; ".join(
+                f"{system} only {', '.join(sorted(asked[system]))}"
+                if len(asked[system]) < len(lacking)
+                else f"{system} not {', '.join(sorted(lacking))}"
+                for system, lacking in fewer.items()
+            )
+            what = f"{len(fewer)} of {len(asked)} systems were asked for fewer values: {lacks}"
+            where = (_only(fewer), "", control, None)
+            numbers = (len(fewer), len(asked))
+            findings.append(Finding("label-sets-differ", "serious", *where, what, *numbers))
+    return findings
+
+
+def values_asked(cell: Cell) -> set[str]:
+    """The values a cell's texts were asked for; from its rates or groups if it has no texts."""
+    texts = {value_name(sample.control) for sample in cell.samples}
+    rates = {rate.value for rate in cell.rates if rate.value}
+    return texts or rates or {group.value_asked for group in cell.groups if group.value_asked}

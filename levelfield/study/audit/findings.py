@@ -1,0 +1,234 @@
+"""What an audit says: findings, and the study as its checks look at it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+from levelfield.sample import Sample
+from levelfield.study.cells import Cell, CellKey
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Severity = Literal["serious", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("serious", "warning", "note")
+EXAMPLES = 3
+_EXCERPT = 160
+_FEW = 20
+
+
+class Example(NamedTuple):
+    """A text that a finding speaks of: its sample's id, and how it begins."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that should be looked at before the study is believed.
+
+    Attributes:
+        check: what was looked for, e.g. `prompt-not-continued`.
+        severity: `serious` (numbers are wrong or can't be compared), `warning`, or `note`.
+        system, dataset, control, seed: where; empty (None for the seed) if it is several.
+        what: one sentence with its numbers.
+        n, of: how many, of how many; of texts unless `what` says otherwise.
+        examples: a few of them.
+    """
+
+    check: str
+    severity: Severity
+    system: str
+    dataset: str
+    control: str
+    seed: int | None
+    what: str
+    n: int
+    of: int
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of a cell. `end` is where its prompt ends in it; None if it begins otherwise."""
+
+    sample: Sample
+    key: CellKey
+    end: int | None
+
+    @property
+    def written(self) -> str:
+        """What the system wrote: what follows the prompt, or all of a text that begins otherwise.
+
+        Edges without the white space.
+        """
+        return self.sample.text[self.end or 0 :].strip()
+
+    @property
+    def request(self) -> tuple[object, ...]:
+        """What it answers: the same for all systems and seeds."""
+        sample = self.sample
+        return (sample.extra.get("request", sample.prompt), tuple(sample.control.items()))
+
+
+@dataclass(frozen=True)
+class Study:
+    """The cells of a study with their texts taken apart, once for all checks."""
+
+    cells: tuple[Cell, ...]
+    expected: tuple[CellKey, ...] = ()
+
+    @functools.cached_property
+    def texts(self) -> Mapping[CellKey, Sequence[Text]]:
+        return {
+            cell.key: [Text(s, cell.key, prompt_end(s.prompt, s.text)) for s in cell.samples]
+            for cell in self.cells
+        }
+
+    @functools.cached_property
+    def systems(self) -> Mapping[tuple[str, str], Sequence[Cell]]:
+        """The cells of each system and kind of control: what a finding is about as a rule."""
+        return grouped(self.cells, lambda cell: (cell.key.system, cell.key.control))
+
+    @functools.cached_property
+    def controls(self) -> Mapping[str, Sequence[Cell]]:
+        return grouped(self.cells, lambda cell: cell.key.control)
+
+    def of_system(self, cells: Sequence[Cell]) -> list[Text]:
+        return [text for cell in cells for text in self.texts[cell.key]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From which share of the texts on a finding is serious, a warning, a note."""
+
+    serious: float
+    warning: float
+    note: float = math.inf
+
+    def severity(self, share: float) -> Severity | None:
+        limits = zip(SEVERITIES, (self.serious, self.warning, self.note), strict=True)
+        return next((severity for severity, limit in limits if share >= limit), None)
+
+
+def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
+    found: dict[K, list[V]] = {}
+    for value in values:
+        found.setdefault(key(value), []).append(value)
+    return found
+
+
+def share_found(
+    check: str, limits: Limits, what: str, hits: Sequence[Text], all_texts: Sequence[Text]
+) -> list[Finding]:
+    """A finding about the hits among the texts of a system and control; none below the limits.
+
+    The dataset that is worst decides, if it has 20 texts or more: a fault in one prompt set is
+    not to be thinned by the others. `what` continues `12 of 70 texts (17 %)`.
+    """
+    if not hits:
+        return []
+    n = _counts(hits)
+    of = _counts(all_texts)
+    total = (len(hits), len(all_texts))
+    shares = {d: (n.get(d, 0), of[d]) for d in of if of[d] >= _FEW} or {"": total}
+    worst, (some, of_these) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
+    severity = limits.severity(some / of_these)
+    if severity is None:
+        return []
+    whole = f"{len(hits):,} of {len(all_texts):,} texts ({percent(*total)})"
+    apart = some / of_these >= 2 * total[0] / total[1]
+    where = f", most on {worst} ({percent(some, of_these)})" if apart else ""
+    examples = hits[:: max(1, len(hits) // EXAMPLES)][:EXAMPLES]
+    dataset, seed = common(hits, all_texts)
+    key = hits[0].key
+    return [
+        Finding(
+            check,
+            severity,
+            key.system,
+            dataset,
+            key.control,
+            seed,
+            f"{whole} {what}{where}",
+            *total,
+            shown(examples),
+        )
+    ]
+
+
+def _counts(texts: Sequence[Text]) -> dict[str, int]:
+    return {d: len(of) for d, of in grouped(texts, lambda text: text.key.dataset).items()}
+
+
+def common(hits: Sequence[Text], all_texts: Sequence[Text]) -> tuple[str, int | None]:
+    """The dataset and the seed of the hits, where they have only one and the others more."""
+    datasets, seeds = ({getattr(t.key, name) for t in hits} for name in ("dataset", "seed"))
+    dataset = datasets.pop() if len(datasets) == 1 else ""
+    others = {text.key.seed for text in all_texts}
+    return dataset, seeds.pop() if len(seeds) == 1 < len(others) else None
+
+
+def shown(texts: Iterable[Text]) -> tuple[Example, ...]:
+    return tuple(Example(text.sample.id, excerpt(text.sample.text)) for text in texts)
+
+
+def excerpt(text: str) -> str:
+    """How a text begins, on one line."""
+    line = " ".join(text[: 2 * _EXCERPT].split())
+    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
+
+
+def percent(n: float, of: float) -> str:
+    """A share as people read it.
+
+    >>> percent(1, 3), percent(2, 1000), percent(0, 0)
+    ('33 %', '0.2 %', '–')
+    """
+    if not of:
+        return "–"
+    value = 100 * n / of
+    return f"{value:.1f} %" if 0 < value < 1 or 99.5 <= value < 100 else f"{value:.0f} %"
+
+
+def counted(counts: Mapping[str, int], most: int = 4) -> str:
+    """The names with their numbers, largest first: `role markers 12, special tokens 3`."""
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    more = f" and {len(order) - most} more" if len(order) > most else ""
+    return ", ".join(f"{name} {n:,}" for name, n in order[:most]) + more
+
+
+_NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
+
+
+def plain(text: str) -> str:
+    """What of a text counts when prompts are looked for: no white space, no quotes, no case."""
+    return "".join(text.translate(_NO_QUOTES).split()).casefold()
+
+
+def prompt_end(prompt: str, text: str) -> int | None:
+    """Where the prompt ends in a text that begins with it, whatever the white space and quotes.
+
+    >>> prompt_end("To review,", "To review , it is"), prompt_end("The lake", '"the  lake froze')
+    (11, 10)
+    >>> prompt_end("The lake", "A lake") is None
+    True
+    """
+    if text.startswith(prompt):
+        return len(prompt)
+    wanted = plain(prompt)
+    # white space and quotes may be of any length, but not most of what is read
+    window = text[: 4 * len(prompt) + 40]
+    if not plain(window).startswith(wanted):
+        return None
+    seen = 0
+    for end, character in enumerate(window, 1):
+        seen += len(plain(character))
+        if seen >= len(wanted):
+            return end
+    return None

@@ -1,0 +1,83 @@
+"""How the judges found the texts, from votes or from rates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from levelfield.study.audit.findings import Study, grouped
+from levelfield.study.cells import Cell, CellKey
+
+MAJORITY = "majority"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How one judge found the texts of a cell that were asked for one value of an attribute.
+
+    Attributes:
+        right: share it found right, 0 to 1.
+        elsewhere: share of the texts asked for other values that it gave this value; None if no
+            votes are known.
+        n: number of texts; None where nobody knows.
+    """
+
+    key: CellKey
+    attribute: str
+    judge: str
+    value: str
+    right: float
+    elsewhere: float | None
+    n: int | None
+
+
+def judged(study: Study) -> list[Judged]:
+    """From votes, where there are any, else from rates; rates in percent, not those of all values.
+
+    A judge whose rates are all between 0 and 1 is read as one that gives shares.
+    """
+    shares = set(_judges_in_shares(study))
+    found = []
+    for cell in study.cells:
+        found += list(_from_votes(cell))
+        seen = {judge for of in cell.votes.values() for judge in of}
+        values = len({rate.value for rate in cell.rates if rate.value})
+        n = size(cell)
+        for rate in cell.rates:
+            if rate.value and rate.judge not in seen and math.isfinite(rate.percent):
+                scale = 1 if rate.judge in shares else 100
+                right = rate.percent / scale
+                one = (cell.key, cell.key.control, rate.judge, rate.value, right)
+                found.append(Judged(*one, None, n // values if n else None))
+    return found
+
+
+def _from_votes(cell: Cell) -> Iterable[Judged]:
+    for attribute, judges in cell.votes.items():
+        asked = {s.id: wanted for s in cell.samples if (wanted := s.control.get(attribute))}
+        for judge, labels in judges.items():
+            pairs = Counter((str(asked[id]), label) for id, label in labels.items() if id in asked)
+            of = Counter({v: sum(n for (a, _), n in pairs.items() if a == v) for v, _ in pairs})
+            for value, n in of.items():
+                others = of.total() - n
+                given = sum(k for (a, label), k in pairs.items() if a != value and label == value)
+                elsewhere = given / others if others else None
+                one = (cell.key, attribute, judge, value, pairs[value, value] / n)
+                yield Judged(*one, elsewhere, n)
+
+
+def size(cell: Cell) -> int:
+    """How many texts it has or was asked for; 0 if nobody knows."""
+    return len(cell.samples) or cell.asked or 0
+
+
+def is_majority(judge: str) -> bool:
+    """Whether it is the vote of all judges."""
+    return judge.partition(" ")[0] == MAJORITY
+
+
+def _judges_in_shares(study: Study) -> list[str]:
+    rates = grouped((rate for cell in study.cells for rate in cell.rates), lambda rate: rate.judge)
+    return [judge for judge, own in rates.items() if max(rate.percent for rate in own) <= 1]

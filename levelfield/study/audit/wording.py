@@ -1,0 +1,224 @@
+"""What stands in the texts that no judge should have to read."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from levelfield.study.audit.findings import (
+    EXAMPLES,
+    Finding,
+    Limits,
+    Study,
+    Text,
+    common,
+    counted,
+    grouped,
+    percent,
+    share_found,
+    shown,
+)
+
+
+class _Leftover(NamedTuple):
+    """What to look for; `has` are strings one of which every match holds, for speed."""
+
+    kind: str
+    has: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+_LEFTOVERS = (
+    _Leftover(
+        "special tokens",
+        ("<", "["),
+        re.compile(
+            r"<\|[^<>|\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:pad|unk|mask|bos|eos)>"
+            r"|\[(?:PAD|UNK|MASK|CLS|SEP)\]|<extra_id_\d+>|<(?:start|end)_of_turn>"
+        ),
+    ),
+    _Leftover(
+        "headings of an instruction",
+        ("##",),
+        re.compile(r"#{2,}\s*(?:Instruction|Response|Input|Output|Human|User|Assistant)\b"),
+    ),
+    _Leftover(
+        "talk about the task",
+        (" AI ", " AI,", "I can", "I'm ", "I’m "),
+        re.compile(
+            r"\b[Aa]s an AI\b|\bI(?:'m|’m| am) (?:just )?an AI\b|\bAI language model\b"
+            r"|\bI(?: can(?:no|'|’)t|(?:'|’)m (?:sorry|unable)).{0,30}"
+            r"\b(?:fulfil|comply|assist|request)"
+        ),
+    ),
+    _Leftover(
+        "talk about the task",
+        ("Sure", "Certainly", "Of course", "Here"),
+        re.compile(
+            r"\A\W*(?:(?:Sure|Certainly|Of course)[,!.]\s+(?:[Hh]ere|I)\b"
+            r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)"
+        ),
+    ),
+    _Leftover("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
+)
+_ROLES = "User|Assistant|System|Human"
+_SHINGLE = 6
+_MID_SENTENCE = ",;:-–—(&/"
+
+
+def empty_text(study: Study) -> list[Finding]:
+    """Texts with nothing in them, or nothing after their prompt.
+
+    Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
+    something about it.
+    """
+    findings = []
+    for cells in study.systems.values():
+        texts = study.of_system(cells)
+        hits = [text for text in texts if not text.written]
+        what = "are empty or end with their prompt"
+        findings += share_found("empty-text", Limits(0.05, 0.01, 0), what, hits, texts)
+    return findings
+
+
+def cut_text(study: Study) -> list[Finding]:
+    """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
+
+    An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a
+    dash. A note, one for each kind of control. Silent where at most half of the texts are cut.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        found: dict[str, Sequence[Text]] = {}
+        of = 0
+        for system, own in grouped(cells, lambda cell: cell.key.system).items():
+            texts = [text for text in study.of_system(own) if text.written]
+            hits = [text for text in texts if _in_mid_sentence(text.written)]
+            if 2 * len(hits) > len(texts):
+                found[f"{system} {percent(len(hits), len(texts))}"] = hits
+                of += len(texts)
+        if found:
+            hits = [text for own in found.values() for text in own]
+            what = f"most texts end in mid-sentence: {', '.join(found)}"
+            system = hits[0].key.system if len(found) == 1 else ""
+            where = (system, "", control, None)
+            findings.append(Finding("cut-text", "note", *where, what, len(hits), of))
+    return findings
+
+
+def _in_mid_sentence(text: str) -> bool:
+    last = text[-1]
+    return last in _MID_SENTENCE or unicodedata.category(last) in ("Ll", "Lu", "Nd")
+
+
+def leftover_markup(study: Study) -> list[Finding]:
+    """Texts with what post-processing should have taken away.
+
+    Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
+    instruction, talk about the task (`As an AI …`), undecodable characters, and 6 words in a row of
+    the instruction, where `extra["input"]` tells it. Serious from 5 % of the texts on; silent
+    below 2 %, since texts like those of the web hold such things by themselves.
+    """
+    findings = []
+    for (system, _), cells in study.systems.items():
+        texts = study.of_system(cells)
+        counts: Counter[str] = Counter()
+        hits = []
+        for text in texts:
+            kinds = set(_leftovers(text, system))
+            counts.update(kinds)
+            if kinds:
+                hits.append(text)
+        what = f"hold what is no text: {counted(counts)}"
+        findings += share_found("leftover-markup", Limits(0.05, 0.02), what, hits, texts)
+    return findings
+
+
+def _leftovers(text: Text, system: str) -> Iterator[str]:
+    written = text.written
+    for kind, has, pattern in _LEFTOVERS:
+        if any(part in written for part in has) and pattern.search(written):
+            yield kind
+    if ":" in written and _roles(system).search(written):
+        yield "role markers"
+    instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
+    if len(instruction.split()) >= _SHINGLE and (_shingles(instruction) & _runs_of_words(written)):
+        yield "words of the instruction"
+
+
+@functools.lru_cache(maxsize=64)
+def _roles(system: str) -> re.Pattern[str]:
+    """Markers of turns, at the start of a line or directly after a sentence."""
+    name = re.match(r"[A-Za-z]{4,}", system)
+    roles = f"{_ROLES}|{name[0].capitalize()}" if name else _ROLES
+    return re.compile(rf"(?:^|[\n.!?\"”)\]]\s*)(?:{roles})\s?:", re.MULTILINE)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shingles(instruction: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(s for part in instruction.split("\0") for s in _runs_of_words(part))
+
+
+def _runs_of_words(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.casefold())
+    return set(zip(*(words[i:] for i in range(_SHINGLE)), strict=False))
+
+
+def repetition(study: Study) -> list[Finding]:
+    """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
+
+    Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
+    texts have 0.00 to 0.02; a warning from 0.05 on, serious from 0.2 on. Also a system that writes
+    the same 5 words or more after different prompts of a cell: serious from 10 % of its texts on,
+    a warning from 2 %.
+    """
+    findings = []
+    limits = Limits(0.2, 0.05)
+    for (system, control), cells in study.systems.items():
+        texts = study.of_system(cells)
+        shares = [(s, t) for t in texts if (s := repeated(t.written)) is not None]
+        mean = fmean(s for s, _ in shares) if shares else 0.0
+        severity = limits.severity(mean)
+        if severity:
+            above = sorted(
+                ((s, t) for s, t in shares if s >= limits.warning), key=lambda pair: -pair[0]
+            )
+            dataset, seed = common([t for _, t in above], texts)
+            what = (
+                f"{percent(mean, 1)} of the 4-grams in a text are repeats of one before (mean over "
+                f"{len(shares):,} texts); they are 5 % or more in {len(above):,} texts"
+            )
+            worst = shown(text for _, text in above[:EXAMPLES])
+            where = (system, dataset, control, seed)
+            findings.append(
+                Finding("repetition", severity, *where, what, len(above), len(shares), worst)
+            )
+        hits = [text for cell in cells for text in _said_elsewhere(study.texts[cell.key])]
+        what = "say after their prompt exactly what another text says after another prompt"
+        findings += share_found("identical-texts", Limits(0.1, 0.02), what, hits, texts)
+    return findings
+
+
+def repeated(text: str) -> float | None:
+    """1 − distinct 4-grams / 4-grams of words; None if there are none.
+
+    >>> repeated("a b c d a b c d"), repeated("too short")
+    (0.2, None)
+    """
+    words = text.split()
+    n = len(words) - 3
+    if n < 1:
+        return None
+    distinct = set(zip(words, words[1:], words[2:], words[3:], strict=False))
+    return round(1 - len(distinct) / n, 12)
+
+
+def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
+    long = [text for text in texts if len(text.written.split(maxsplit=5)) >= 5]
+    same = grouped(long, lambda text: text.written)
+    return [t for of in same.values() if len({x.sample.prompt for x in of}) > 1 for t in of]

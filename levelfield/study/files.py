@@ -1,0 +1,132 @@
+"""A system as files: texts that exist already, found again by what they answer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from levelfield.errors import UserError
+from levelfield.io.formats import format_named, format_of
+from levelfield.io.problems import Wrong, printable, shown
+from levelfield.io.records import BadRecord, Rules
+from levelfield.sample import Control, Sample
+from levelfield.study.cells import Answer, CellKey, Request
+from levelfield.study.intake import Findings, Intake, Kept
+from levelfield.study.plan import FilesSource
+
+
+def file_of(source: FilesSource, key: CellKey, folder: Path) -> Path:
+    """The file with the texts of a cell."""
+    return folder / source.pattern.format(**key._asdict())
+
+
+def read(
+    source: FilesSource,
+    key: CellKey,
+    folder: Path,
+    intake: Intake,
+    keep: Callable[[Kept], object],
+) -> str:
+    """Takes in the records of a cell's file; why there are none, or empty.
+
+    A record is of a request if it has its id, else if it has its prompt and its control (in the
+    study's words or the system's). One file may hold several cells: a record that names another
+    system, dataset or seed is passed over.
+    """
+    path = file_of(source, key, folder)
+    name = printable(str(path.relative_to(folder) if path.is_relative_to(folder) else path))
+    if not path.is_file():
+        return f"{name}: there is no such file"
+    try:
+        format = format_named(source.format) if source.format else format_of(name)
+    except UserError as error:
+        return str(error)
+    rules = Rules(mapping=source.mapping)
+    match = _Match(intake.open)
+    # in a file of several cells, records of other cells are no finding unless some are missing
+    passed_over = Findings()
+    try:
+        for number, record in format.rows(path):
+            place = f"{name}:{format.unit}{number}"
+            try:
+                if isinstance(record, Wrong):
+                    raise record
+                sample = rules.sample(record, id="", cells=format.cells)
+            except (Wrong, BadRecord) as wrong:
+                intake.refuse(str(wrong), place)
+                continue
+            if other := _other_cell(sample, key):
+                passed_over.add("record of another cell", "records of other cells", other)
+            elif request := match.request(sample):
+                if match.contradicts(sample, request):
+                    intake.findings.add(
+                        "record with a request's id and another prompt or control",
+                        "records with a request's id and another prompt or control",
+                        f"{place}: {shown(sample.id)}",
+                    )
+                found = _answer_in(sample, request)
+                if intake.take(found, place):
+                    keep(Kept(found))
+            else:
+                example = f"{place}: {shown(sample.id)}" if sample.id else place
+                passed_over.add("record of no request", "records of no request", example)
+    except OSError as error:
+        return f"{name}: can't be read: {error.strerror or error}"
+    of_one_cell = all(f"{{{field}}}" in source.pattern for field in ("dataset", "control", "seed"))
+    if of_one_cell or not intake.is_complete():
+        intake.findings.add_all(passed_over)
+    return ""
+
+
+def _other_cell(sample: Sample, key: CellKey) -> str:
+    """What a record says of its cell that is not of this one; empty if it may be of this one."""
+    said = {"system": sample.system, "dataset": sample.dataset, "seed": sample.seed}
+    for field, value in said.items():
+        if value not in ("", None) and value != getattr(key, field):
+            return f"{field} {shown(value)}"
+    return ""
+
+
+def _answer_in(sample: Sample, request: Request) -> Answer:
+    given, tokens = sample.extra.get("input"), sample.extra.get("tokens")
+    return Answer(
+        id=request.id,
+        text=sample.text,
+        input=given if isinstance(given, str) else "",
+        tokens=tokens if type(tokens) is int and tokens >= 0 else None,
+    )
+
+
+class _Match:
+    """Finds the request that a record answers."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._by_id = {request.id: request for request in requests}
+        # requests that are alike in prompt and control can't be told apart: taken in turn
+        self._alike: dict[object, list[Request]] = defaultdict(list)
+        in_labels: dict[object, list[Request]] = defaultdict(list)
+        for request in requests:
+            self._alike[_content(request.prompt, request.control)].append(request)
+            in_labels[_content(request.prompt, request.labels)].append(request)
+        for content, alike in in_labels.items():
+            self._alike.setdefault(content, list(alike))
+
+    def request(self, sample: Sample) -> Request | None:
+        if sample.id in self._by_id:
+            return self._by_id[sample.id]
+        alike = self._alike.get(_content(sample.prompt, sample.control), [])
+        return alike.pop(0) if len(alike) > 1 else alike[0] if alike else None
+
+    @staticmethod
+    def contradicts(sample: Sample, request: Request) -> bool:
+        """Whether the record's prompt or control, if it has one, is not that of the request."""
+        prompt = sample.prompt or request.prompt
+        known = [_content(request.prompt, c) for c in (request.control, request.labels)]
+        return _content(prompt, sample.control or request.control) not in known
+
+
+def _content(prompt: str, control: Control) -> object:
+    """Equal for equal prompts with equal controls; a list of one is its value."""
+    plain = {a: v[0] if isinstance(v, tuple) and len(v) == 1 else v for a, v in control.items()}
+    return prompt.strip(), tuple(sorted(plain.items()))

@@ -1,0 +1,90 @@
+"""What a cell is made from, as a hash: whether its answers are those of the study as it is."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from levelfield.study.callable_worker import GROUP
+from levelfield.study.cells import CellKey, Request
+from levelfield.study.files import file_of
+from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
+from levelfield.study.requests import request_record
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a cell is made from.
+
+    Attributes:
+        answers: sha256 over all that determines the raw answers.
+        texts: sha256 over that and the steps of post-processing.
+    """
+
+    answers: str
+    texts: str
+
+
+def fingerprint(plan: Plan, key: CellKey, requests: Sequence[Request]) -> Fingerprint:
+    """What the answers and texts of a cell depend on.
+
+    For the answers: the source as the study file has it, without time limits and retries; the
+    content of the files below the study file's folder that the command names, of the callable's
+    module if it is there, or of the cell's file; and the requests. What a command reads besides
+    (a model, say) is not looked at.
+    """
+    system = plan.system(key.system)
+    folder = plan.file.parent
+    definition: list[object] = [type(system.source).__name__]
+    match system.source:
+        case CommandSource() as source:
+            files = [folder / part for word in source.command for part in _file_names(word)]
+            definition += [source.command, dict(source.environment)]
+        case CallableSource() as source:
+            module = source.target.partition(":")[0].replace(".", "/")
+            files = [folder / f"{module}.py", folder / module / "__init__.py"]
+            installed = entry_points(group=GROUP, name=source.target)
+            versions = [entry.dist.version for entry in installed if entry.dist]
+            definition += [source.target, dict(source.options), versions]
+        case FilesSource() as source:
+            files = [file_of(source, key, folder)]
+            definition += [source.pattern, source.format, dict(source.mapping)]
+    home = None if isinstance(system.source, FilesSource) else folder.resolve()
+    content = [sha for file in files if (sha := _content(file, home))]
+    asked = [request_record(request) for request in requests]
+    answers = _sha256([definition, content, asked])
+    return Fingerprint(answers, _sha256([answers, system.postprocess]))
+
+
+def _file_names(word: str) -> list[str]:
+    """What of a command's word may be a file's name: `gen.py`, `--model=gen.bin`."""
+    _, equals, value = word.partition("=")
+    return [word, value] if equals else [word]
+
+
+def _content(file: Path, home: Path | None) -> str:
+    """sha256 of a file; empty if there is none, or if it is not below `home`."""
+    try:
+        file = file.resolve()
+        if not file.is_file() or (home and not file.is_relative_to(home)):
+            return ""
+        stat = file.stat()
+        return _content_of(file, stat.st_size, stat.st_mtime_ns)
+    except (OSError, ValueError):  # a word of a command need not be the name of a file
+        return ""
+
+
+@functools.lru_cache(maxsize=1_000)
+def _content_of(file: Path, size: int, mtime_ns: int) -> str:  # noqa: ARG001 (a changed file)
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sha256(value: object) -> str:
+    content = json.dumps(value, sort_keys=True, default=repr)
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,127 @@
+"""From the texts of a study's cells to scores, cell by cell.
+
+A cell whose texts and metrics have not changed is not measured again; single values are in the
+segment cache besides, so an interrupted cell goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from levelfield.cache import Keeper
+from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
+from levelfield.errors import UserError
+from levelfield.metric import Metric, Progress, create, matching, no_progress, partitions
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+from levelfield.study.cells import CellKey, value_name
+from levelfield.study.plan import Plan
+from levelfield.study.store import Store
+
+_STAMP = "measured.json"
+"""What the values in a cell's folder were computed from, written after them."""
+
+
+def metrics_of(plan: Plan, given: Mapping[str, Any]) -> list[Metric]:
+    """The metrics of a study, made but not loaded.
+
+    Args:
+        given: options that all metrics share (`device`, `dtype`, …); those that a metric does not
+            have are not given to it.
+
+    Raises:
+        UserError: there is no such metric or option, or one is asked for twice.
+    """
+    made: dict[str, Metric] = {}
+    for planned in plan.metrics:
+        for metric in create(matching(planned.name), given, planned.options):
+            if metric.name in made:
+                raise UserError(f"{plan.file.name}: metric '{metric.name}' is asked for twice")
+            made[metric.name] = metric
+    return list(made.values())
+
+
+def measure(
+    keys: Sequence[CellKey],
+    store: Store,
+    metrics: Sequence[Metric],
+    keeper: Keeper,
+    *,
+    progress: Progress = no_progress,
+) -> int:
+    """Scores the texts of every cell that has some; how many cells had to be measured.
+
+    A metric that needs a field which no text of a cell has is left out there; `keeper.notes` says
+    so. `progress` is told of every text under every metric.
+    """
+    done = 0
+    signatures = {metric.name: metric.signature for metric in metrics}
+    for key in keys:
+        record = store.record(key)
+        if record is None:
+            continue
+        samples = list(store.samples(key))
+        stamp = {"texts": record.fingerprint.texts, "made": record.when, "metrics": signatures}
+        if next(store.read_lines(key, _STAMP), None) == stamp:
+            progress(len(samples) * len(metrics))
+            continue
+        fitting = []
+        for metric in metrics:
+            lacking = sorted(f for f in metric.requires if not any(getattr(s, f) for s in samples))
+            if samples and lacking and lacking != ["text"]:
+                note = f"{metric.name} is left out where no text has a {lacking[0]}: {key.control}"
+                keeper.notes += [note] if note not in keeper.notes else []
+                progress(len(samples))
+            else:
+                fitting.append(metric)
+        _measure_cell(key, samples, store, fitting, keeper, progress)
+        store.write_lines(key, _STAMP, [stamp])
+        done += 1
+    return done
+
+
+def _measure_cell(
+    key: CellKey,
+    samples: Sequence[Sample],
+    store: Store,
+    metrics: Sequence[Metric],
+    keeper: Keeper,
+    progress: Progress,
+) -> None:
+    scores: list[Scores] = []
+    groups: list[dict[str, Any]] = []
+    for metric in metrics:
+        if is_corpus_metric(metric):
+            groups += _group_records(metric, samples)
+            progress(len(samples))
+            continue
+        for partition in partitions(samples):
+            scores.append(keeper.score(metric, partition))
+            progress(len(partition))
+    store.write_lines(key, "scores.jsonl", (r for s in scores for r in s.records()))
+    store.write_lines(key, "parts.jsonl", (r for s in scores for r in _part_records(s)))
+    store.write_lines(key, "groups.jsonl", groups)
+
+
+def _group_records(metric: CorpusMetric, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    """One record a wanted value, or one for the cell if the metric takes all values together."""
+    by_value: dict[str, list[Sample]] = {}
+    for sample in samples:
+        apart = "control" in getattr(metric, "by", BY)
+        by_value.setdefault(value_name(sample.control) if apart else "", []).append(sample)
+    for value_asked, members in by_value.items():
+        states = GroupStates(metric, ())
+        for partition in partitions(members):
+            states.add(partition)
+        for record in states.scores().records():
+            yield {**record, "id": "", "value_asked": value_asked, "n": len(members)}
+
+
+def _part_records(scores: Scores) -> Iterator[dict[str, Any]]:
+    if scores.parts is None:
+        return
+    for row in scores.parts.iter_rows(named=True):
+        # JSON has no NaN: an evaluator without a score says so by null
+        finite = {k: None if v != v else v for k, v in row.items()}
+        yield {"metric": scores.metric, **finite}

@@ -1,0 +1,347 @@
+"""The values of a study's cells, measure by measure, as aggregation needs them.
+
+A measure is a column of the study's tables: a sample metric, a corpus metric, the texts that one
+judge found right, the average of the judges, their majority, all attributes at once (both).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import UserError
+from levelfield.metric import metric_class
+from levelfield.sample import Sample
+from levelfield.study.cells import Cell, value_name
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.intp]
+
+Kind = Literal["metric", "corpus", "judge", "average", "majority", "both"]
+ALL = "all"
+"""All datasets, or all values of a control, together."""
+
+MOST_VALUES = 12
+"""A control with more values than these (keywords: one list a prompt) is not split by value."""
+
+AVERAGE: Final = "average"
+MAJORITY: Final = "majority"
+BOTH: Final = "both"
+_OF_JUDGES: Mapping[str, Kind] = {
+    "control.average": AVERAGE,
+    "control.majority": MAJORITY,
+    "control.both": BOTH,
+}
+_RATED: Mapping[str, Kind] = {MAJORITY: MAJORITY, BOTH: BOTH}
+_COVERAGES = ("keywords.any", "keywords.all", "keywords.cov", "keywords.ext-cov")
+"""Control effectiveness of keywords is the average of these (section 3.2)."""
+
+_CORPUS_SHARES = ("control.balanced-accuracy",)
+_SHARES = ("control.", "diversity.", "keywords.")
+_ORDER: tuple[Kind, ...] = ("corpus", "metric", "judge", "average", "majority", "both")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of a study's tables.
+
+    Attributes:
+        name: of the metric; a judge's name; `average`, `majority`, `both`.
+        kind: what it is.
+        higher_is_better: its direction.
+        percent: its values are shares, given in percent.
+    """
+
+    name: str
+    kind: Kind
+    higher_is_better: bool = True
+    percent: bool = False
+
+    @property
+    def of_control(self) -> bool:
+        """Whether it says how often a judge, or several, found the control to have worked."""
+        return self.kind in ("judge", AVERAGE, MAJORITY, BOTH)
+
+
+@dataclass
+class Observed:
+    """The values of one measure: those of cells, and of single texts where they are known.
+
+    Attributes:
+        measure: which.
+        cells: (cell, value asked or `ALL`) -> its values; several where judges count alike.
+        n, undefined: (cell, value asked or `ALL`) -> how many values these rest on, and how many
+            have none.
+        texts: (texts,) a value a text, NaN if undefined or not measured; None if only values of
+            whole cells are known.
+    """
+
+    measure: Measure
+    cells: dict[tuple[int, str], list[float]] = field(default_factory=dict)
+    n: dict[tuple[int, str], int] = field(default_factory=dict)
+    undefined: dict[tuple[int, str], int] = field(default_factory=dict)
+    texts: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The cells of one kind of control with all that was measured.
+
+    Attributes:
+        cells: in the order given.
+        values: what was asked for; empty if there are too many to tell apart.
+        many_values: how many there are if that is so, else 0.
+        prompts: cluster -> (dataset, what its texts share).
+        cell, value, prompt, input: (texts,) codes: the cell; position in `values`; position in
+            `prompts`; the request, equal for all systems and seeds.
+        observed: one a measure.
+        attributes: attribute -> its judges, as `observed` names them.
+    """
+
+    cells: tuple[Cell, ...]
+    values: tuple[str, ...]
+    many_values: int
+    prompts: tuple[tuple[str, tuple[str, ...]], ...]
+    cell: Codes
+    value: Codes
+    prompt: Codes
+    input: Codes
+    observed: tuple[Observed, ...]
+    attributes: Mapping[str, tuple[str, ...]]
+
+
+def observe(cells: Sequence[Cell]) -> Observations:
+    """Everything measured in the cells of one kind of control."""
+    control = cells[0].key.control
+    asked = dict.fromkeys(_values(cells))
+    split = len(asked) <= MOST_VALUES
+    values = tuple(asked) if split else ()
+    at_value = {value: i if split else 0 for i, value in enumerate(asked)}
+    rows = [(i, sample) for i, cell in enumerate(cells) for sample in cell.samples]
+    # a text made from the control alone shares its request with those of other systems
+    shared = [
+        (cells[i].key.dataset, s.shared or (str(s.extra.get("request", s.id)),)) for i, s in rows
+    ]
+    # sorted, so that what is drawn does not depend on the order of the cells
+    prompts = {prompt: i for i, prompt in enumerate(sorted(set(shared)))}
+    inputs: dict[tuple[object, ...], int] = {}
+    codes = np.zeros((4, len(rows)), dtype=np.intp)
+    for row, ((i, sample), prompt) in enumerate(zip(rows, shared, strict=True)):
+        value = value_name(sample.control)
+        asked_for = inputs.setdefault((prompt, value), len(inputs))
+        codes[:, row] = i, at_value[value], prompts[prompt], asked_for
+    table = _Columns(cells, rows, values, codes[0], codes[1], control)
+    return Observations(
+        cells=tuple(cells),
+        values=values,
+        many_values=0 if split else len(asked),
+        prompts=tuple(prompts),
+        cell=codes[0],
+        value=codes[1],
+        prompt=codes[2],
+        input=codes[3],
+        observed=tuple(sorted(table.observed(), key=lambda o: _ORDER.index(o.measure.kind))),
+        attributes=table.attributes,
+    )
+
+
+def _values(cells: Sequence[Cell]) -> Iterator[str]:
+    """All values asked for, those of texts first."""
+    for cell in cells:
+        yield from (value_name(sample.control) for sample in cell.samples)
+    for cell in cells:
+        yield from (group.value_asked for group in cell.groups if group.value_asked)
+        yield from (rate.value for rate in cell.rates if rate.value)
+
+
+class _Columns:
+    """Turns scores, votes, values of groups and rates into columns of equal form."""
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        rows: Sequence[tuple[int, Sample]],
+        values: tuple[str, ...],
+        cell: Codes,
+        value: Codes,
+        control: str,
+    ) -> None:
+        self._cells, self._rows, self._values = cells, rows, values
+        self._cell, self._value = cell, value
+        voted = {
+            attribute: tuple(dict.fromkeys(j for c in cells for j in c.votes.get(attribute, ())))
+            for attribute in dict.fromkeys(a for c in cells for a in c.votes)
+        }
+        self._voted = voted
+        rated = tuple(dict.fromkeys(r.judge for c in cells for r in c.rates))
+        self._one_attribute = len(voted) <= 1 and BOTH not in rated
+        self.attributes = {
+            attribute: tuple(self._judge(attribute, judge) for judge in judges)
+            for attribute, judges in voted.items()
+        }
+        of_rates = tuple(judge for judge in rated if judge not in (MAJORITY, BOTH))
+        if not voted and of_rates and self._one_attribute:
+            self.attributes = {control: of_rates}
+
+    def _judge(self, attribute: str, judge: str) -> str:
+        return judge if self._one_attribute else f"{attribute}/{judge}"
+
+    def observed(self) -> Iterator[Observed]:
+        """The measures, each kind in the order of first appearance."""
+        found = self._of_texts()
+        for name, measure in self._of_groups():
+            found.setdefault(name, measure)
+        self._add_rates(found)
+        self._average(found)
+        yield from (found[name] for name in found if found[name].cells)
+
+    def _of_texts(self) -> dict[str, Observed]:
+        found: dict[str, Observed] = {}
+        for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
+            kind: Kind = _OF_JUDGES.get(metric, "metric")
+            name = kind if metric in _OF_JUDGES else metric
+            measured = [metric in cell.scores for cell in self._cells]
+            percent = metric.startswith(_SHARES)
+            texts = np.array(
+                [
+                    self._cells[i].scores.get(metric, {}).get(sample.id, np.nan)
+                    for i, sample in self._rows
+                ],
+                dtype=np.float64,
+            ) * (100 if percent else 1)
+            texts[np.isinf(texts)] = np.nan  # no mean could hold it
+            measure = Measure(name, kind, higher_is_better(metric), percent)
+            found[name] = self._observed(measure, texts, measured)
+        for attribute, judges in self._voted.items():
+            for judge in judges:
+                name = self._judge(attribute, judge)
+                votes = [cell.votes.get(attribute, {}).get(judge) for cell in self._cells]
+                texts = np.array(
+                    [self._right(votes[i], attribute, sample) for i, sample in self._rows],
+                    dtype=np.float64,
+                )
+                measured = [vote is not None for vote in votes]
+                measure = Measure(name, "judge", percent=True)
+                found[name] = self._observed(measure, texts, measured)
+        return found
+
+    @staticmethod
+    def _right(votes: Mapping[str, str] | None, attribute: str, sample: Sample) -> float:
+        """100 if the judge saw what was wanted, 0 if not or undecided, NaN if it saw no text."""
+        if not votes or sample.id not in votes or attribute not in sample.control:
+            return float("nan")
+        return 100.0 * (votes[sample.id] == sample.control[attribute])
+
+    def _observed(self, measure: Measure, texts: Floats, measured: Sequence[bool]) -> Observed:
+        """Means of single texts, by cell and by value within it."""
+        made = Observed(measure, texts=texts)
+        V = max(1, len(self._values))
+        code = self._cell * V + self._value
+        defined = ~np.isnan(texts)
+        cells = len(self._cells)
+        sums = np.bincount(code[defined], texts[defined], cells * V).reshape(cells, V)
+        n = np.bincount(code[defined], minlength=cells * V).reshape(cells, V)
+        asked = np.bincount(code, minlength=cells * V).reshape(cells, V)
+        for i in np.flatnonzero(measured).tolist():
+            for k, value in enumerate((ALL, *self._values)):
+                at = slice(None) if value == ALL else slice(k - 1, k)
+                if asked[i, at].any():
+                    count = made.n[i, value] = int(n[i, at].sum())
+                    made.undefined[i, value] = int(asked[i, at].sum()) - count
+                    made.cells[i, value] = [float(sums[i, at].sum() / count)] if count else []
+        return made
+
+    def _of_groups(self) -> Iterator[tuple[str, Observed]]:
+        """Corpus metrics: within a cell the mean over the values asked for (section 3.2)."""
+        for metric in dict.fromkeys(g.metric for cell in self._cells for g in cell.groups):
+            # published rates of a single judge come as `control.<judge>`, in percent already
+            percent = metric.startswith(_SHARES) and (
+                not metric.startswith("control.") or metric in _CORPUS_SHARES
+            )
+            made = Observed(Measure(metric, "corpus", higher_is_better(metric), percent))
+            for i, cell in enumerate(self._cells):
+                by_value: dict[str, list[float]] = {}
+                for group in cell.groups:
+                    if group.metric == metric:
+                        scaled = group.value * (100 if percent else 1)
+                        by_value.setdefault(group.value_asked, []).append(scaled)
+                self._add(made, i, by_value)
+            yield metric, made
+
+    def _add(self, made: Observed, cell: int, by_value: Mapping[str, Sequence[float]]) -> None:
+        """Values of a whole cell; one for no value in particular stands for the cell."""
+        if not by_value:
+            return
+        of_cell = by_value.get("") or [v for vs in by_value.values() for v in vs]
+        for value, found in ((ALL, of_cell), *by_value.items()):
+            if value == ALL or value in self._values:
+                defined = [v for v in found if math.isfinite(v)]
+                made.cells[cell, value] = [fmean(defined)] if defined else []
+                made.n[cell, value] = len(defined)
+                made.undefined[cell, value] = len(found) - len(defined)
+
+    def _add_rates(self, found: dict[str, Observed]) -> None:
+        """What judges found in cells whose votes are not known."""
+        for i, cell in enumerate(self._cells):
+            for judge in dict.fromkeys(rate.judge for rate in cell.rates):
+                kind = _RATED.get(judge, "judge")
+                made = found.setdefault(judge, Observed(Measure(judge, kind, percent=True)))
+                if (i, ALL) not in made.cells:
+                    by_value: dict[str, list[float]] = {}
+                    for rate in cell.rates:
+                        if rate.judge == judge:
+                            by_value.setdefault(rate.value, []).append(rate.percent)
+                    self._add(made, i, by_value)
+
+    def _average(self, found: dict[str, Observed]) -> None:
+        """The average of the judges, or of the study's four keyword coverages.
+
+        Of one attribute, each judge's value counts as a run of its own, so that the deviation
+        holds that of the judges; of several, the average within a run counts, as in the study.
+        """
+        judges = [o for o in found.values() if o.measure.kind == "judge"]
+        if not judges and all(name in found for name in _COVERAGES):
+            judges = [found[name] for name in _COVERAGES]
+        if not judges:
+            return
+        if AVERAGE not in found:
+            found[AVERAGE] = self._average_of_texts(judges)
+        made = found[AVERAGE]
+        for place in dict.fromkeys(p for o in judges for p in o.cells):
+            each = [v for o in judges for v in o.cells.get(place, ())]
+            if each:
+                made.cells[place] = each if self._one_attribute else [fmean(each)]
+            of_judges = [o for o in judges if place in o.cells]
+            made.n.setdefault(place, max(o.n[place] for o in of_judges))
+            made.undefined.setdefault(place, min(o.undefined[place] for o in of_judges))
+
+    def _average_of_texts(self, judges: Sequence[Observed]) -> Observed:
+        """For each text the mean over the judges of its cell; undefined if one of them is."""
+        measure = Measure(AVERAGE, AVERAGE, percent=True)
+        known = [(o, o.texts) for o in judges if o.texts is not None]
+        if not known:
+            return Observed(measure)
+        of_cells = np.array(
+            [[(i, ALL) in o.cells for i in range(len(self._cells))] for o, _ in known]
+        )  # (judges, cells)
+        judged = of_cells[:, self._cell]
+        total = np.where(judged, np.array([texts for _, texts in known]), 0.0).sum(axis=0)
+        n = judged.sum(axis=0)
+        texts = np.where(n > 0, total / np.maximum(n, 1), np.nan)
+        measured = [any((i, ALL) in o.cells for o, _ in known) for i in range(len(self._cells))]
+        return self._observed(measure, texts, measured)
+
+
+def higher_is_better(metric: str) -> bool:
+    """The direction of a metric; of one that is not installed here, by its name."""
+    try:
+        direction = getattr(metric_class(metric), "higher_is_better", None)
+    except UserError:
+        direction = None
+    return direction if isinstance(direction, bool) else "perplexity" not in metric

@@ -1,0 +1,247 @@
+"""From what a system answered to the text of a sample: named steps in the order of the study file.
+
+Systems answer with more than the text: the control code they were given, marks of their
+tokenizer, the instruction before it, another turn behind it (Table 6 of the study). The text of a
+sample is the prompt and what continues it, so a system that answers with the continuation alone
+takes the step `add-prompt`. A step only takes away, `add-prompt` aside, and does nothing where
+what it looks for is not there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from levelfield.errors import UserError
+from levelfield.io.problems import shown
+from levelfield.study.cells import Request
+
+GAP = "..."
+"""Stands between the two marks of `between`."""
+
+_SPECIAL = re.compile(
+    r"</?s>|<pad>|<bos>|<eos>|\[(?:PAD|CLS|SEP)\]|<extra_id_\d+>"  # encoder-decoders, encoders
+    r"|<\|[a-z0-9_]{1,40}\|>"  # <|endoftext|>, <|im_start|>, <|eot_id|>
+    r"|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"
+)
+_PREFACE = re.compile(
+    r"\s*(?:sure|certainly|of course|absolutely|okay|ok)\b[^\n]{0,200}:[ \t]*\n\s*", re.IGNORECASE
+)
+_BLANK = re.compile(r"\s+")
+_COUNT = re.compile(r"[1-9]\d{0,3}")
+_BEHIND_LABEL = re.compile(r"[\s:,+]|$")
+# punctuation that closes, and scripts that have no blanks: Thai to Lao, Khmer, kana, Han
+_JOINS_LEFT = re.compile(r"[\s,.;:!?)\]}%'’”…、。，！？\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]")
+_JOINS_RIGHT = re.compile(r"[\s\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]$")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a step may look at besides the text: its argument, the request, the model's input."""
+
+    argument: str
+    request: Request
+    input: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of post-processing.
+
+    Attributes:
+        name: as a study file has it.
+        what: it does, for people.
+        run: text and what is given -> text.
+        argument: what follows the name after a colon, for people; empty if nothing does.
+        is_argument: whether an argument will do.
+    """
+
+    name: str
+    what: str
+    run: Callable[[str, Given], str]
+    argument: str = ""
+    is_argument: Callable[[str], bool] = bool
+
+    @property
+    def form(self) -> str:
+        """How it is written."""
+        return f"{self.name}:{self.argument}" if self.argument else self.name
+
+
+def process(steps: Sequence[str], raw: str, request: Request, input: str = "") -> str:
+    """The text of a sample, from the answer to a request.
+
+    Args:
+        steps: in order, e.g. `["strip-start:<|endoftext|>", "strip-label"]`.
+        raw: the answer as the system gave it.
+        input: what the model was given; empty if that is not known.
+
+    Raises:
+        UserError: there is no such step, or its argument is wrong.
+    """
+    text = raw
+    for word in steps:
+        step, argument = parse_step(word)
+        text = step.run(text, Given(argument, request, input))
+    return text
+
+
+@functools.cache
+def parse_step(word: str) -> tuple[Step, str]:
+    """The step that a word names, and its argument.
+
+    Raises:
+        UserError: there is none, or its argument is wrong.
+    """
+    name, colon, argument = word.partition(":")
+    if name not in STEPS:
+        near = difflib.get_close_matches(name, STEPS, n=1)
+        hint = f"did you mean {STEPS[near[0]].form}?" if near else f"there are {', '.join(STEPS)}"
+        raise UserError(f"there is no step {shown(name)}; {hint}")
+    step = STEPS[name]
+    if step.argument and not step.is_argument(argument):
+        raise UserError(f"expected {step.form}, found {shown(word)}")
+    if colon and not step.argument:
+        raise UserError(f"step {name} takes no argument, found {shown(word)}")
+    return step, argument
+
+
+def _without_start(text: str, start: str) -> str | None:
+    """What follows `start` at the beginning of the text, blanks aside; None if it is not there."""
+    if not start:
+        return None
+    for begin in (text, text.lstrip()):
+        if begin.startswith(start):
+            return begin[len(start) :]
+    return None
+
+
+def _strip_input(text: str, given: Given) -> str:
+    rest = _without_start(text, given.input)
+    if rest is None:
+        rest = _without_start(text, given.input.strip())
+    return text if rest is None else rest
+
+
+def _strip_start(text: str, given: Given) -> str:
+    while (rest := _without_start(text, given.argument)) is not None:
+        text = rest.lstrip()
+    return text
+
+
+def _strip_label(text: str, given: Given) -> str:
+    prompt = given.request.prompt
+    # a prompt may begin with the very word that is the label: that is no control code
+    if prompt and _without_start(text, prompt) is not None:
+        return text
+    rest = text
+    for word in _words(given.request.labels):
+        found = _without_start(rest.lstrip(" \t,+"), word)
+        if found is None or not _BEHIND_LABEL.match(found):
+            return text
+        rest = found
+    return text if rest is text else rest.lstrip().removeprefix(":").lstrip()
+
+
+def _words(labels: Mapping[str, str | tuple[str, ...]]) -> Iterable[str]:
+    for value in labels.values():
+        yield from (value,) if isinstance(value, str) else value
+
+
+def _strip_words(text: str, given: Given) -> str:
+    parts = text.split(maxsplit=int(given.argument))
+    return parts[-1] if len(parts) > int(given.argument) else ""
+
+
+def _strip_preface(text: str, _: Given) -> str:
+    found = _PREFACE.match(text)
+    return text[found.end() :] if found else text
+
+
+def _cut_at(text: str, given: Given) -> str:
+    return text.partition(given.argument)[0]
+
+
+def _between(text: str, given: Given) -> str:
+    start, _, end = given.argument.partition(GAP)
+    before, found, after = text.partition(start)
+    return (after if found else before).partition(end)[0]
+
+
+def _first_line(text: str, _: Given) -> str:
+    return next(iter(text.lstrip().splitlines()), "")
+
+
+def _add_prompt(text: str, given: Given) -> str:
+    prompt = given.request.prompt
+    bare = text.lstrip()
+    # an empty answer stays empty: the prompt alone would hide that the system wrote nothing
+    if not (prompt and bare) or text.startswith(prompt):
+        return text
+    if bare.startswith(prompt):
+        return bare
+    joined = _JOINS_RIGHT.search(prompt) or _JOINS_LEFT.match(text)
+    return prompt + text if joined else f"{prompt} {text}"
+
+
+STEPS: Mapping[str, Step] = {
+    step.name: step
+    for step in (
+        Step(
+            "strip-input",
+            "Removes what the model was given (the answer's `input`) where the answer begins "
+            "with it.",
+            _strip_input,
+        ),
+        Step(
+            "strip-label",
+            "Removes the system's words for the control at the start, and a colon behind them, "
+            "unless the answer begins with the prompt.",
+            _strip_label,
+        ),
+        Step(
+            "strip-words",
+            "Removes the first N words, for control codes that no label names.",
+            _strip_words,
+            "N",
+            lambda argument: bool(_COUNT.fullmatch(argument)),
+        ),
+        Step("strip-start", "Removes MARK at the start, however often.", _strip_start, "MARK"),
+        Step(
+            "strip-preface",
+            "Removes a first line that announces the text, such as `Sure! Here is a story:`.",
+            _strip_preface,
+        ),
+        Step(
+            "strip-special-tokens",
+            "Removes marks of tokenizers and chat formats wherever they are: `<s>`, `</s>`, "
+            "`<pad>`, `<|endoftext|>` and its like, `[INST]`, ….",
+            lambda text, _: _SPECIAL.sub("", text),
+        ),
+        Step("cut-at", "Removes the first MARK and all that follows.", _cut_at, "MARK"),
+        Step(
+            "between",
+            "Keeps what stands between the first START and the next END; without START, from "
+            "the beginning; without END, to the end.",
+            _between,
+            f"START{GAP}END",
+            lambda argument: argument.count(GAP) == 1 and all(argument.split(GAP)),
+        ),
+        Step("first-line", "Keeps the first line that is not blank.", _first_line),
+        Step("strip", "Removes white space at both ends.", lambda text, _: text.strip()),
+        Step(
+            "collapse-blanks",
+            "Makes every run of white space one blank, and removes it at both ends.",
+            lambda text, _: _BLANK.sub(" ", text).strip(),
+        ),
+        Step(
+            "add-prompt",
+            "Puts the prompt in front, unless the text begins with it or is empty.",
+            _add_prompt,
+        ),
+    )
+}
+"""Name -> step."""

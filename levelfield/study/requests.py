@@ -1,0 +1,127 @@
+"""What a system is asked for in a cell, and its answers as they come over the wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from levelfield.errors import UserError
+from levelfield.io import values
+from levelfield.io.problems import Wrong, kind, shown
+from levelfield.sample import Control
+from levelfield.study.cells import Answer, CellKey, Request, value_name
+from levelfield.study.plan import Plan, SystemPlan
+
+_NO_WORD = re.compile(r"[\W_]+")
+
+
+def requests_of(plan: Plan, key: CellKey) -> list[Request]:
+    """All requests of a cell: every prompt with every value, prompts outermost.
+
+    A request's id is `PROMPT ID:VALUE`, e.g. `0007:positive`. It depends on the dataset and the
+    kind of control alone, so it is the same for every system and seed. Values that the system has
+    no word for are not asked for.
+
+    Args:
+        key: one of `plan.cells()`.
+    """
+    system, dataset = plan.system(key.system), plan.dataset(key.dataset)
+    wanted = plan.control(key.control).values
+    slugs = value_slugs(wanted)
+    return [
+        Request(
+            id=f"{id}:{slug}",
+            prompt=prompt,
+            control=control,
+            labels=labels,
+            dataset=key.dataset,
+            seed=key.seed,
+        )
+        for n, (id, prompt) in enumerate(zip(dataset.ids, dataset.prompts, strict=True))
+        for control, slug in zip(wanted, slugs, strict=True)
+        if (labels := labels_of(system, control, n)) is not None
+    ]
+
+
+def labels_of(system: SystemPlan, control: Control, n: int) -> Control | None:
+    """A control in the words of a system, for the prompt with index n.
+
+    The i-th of k words is used where n mod k = i. Values that are several words (keywords) stay
+    as they are.
+
+    Returns:
+        None if the system has no word for one of the values.
+    """
+    labels: dict[str, str | tuple[str, ...]] = {}
+    for attribute, value in control.items():
+        if isinstance(value, tuple):
+            labels[attribute] = value
+            continue
+        words = system.labels.get(attribute, {}).get(value, (value,))
+        if not words:
+            return None
+        labels[attribute] = words[n % len(words)]
+    return labels
+
+
+def value_slugs(wanted: Sequence[Control]) -> list[str]:
+    """A short name for each of a kind's values: letters and digits joined by `-`, no two alike.
+
+    >>> value_slugs([{"topic": "Sci/Tech"}, {"topic": "Sci-Tech"}, {"topic": "🎉"}])
+    ['Sci-Tech', 'Sci-Tech-2', 'value']
+    """
+    slugs: list[str] = []
+    for control in wanted:
+        slug = unique = _NO_WORD.sub("-", value_name(control)).strip("-") or "value"
+        times = 1
+        while unique in slugs:
+            times += 1
+            unique = f"{slug}-{times}"
+        slugs.append(unique)
+    return slugs
+
+
+def request_record(request: Request) -> dict[str, Any]:
+    """The JSON object that a system reads: id, prompt, control, labels, dataset, seed."""
+    return {
+        "id": request.id,
+        "prompt": request.prompt,
+        "control": _json(request.control),
+        "labels": _json(request.labels),
+        "dataset": request.dataset,
+        "seed": request.seed,
+    }
+
+
+def parse_answer(record: object) -> Answer:
+    """The answer that a JSON value holds: `id` and `text`, perhaps `input` and `tokens`.
+
+    Other fields are the system's own business and not kept.
+
+    Raises:
+        UserError: it is no answer; says what is wrong with it.
+    """
+    if not isinstance(record, Mapping):
+        raise UserError(f'expected an object such as {{"id": …, "text": …}}, found {kind(record)}')
+    tokens = record.get("tokens")
+    if tokens is not None and (type(tokens) is not int or tokens < 0):
+        raise UserError(f"tokens: expected a whole number from 0 on, found {kind(tokens)}")
+    id = _string(record, "id")
+    if not id:
+        raise UserError('id: expected that of a request, found ""')
+    given = _string(record, "input") if record.get("input") is not None else ""
+    return Answer(id=id, text=_string(record, "text"), input=given, tokens=tokens)
+
+
+def _string(record: Mapping[Any, Any], name: str) -> str:
+    if name not in record:
+        raise UserError(f"there is no {shown(name)}; every answer has an id and a text")
+    try:
+        return values.string(record[name])
+    except Wrong as wrong:
+        raise UserError(str(wrong.inside(name))) from None
+
+
+def _json(control: Control) -> dict[str, str | list[str]]:
+    return {a: v if isinstance(v, str) else list(v) for a, v in control.items()}

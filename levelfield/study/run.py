@@ -1,0 +1,353 @@
+"""Running a study: every cell that is not done yet, several at once, and again after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from levelfield.errors import LevelfieldError, UserError
+from levelfield.io.problems import printable
+from levelfield.metric import Progress, no_progress
+from levelfield.sample import Sample
+from levelfield.study.cells import Answer, CellKey, Cost, Request
+from levelfield.study.fingerprint import Fingerprint, fingerprint
+from levelfield.study.intake import Kept
+from levelfield.study.plan import FilesSource, Plan
+from levelfield.study.postprocess import process
+from levelfield.study.requests import requests_of
+from levelfield.study.store import CellRecord, State, Store
+from levelfield.study.systems import Outcome, answer
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MOST_PROBLEMS = 20
+_TICK_S = 0.2
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """How far a cell is.
+
+    Attributes:
+        key: which cell.
+        state: as of the store; `held` if another process is at it.
+        asked, answered: how many texts.
+        problems, failure, cost: as in `Cell`.
+    """
+
+    key: CellKey
+    state: State | Literal["held"]
+    asked: int
+    answered: int
+    problems: tuple[str, ...] = ()
+    failure: str = ""
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run came to.
+
+    Attributes:
+        cells: all that were asked for, in the order of the plan.
+        fresh: those that this run asked a system for, or made texts of.
+        notes: what a person should know besides, one line each.
+    """
+
+    cells: tuple[CellStatus, ...]
+    fresh: frozenset[CellKey]
+    notes: tuple[str, ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """State -> how many cells."""
+        return Counter(cell.state for cell in self.cells)
+
+
+def run(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    only: Callable[[CellKey], bool] = lambda _: True,
+    progress: Progress = no_progress,
+    on_cell: Callable[[CellStatus], object] = lambda _: None,
+    stop: threading.Event | None = None,
+) -> RunReport:
+    """Brings all cells of a study to their end, as far as that can be had.
+
+    Cells that are done are left alone; of interrupted and failed ones only the requests without
+    an answer are asked for. A cell that fails does not keep the others; a full disk does. Several
+    processes may run one study: a cell that another one is at is passed over, and looked at again
+    at the end.
+
+    Args:
+        jobs: how many cells at once.
+        only: which cells.
+        progress: called with the number of requests just answered, or found to be answered.
+        on_cell: called with every cell that has come to its end, one at a time.
+        stop: when set, what runs is ended and what was answered is kept.
+
+    Raises:
+        UserError: `jobs` is less than 1.
+        KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
+    """
+    if jobs < 1:
+        raise UserError(f"jobs: expected at least 1, found {jobs}")
+    work = _Work(plan, progress, on_cell, stop or threading.Event())
+    keys = [key for key in plan.cells() if only(key)]
+    work.all(keys, jobs)
+    work.all([key for key in keys if key in work.held], jobs)
+    for key in work.held:
+        work.notes.append(f"{key}: another process is at it")
+    cells = []
+    for key in keys:
+        found = work.ended.get(key) or _status(work.store, plan, key)
+        cells.append(replace(found, state="held") if key in work.held else found)
+    return RunReport(tuple(cells), frozenset(work.fresh), tuple(work.notes))
+
+
+def status(plan: Plan) -> list[CellStatus]:
+    """How far every cell of a study is; nothing is written."""
+    store = Store(plan.out)
+    return [_status(store, plan, key) for key in plan.cells()]
+
+
+def _status(store: Store, plan: Plan, key: CellKey) -> CellStatus:
+    requests = requests_of(plan, key)
+    mark = fingerprint(plan, key, requests)
+    return _status_of(store, key, mark, len(requests))
+
+
+def _status_of(store: Store, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
+    state = store.state(key, mark)
+    record = store.record(key)
+    if record is None or state == "stale":
+        return CellStatus(key, state, asked, len(store.resume(key, mark)))
+    answered = record.answered
+    if state == "failed":  # more may have come since, in a run that was killed
+        answered = max(answered, len(store.resume(key, mark)))
+    return CellStatus(key, state, asked, answered, record.problems, record.failure, record.cost)
+
+
+class _Work:
+    """What the threads of a run share; each cell is in the hands of one."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        on_cell: Callable[[CellStatus], object],
+        stop: threading.Event,
+    ) -> None:
+        self.store = Store(plan.out)
+        self.ended: dict[CellKey, CellStatus] = {}
+        self.held: set[CellKey] = set()
+        self.fresh: set[CellKey] = set()
+        self.notes: list[str] = []
+        self._plan = plan
+        self._progress = progress
+        self._on_cell = on_cell
+        self._stop = stop
+        self._disk_is_full = threading.Event()
+        self._turn = threading.Lock()
+
+    def all(self, keys: Sequence[CellKey], jobs: int) -> None:
+        """Brings cells to their end."""
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            futures = [pool.submit(self._cell, key) for key in keys]
+            # not for ever at once: where polars is loaded, Ctrl-C does not wake a waiting thread
+            while wait(futures, timeout=_TICK_S).not_done:
+                pass
+        except KeyboardInterrupt:
+            self._stop.set()
+            kept = "what was answered is kept, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for future in futures:
+            future.result()
+
+    def _cell(self, key: CellKey) -> None:
+        if self._stop.is_set() or self._disk_is_full.is_set():
+            return
+        requests = requests_of(self._plan, key)
+        mark = fingerprint(self._plan, key, requests)
+        if self.store.state(key, mark) != "done":
+            try:
+                with self.store.lock(key) as is_ours:
+                    if not is_ours:
+                        self.held.add(key)
+                        return
+                    self._finish(key, requests, mark)
+            except (LevelfieldError, OSError) as error:
+                self._fail(key, requests, mark, error)
+                return
+        else:
+            self._progress(len(requests))
+        self._say(_status_of(self.store, key, mark, len(requests)))
+
+    def _say(self, status: CellStatus) -> None:
+        with self._turn:
+            self.held.discard(status.key)
+            self.ended[status.key] = status
+            self._on_cell(status)
+
+    def _finish(self, key: CellKey, requests: Sequence[Request], mark: Fingerprint) -> None:
+        """Obtains what is missing of a cell and writes it; the cell is ours."""
+        state = self.store.state(key, mark)
+        if state == "done":  # another process has been quicker
+            self._progress(len(requests))
+            return
+        if state in ("stale", "missing") and self.store.set_aside(key):
+            self.notes.append(
+                f"{key}: what it is made from has changed, so it is asked anew; the old answers "
+                f"are in {self.store.folder(key)}"
+            )
+        self.fresh.add(key)
+        kept, outcome = self._obtain(key, requests, mark)
+        if outcome.attempts and fingerprint(self._plan, key, requests) != mark:
+            self.notes.append(
+                f"{key}: a file that it is made from has changed while it ran, so the next run "
+                "will ask anew; what a command writes belongs outside the study file's folder"
+            )
+        if outcome.stopped:
+            return
+        answers = {one.answer.id: one.answer for one in kept}
+        earlier = self.store.record(key)
+        is_read = isinstance(self._plan.system(key.system).source, FilesSource)
+        record = CellRecord(
+            fingerprint=mark,
+            asked=len(requests),
+            answered=len(answers),
+            missing=tuple(r.id for r in requests if r.id not in answers),
+            problems=outcome.problems,
+            failure=outcome.failure,
+            cost=None if is_read else _cost(kept, outcome),
+            attempts=outcome.attempts,
+        )
+        if earlier and not is_read:
+            record = _together(earlier, record)
+        steps = self._plan.system(key.system).postprocess
+        answered = [request for request in requests if request.id in answers]
+        samples = [_sample(key, r, answers[r.id], steps) for r in answered]
+        self.store.finish(key, record, [answers[r.id] for r in answered], samples)
+
+    def _obtain(
+        self, key: CellKey, requests: Sequence[Request], mark: Fingerprint
+    ) -> tuple[list[Kept], Outcome]:
+        """All answers there are: those of earlier runs, and those that the system gives now."""
+        source = self._plan.system(key.system).source
+        ask = partial(
+            answer,
+            source,
+            key,
+            requests,
+            folder=self._plan.file.parent,
+            workplace=self.store.folder(key),
+            stop=self._stop,
+        )
+        if isinstance(source, FilesSource):  # read anew every time, which costs nothing
+            read: list[Kept] = []
+            outcome = ask(keep=read.append)
+            self._progress(len(read))
+            return read, outcome
+        kept = self.store.resume(key, mark)
+        self._progress(len(kept))
+        if len(kept) == len(requests):
+            return kept, Outcome()
+        before_s = max((one.wall_s for one in kept), default=0.0)
+        known = [one.answer for one in kept]
+        with self.store.keeping(key, mark) as write:
+
+            def keep(one: Kept) -> None:
+                one = replace(one, wall_s=before_s + one.wall_s)
+                write(one)
+                kept.append(one)
+                self._progress(1)
+
+            return kept, ask(keep=keep, known=known)
+
+    def _fail(
+        self, key: CellKey, requests: Sequence[Request], mark: Fingerprint, error: Exception
+    ) -> None:
+        """Says why a cell could not be brought to its end; its answers stay as they are."""
+        said = str(error)
+        if isinstance(error, OSError):
+            where = error.filename or self.store.folder(key)
+            said = f"{printable(str(where))}: {error.strerror or error}"
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError) and cause.errno in _FULL and not self._disk_is_full.is_set():
+            self._disk_is_full.set()
+            self.notes.append(
+                f"the run has stopped: {said}; make room, and the same command goes on from there"
+            )
+        known = {one.answer.id for one in self.store.resume(key, mark)}
+        if known:
+            record = CellRecord(
+                fingerprint=mark,
+                asked=len(requests),
+                answered=len(known),
+                missing=tuple(r.id for r in requests if r.id not in known),
+                failure=said,
+            )
+            earlier = self.store.record(key)
+            # where nothing can be written, that can't be written either
+            with contextlib.suppress(LevelfieldError, OSError):
+                self.store.write_record(key, _together(earlier, record) if earlier else record)
+        status = _status_of(self.store, key, mark, len(requests))
+        self._say(replace(status, state="failed", failure=said))
+
+
+def _cost(kept: Sequence[Kept], outcome: Outcome) -> Cost:
+    tokens = [one.answer.tokens for one in kept]
+    peaks = [outcome.peak_bytes, *(one.peak_bytes for one in kept)]
+    return Cost(
+        wall_s=max((one.wall_s for one in kept), default=0.0),
+        texts=len(kept),
+        tokens=None if None in tokens or not tokens else sum(t for t in tokens if t is not None),
+        peak_bytes=max((peak for peak in peaks if peak is not None), default=None),
+    )
+
+
+def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
+    """The record of a run that went on where an earlier one had ended."""
+    cost = now.cost if now.attempts or not earlier.cost else earlier.cost
+    if cost and earlier.cost and earlier.cost.peak_bytes:
+        cost = replace(cost, peak_bytes=max(cost.peak_bytes or 0, earlier.cost.peak_bytes))
+    problems = tuple(dict.fromkeys((*earlier.problems, *now.problems)))
+    return replace(
+        now,
+        problems=problems[-_MOST_PROBLEMS:],
+        cost=cost,
+        attempts=earlier.attempts + now.attempts,
+    )
+
+
+def _sample(key: CellKey, request: Request, answer: Answer, steps: Sequence[str]) -> Sample:
+    """An answer as a sample, post-processed."""
+    text = process(steps, answer.text, request, answer.input)
+    extra = {"request": request.id}
+    if text != answer.text:
+        extra["raw"] = answer.text
+    if answer.input:
+        extra["input"] = answer.input
+    names = (key.system, key.dataset, key.control, str(key.seed))
+    # with a slash in a name, two cells could have the same ids
+    place = "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
+    return Sample(
+        id=f"{place}/{request.id}",
+        text=text,
+        prompt=request.prompt,
+        control=request.control,
+        system=key.system,
+        dataset=key.dataset,
+        seed=key.seed,
+        extra=extra,
+    )

@@ -1,0 +1,120 @@
+"""Getting a system's answers: from a command, a Python callable, or files that exist already.
+
+Whatever the source, an answer belongs to a request by its id (texts of files also by prompt and
+control), never by its place in the output; the first answer to a request counts; and all that is
+wrong with the rest is counted and said with an example.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from levelfield.errors import UserError
+from levelfield.study.cells import Answer, CellKey, Request
+from levelfield.study.command import Attempt
+from levelfield.study.files import read
+from levelfield.study.intake import Intake, Kept
+from levelfield.study.plan import CallableSource, CommandSource, FilesSource
+
+Source = FilesSource | CommandSource | CallableSource
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the requests to a system ended; the answers themselves went to `keep`.
+
+    Attributes:
+        problems: what was wrong, in words.
+        failure: why requests are without answer; empty if none is.
+        attempts: how often the system was started or read.
+        peak_bytes: most memory its processes held at once; None if unknown.
+        stopped: whether it ended because it was told to stop.
+    """
+
+    problems: tuple[str, ...] = ()
+    failure: str = ""
+    attempts: int = 0
+    peak_bytes: int | None = None
+    stopped: bool = False
+
+
+def answer(
+    source: Source,
+    key: CellKey,
+    requests: Sequence[Request],
+    *,
+    folder: Path,
+    workplace: Path,
+    keep: Callable[[Kept], object],
+    known: Collection[Answer] = (),
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Asks a system for the answers that are not known yet.
+
+    A command is started in a session of its own, is given all open requests, and is heard until
+    it ends, its time is over, or we are told to stop; then all its processes are ended. Each valid
+    answer goes to `keep` as soon as its line is complete. Requests that are still open are asked
+    again, as often as the source's `retries` say. A line longer than 16 MiB is no answer.
+
+    Args:
+        source: where answers come from.
+        key: the cell; its names fill the pattern of files, its seed is `$LEVELFIELD_SEED`.
+        requests: all of the cell.
+        folder: of the study file.
+        workplace: of the cell; has `stderr.txt` afterwards, if the command said something.
+        keep: called with every answer that counts; what it raises ends the command and goes on.
+        known: answers of an earlier run.
+        stop: when set, the command is ended and what is open stays open.
+    """
+    intake = Intake(requests, known)
+    if isinstance(source, FilesSource):
+        why = read(source, key, folder, intake, keep)
+        return Outcome(intake.problems(), intake.failure(why), attempts=1)
+    if os.name != "posix":
+        raise UserError("commands and callables as systems need Linux, macOS or another POSIX")
+    command, environment = _command(source)
+    environment = {
+        **os.environ,
+        "PYTHONUNBUFFERED": "1",
+        **environment,
+        "LEVELFIELD_SEED": str(key.seed),
+    }
+    stderr = workplace / "stderr.txt"
+    stderr.unlink(missing_ok=True)
+    peak: int | None = None
+    ends: list[str] = []
+    attempts = 0
+    spent_s = 0.0
+    while not intake.is_complete() and attempts <= source.retries:
+        attempts += 1
+        attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)
+        end = attempt.run(command, environment, folder, source.timeout_s, stderr)
+        peak = _larger(peak, attempt.peak_bytes)
+        spent_s = attempt.spent_s
+        if end.said:
+            ends.append(f"attempt {attempts}: {end.said}")
+        if end.stopped:
+            return Outcome((*intake.problems(), *ends), "", attempts, peak, stopped=True)
+        if end.final:
+            break
+    failure = intake.failure(ends[-1] if ends else "")
+    return Outcome((*intake.problems(), *ends), failure, attempts, peak)
+
+
+def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Mapping[str, str]]:
+    """What is started, and what is added to the environment."""
+    if isinstance(source, CommandSource):
+        return source.command, source.environment
+    # -P: a file of the study that is named as a standard module must not take its place
+    worker = [sys.executable, "-P", "-m", "levelfield.study.callable_worker"]
+    return [*worker, source.target, json.dumps(dict(source.options))], {}
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max(one or 0, other or 0) or None

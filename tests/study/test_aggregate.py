@@ -1,0 +1,539 @@
+"""Aggregation: what stands in the study's tables, from cells with texts, groups or rates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield import papers
+from levelfield.datasets import lpf
+from levelfield.errors import UserError
+from levelfield.meta.significance import cluster_bootstrap_mean, cohen_dz, paired_permutation
+from levelfield.meta.summary import Resampling, verdict
+from levelfield.papers.recipes import lpf as recipe
+from levelfield.sample import Sample
+from levelfield.study.aggregate import StudySummary, aggregate
+from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
+from levelfield.study.observations import ALL
+from levelfield.study.published import published_cells
+
+QUICK = Resampling(resamples=200, permutations=400)
+NAN = float("nan")
+VALUES = ("positive", "negative")
+SLOR = "fluency.slor"
+
+Score = Callable[[str, str, str, int, int], float]
+"""(system, dataset, value, prompt, seed) -> the value of a text."""
+
+
+def cell(
+    system: str,
+    dataset: str,
+    seed: int,
+    score: Score,
+    *,
+    prompts: int = 6,
+    values: Sequence[str] = VALUES,
+    right: Score | None = None,
+    judges: Sequence[str] = (),
+    control: str = "sentiment",
+    metric: str = SLOR,
+) -> Cell:
+    """A cell with one text for every prompt and value; `right` is a judge's chance to agree."""
+    samples, scores = [], {}
+    votes: dict[str, dict[str, str]] = {judge: {} for judge in judges}
+    for p, value in itertools.product(range(prompts), values):
+        id = f"{system}/{dataset}/{control}/{seed}/{p}-{value}"
+        samples.append(
+            Sample(
+                id,
+                "text",
+                prompt=f"{dataset} prompt {p}",
+                control={control: value},
+                system=system,
+                dataset=dataset,
+                seed=seed,
+                extra={"request": f"{p}-{value}"},
+            )
+        )
+        scores[id] = score(system, dataset, value, p, seed)
+        for j, judge in enumerate(judges):
+            assert right is not None
+            rng = random.Random(f"{id}{judge}")
+            agrees = rng.random() < right(system, dataset, value, p, seed) - 0.05 * j
+            votes[judge][id] = value if agrees else "other"
+    return Cell(
+        CellKey(system, dataset, control, seed),
+        tuple(samples),
+        scores={metric: scores},
+        votes={control: votes} if judges else {},
+        signatures={metric: f"{metric}|v:1"},
+    )
+
+
+def study(
+    score: Score, systems: str = "ab", datasets: str = "xy", seeds: int = 2, **more: object
+) -> list[Cell]:
+    sizes = {d: 4 + 3 * i for i, d in enumerate(datasets)}
+    return [
+        cell(system, d, seed, score, prompts=sizes[d], **more)  # type: ignore[arg-type]
+        for system in systems
+        for d in datasets
+        for seed in range(seeds)
+    ]
+
+
+def noisy(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
+    rng = random.Random(f"{system}{dataset}{value}{prompt}{seed}")
+    return 10 + (system == "b") + rng.gauss(0, 1)
+
+
+def of(summary: StudySummary, system: str, measure: str, dataset: str = ALL, value: str = ALL):
+    [control] = summary.controls
+    entry = control.entry(system, measure, dataset, value)
+    assert entry is not None
+    return entry
+
+
+def test_mean_and_deviation_are_the_formula_over_cells():
+    cells = study(noisy)
+    summary = aggregate(cells, resampling=QUICK)
+    assert summary.weights == {"x": 4, "y": 7}
+    pairs = [
+        (float(np.mean(list(c.scores[SLOR].values()))), summary.weights[c.key.dataset])
+        for c in cells
+        if c.key.system == "a"
+    ]
+    m = sum(w * v for v, w in pairs) / sum(w for _, w in pairs)
+    s = math.sqrt(sum(w * (v - m) ** 2 for v, w in pairs) / sum(w for _, w in pairs))
+    entry = of(summary, "a", SLOR)
+    assert (entry.mean, entry.deviation) == (pytest.approx(m), pytest.approx(s))
+    assert entry.n == 2 * 2 * (4 + 7)
+    assert entry.interval.low < m < entry.interval.high
+    assert (entry.rank, of(summary, "b", SLOR).rank) == (2, 1)
+
+
+def test_a_lower_perplexity_ranks_first():
+    summary = aggregate(study(noisy, metric="fluency.perplexity"), resampling=QUICK)
+    assert of(summary, "a", "fluency.perplexity").rank == 1
+
+
+def test_the_order_of_cells_and_texts_changes_no_number():
+    cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.7)
+    shuffled = [replace(c, samples=tuple(reversed(c.samples))) for c in cells]
+    random.Random(0).shuffle(shuffled)
+    one, other = aggregate(cells, resampling=QUICK), aggregate(shuffled, resampling=QUICK)
+    for key, entry in one.controls[0].entries.items():
+        found = other.controls[0].entries[key]
+        for a, b in (
+            (entry.mean, found.mean),
+            (entry.deviation, found.deviation),
+            (entry.interval.low, found.interval.low),
+            (entry.between_seeds.deviation, found.between_seeds.deviation),
+            (entry.between_prompts.deviation, found.between_prompts.deviation),
+        ):
+            assert a == pytest.approx(b, nan_ok=True)
+    for measure, comparisons in one.controls[0].comparisons.items():
+        for c, d in zip(comparisons, other.controls[0].comparisons[measure], strict=True):
+            assert abs(c.difference) == pytest.approx(abs(d.difference))
+            assert c.p == pytest.approx(d.p)
+
+
+def test_seeds_and_prompts_spread_apart():
+    def by_seed(*of: str | int) -> float:
+        return 10.0 + int(of[4])
+
+    def by_prompt(*of: str | int) -> float:
+        return 10.0 + int(of[3])
+
+    seeds = of(aggregate(study(by_seed, seeds=3), resampling=QUICK), "a", SLOR)
+    assert seeds.between_seeds.deviation == pytest.approx(1.0)
+    assert seeds.between_prompts.deviation == pytest.approx(0.0)
+    prompts = of(aggregate(study(by_prompt, seeds=3), resampling=QUICK), "a", SLOR)
+    assert prompts.between_seeds.deviation == pytest.approx(0.0)
+    variances = [np.var(np.arange(4), ddof=1), np.var(np.arange(7), ddof=1)]
+    assert prompts.between_prompts.deviation == pytest.approx(
+        math.sqrt((4 * variances[0] + 7 * variances[1]) / 11)
+    )
+
+
+def test_one_seed_has_no_deviation_between_seeds_and_it_is_said():
+    summary = aggregate(study(noisy, seeds=1), resampling=QUICK)
+    entry = of(summary, "a", SLOR)
+    assert math.isnan(entry.between_seeds.deviation)
+    assert entry.between_seeds.why == "one seed"
+    assert any("One seed" in note for note in summary.controls[0].notes)
+
+
+def test_undefined_texts_are_counted_and_weigh_nothing():
+    def holes(*of: str | int) -> float:
+        return NAN if of[2:4] == ("positive", 0) else 5.0
+
+    entry = of(aggregate(study(holes), resampling=QUICK), "a", SLOR)
+    assert (entry.mean, entry.n, entry.undefined) == (5.0, 40, 4)
+
+
+def test_a_metric_without_any_value_is_there_without_a_mean():
+    summary = aggregate(study(lambda *_: NAN), resampling=QUICK)
+    entry = of(summary, "a", SLOR)
+    assert math.isnan(entry.mean)
+    assert (entry.rank, entry.n, entry.undefined) == (None, 0, 44)
+    assert entry.interval.why_undefined == "no values"
+    [comparison] = summary.controls[0].comparisons[SLOR]
+    assert verdict(comparison, True) == "not compared"
+
+
+def test_judges_average_and_their_deviation_over_judges_too():
+    cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.8)
+    summary = aggregate(cells, resampling=QUICK)
+    shares = []
+    for c in (c for c in cells if c.key.system == "a"):
+        for judge in ("j", "k"):
+            votes = c.votes["sentiment"][judge]
+            right = [votes[s.id] == s.control["sentiment"] for s in c.samples]
+            shares.append((100 * float(np.mean(right)), summary.weights[c.key.dataset]))
+    v, w = np.array(shares).T
+    m = float(np.average(v, weights=w))
+    entry = of(summary, "a", "average")
+    assert entry.mean == pytest.approx(m)
+    assert entry.deviation == pytest.approx(math.sqrt(float(np.average((v - m) ** 2, weights=w))))
+    assert entry.interval.low <= m <= entry.interval.high
+    both = [of(summary, "a", j).mean for j in ("j", "k")]
+    assert entry.mean == pytest.approx(np.mean(both))
+
+
+def test_a_metric_of_the_judges_is_the_column_average_in_percent():
+    cells = [
+        replace(c, scores={"control.average": dict.fromkeys(c.scores[SLOR], 0.25)})
+        for c in study(noisy)
+    ]
+    summary = aggregate(cells, resampling=QUICK)
+    assert [m.name for m in summary.controls[0].measures] == ["average"]
+    assert of(summary, "a", "average").mean == pytest.approx(25)
+
+
+def test_two_attributes_are_judged_apart_and_averaged_within_a_run():
+    key = CellKey("a", "x", "multiple", 1)
+    control = {"sentiment": "positive", "topic": "World"}
+    samples = tuple(Sample(str(i), "t", prompt=f"p{i}", control=control) for i in range(4))
+    votes = {
+        "sentiment": {"j": dict(zip("0123", ["positive"] * 3 + ["negative"], strict=True))},
+        "topic": {"j": dict(zip("0123", ["World", "", "Sports", "Sports"], strict=True))},
+    }
+    summary = aggregate([Cell(key, samples, votes=votes)], resampling=QUICK)
+    assert of(summary, "a", "sentiment/j").mean == 75
+    assert of(summary, "a", "topic/j").mean == 25  # an undecided judge is not right
+    assert of(summary, "a", "average").mean == 50
+    assert of(summary, "a", "average").deviation == 0
+
+
+def test_corpus_metrics_are_averaged_over_values_and_have_no_interval():
+    cells = [
+        Cell(
+            CellKey("a", "x", "topic", 1),
+            groups=(
+                GroupValue("diversity.distinct-1", "World", 0.2, 35),
+                GroupValue("diversity.distinct-1", "Sports", 0.4, 35),
+            ),
+        )
+    ]
+    entry = of(aggregate(cells, resampling=QUICK), "a", "diversity.distinct-1")
+    assert entry.mean == pytest.approx(30)
+    assert "corpus" in entry.interval.why_undefined
+    assert "corpus" in entry.between_prompts.why
+
+
+def test_the_average_of_keywords_is_that_of_the_four_coverages():
+    found = {"any": 1.0, "all": 0.5, "ext-cov": 0.9, "cov": 0.6}
+    groups = tuple(GroupValue(f"keywords.{k}", "", v, 35) for k, v in found.items())
+    cells = [Cell(CellKey("a", "x", "keywords", 1), groups=groups)]
+    entry = of(aggregate(cells, resampling=QUICK), "a", "average")
+    assert entry.mean == pytest.approx(75)
+    assert entry.deviation == pytest.approx(math.sqrt((25**2 + 25**2 + 15**2 + 15**2) / 4))
+
+
+def test_published_rates_of_two_attributes_are_averaged_within_a_run():
+    def run(dataset: str, sentiment: float, topic: float) -> Cell:
+        rates = {"both": 10.0, "sentiment": sentiment, "topic": topic}
+        key = CellKey("a", dataset, "multiple", 1)
+        return Cell(key, rates=tuple(Rate(name, "", v) for name, v in rates.items()))
+
+    cells = [run("x", 90, 50), run("y", 80, 60)]
+    summary = aggregate(cells, weights={"x": 35, "y": 625}, resampling=QUICK)
+    average = of(summary, "a", "average")
+    assert (average.mean, average.deviation) == (pytest.approx(70), pytest.approx(0))
+    assert of(summary, "a", "sentiment").mean == pytest.approx((35 * 90 + 625 * 80) / 660)
+    assert of(summary, "a", "both").mean == 10
+    assert summary.controls[0].agreements == ()
+
+
+def test_an_average_takes_the_judges_that_a_cell_has():
+    cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.8)
+    votes = {"sentiment": {"j": cells[0].votes["sentiment"]["j"]}}
+    cells[0] = replace(cells[0], votes=votes)
+    [control] = aggregate(cells, resampling=QUICK).controls
+    entry = control.entry("a", "average")
+    assert entry is not None
+    assert (entry.n, entry.undefined) == (44, 0)
+    assert entry.interval.low < entry.mean < entry.interval.high
+
+
+def test_an_infinite_value_is_undefined():
+    def endless(*of: str | int) -> float:
+        return math.inf if of[3] == 0 else 5.0
+
+    entry = of(aggregate(study(endless), resampling=QUICK), "a", SLOR)
+    assert (entry.mean, entry.undefined) == (5.0, 8)
+
+
+def test_weights_are_how_many_prompts_were_asked_for():
+    cells = [replace(c, asked=len(c.samples) + 2 * 3) for c in study(noisy)]
+    summary = aggregate(cells, resampling=QUICK)
+    assert summary.weights == {"x": 4 + 3, "y": 7 + 3}
+
+
+def test_a_clear_difference_is_found_and_none_is_not():
+    summary = aggregate(study(noisy, systems="abc", seeds=3), resampling=QUICK)
+    found = {(c.a, c.b): c for c in summary.controls[0].comparisons[SLOR]}
+    assert verdict(found["a", "b"], True) == "b > a"
+    assert verdict(found["a", "c"], True) == "no difference shown"
+    assert found["a", "b"].inputs == 2 * (4 + 7)
+    assert found["a", "b"].clusters == 11
+    assert found["a", "b"].low < found["a", "b"].difference < found["a", "b"].high < 0
+    assert found["a", "b"].effect < -0.5
+
+
+def test_a_difference_is_that_of_the_means_where_all_is_there():
+    summary = aggregate(study(noisy), resampling=QUICK)
+    [c] = summary.controls[0].comparisons[SLOR]
+    assert c.difference == pytest.approx(of(summary, "a", SLOR).mean - of(summary, "b", SLOR).mean)
+
+
+def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means():
+    cells = study(noisy, datasets="x", seeds=1)
+    summary = aggregate(cells, resampling=QUICK)
+    values = {c.key.system: np.array([*c.scores[SLOR].values()]) for c in cells}
+    prompts = [s.prompt for s in cells[0].samples]
+    expected = cluster_bootstrap_mean(values["a"], prompts, resamples=200)
+    entry = of(summary, "a", SLOR)
+    assert entry.interval.low == pytest.approx(expected.low)
+    assert entry.interval.high == pytest.approx(expected.high)
+    [c] = summary.controls[0].comparisons[SLOR]
+    d = values["a"] - values["b"]
+    between = cluster_bootstrap_mean(d, prompts, resamples=200)
+    assert (c.low, c.high) == (pytest.approx(between.low), pytest.approx(between.high))
+    assert c.p == pytest.approx(paired_permutation(d, prompts))
+    assert c.effect == pytest.approx(cohen_dz(d))
+
+
+def test_intervals_of_several_datasets_are_those_of_the_plain_loop():
+    cells = [c for c in study(noisy) if c.key.system == "a"]
+    entry = of(aggregate(cells, resampling=Resampling(resamples=4000)), "a", SLOR)
+    rng, means = np.random.default_rng(7), []
+    for _ in range(4000):
+        pairs = []
+        for dataset, K in (("x", 4), ("y", 7)):
+            drawn = rng.integers(K, size=K)
+            for one in (c for c in cells if c.key.dataset == dataset):
+                by_prompt = np.array([*one.scores[SLOR].values()]).reshape(K, 2)
+                pairs.append((float(by_prompt[drawn].mean()), K))
+        means.append(np.average([v for v, _ in pairs], weights=[w for _, w in pairs]))
+    low, high = np.quantile(means, [0.025, 0.975])
+    width = float(high - low)
+    assert entry.interval.low == pytest.approx(float(low), abs=0.06 * width)
+    assert entry.interval.high == pytest.approx(float(high), abs=0.06 * width)
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.integers(0, 99))
+@settings(max_examples=10)
+def test_p_is_never_below_what_the_permutations_allow(systems: int, seeds: int, seed: int):
+    names = "abcd"[:systems]
+    cells = study(lambda *k: noisy(*k) + seed * (k[0] == "a"), systems=names, seeds=seeds)
+    [control] = aggregate(cells, resampling=QUICK).controls
+    for c in control.comparisons[SLOR]:
+        assert 0 < c.p <= c.p_adjusted <= 1
+
+
+def test_a_system_that_lacks_a_dataset_is_marked_and_spoils_no_other_comparison():
+    cells = [c for c in study(noisy, systems="abc") if c.key != CellKey("c", "y", "sentiment", 0)]
+    cells = [c for c in cells if (c.key.system, c.key.dataset) != ("c", "y")]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    assert control.incomplete == {"c": "dataset y"}
+    assert any(note.startswith("Incomplete: c has nothing for dataset y") for note in control.notes)
+    found = {(c.a, c.b): c for c in control.comparisons[SLOR]}
+    assert (found["a", "b"].inputs, found["a", "b"].left_out) == (22, 0)
+    assert (found["a", "c"].inputs, found["a", "c"].left_out) == (8, 14)
+    assert "x" in found["a", "c"].note
+
+
+def test_a_system_that_lacks_a_value_is_marked():
+    cells = [cell(s, "x", 0, noisy, values=VALUES if s == "a" else VALUES[:1]) for s in ("a", "b")]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    assert control.incomplete == {"b": "value negative"}
+    assert control.comparisons[SLOR][0].inputs == 6
+
+
+def test_judges_agree_as_the_formulas_say():
+    cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.6)
+    [agreement] = aggregate(cells, resampling=QUICK).controls[0].agreements
+    right = {"j": [], "k": []}
+    for one, s in ((c, s) for c in cells for s in c.samples):
+        for judge, found in right.items():
+            found.append(one.votes["sentiment"][judge][s.id] == s.control["sentiment"])
+    j, k = np.array(right["j"]), np.array(right["k"])
+    p_e = j.mean() * k.mean() + (1 - j.mean()) * (1 - k.mean())
+    assert agreement.kappa[0][1] == pytest.approx((np.mean(j == k) - p_e) / (1 - p_e))
+    assert agreement.r[0][1] == pytest.approx(np.corrcoef(j, k)[0, 1])
+    assert agreement.kappa[0][0] == pytest.approx(1)
+    assert agreement.n[0][1] == len(j)
+
+
+def test_from_rates_judges_correlate_over_cells_and_values_and_have_no_kappa():
+    rates = [(90, 80), (70, 75), (50, 60), (20, 10)]
+    cells = [
+        Cell(
+            CellKey("a", "x", "sentiment", seed),
+            rates=tuple(
+                Rate(judge, value, float(rates[2 * seed + v][j]))
+                for v, value in enumerate(VALUES)
+                for j, judge in enumerate("jk")
+            ),
+        )
+        for seed in range(2)
+    ]
+    summary = aggregate(cells, resampling=QUICK)
+    [agreement] = summary.controls[0].agreements
+    assert agreement.of_rates
+    assert agreement.r[0][1] == pytest.approx(np.corrcoef(np.array(rates).T)[0, 1])
+    assert math.isnan(agreement.kappa[0][1])
+    assert of(summary, "a", "j").mean == pytest.approx(57.5)
+    assert of(summary, "a", "j").interval.why_undefined == "only values of whole cells are known"
+    assert summary.weights_from.startswith("equal")
+
+
+def test_costs_are_a_text_over_cells():
+    costs = [Cost(10.0, 10, 100, 5), Cost(30.0, 10, 100, 7), None]
+    cells = [
+        Cell(CellKey("a", "x", "topic", i), cost=c, groups=(GroupValue("m", "", 1.0, 1),))
+        for i, c in enumerate(costs)
+    ]
+    [cost] = aggregate(cells, resampling=QUICK).controls[0].costs
+    assert (cost.seconds, cost.deviation, cost.cells, cost.peak_bytes) == (2.0, 1.0, 2, 7)
+    assert cost.tokens_per_second == pytest.approx(5)
+
+
+def test_values_too_many_to_tell_apart_are_not_split():
+    values = [f"word {i}" for i in range(20)]
+    cells = [cell(s, "x", 0, noisy, values=values, control="keywords") for s in "ab"]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    assert control.values == ()
+    assert control.entry("a", SLOR) is not None
+    assert "Not split by the 20 values asked for" in control.notes
+
+
+def test_texts_without_a_prompt_pair_by_their_request():
+    def bare(c: Cell) -> Cell:
+        return replace(c, samples=tuple(replace(s, prompt="") for s in c.samples))
+
+    cells = [bare(c) for c in study(noisy, datasets="x", seeds=3)]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    [c] = control.comparisons[SLOR]
+    assert (c.inputs, c.clusters) == (8, 8)
+
+
+@pytest.mark.parametrize("weights", [{"x": 1.0}, {"x": 1.0, "y": 0.0}, {"x": 1.0, "y": NAN}])
+def test_a_weight_that_is_missing_or_not_above_0_is_refused(weights: Mapping[str, float]):
+    with pytest.raises(UserError, match="dataset 'y'"):
+        aggregate(study(noisy), weights=weights)
+
+
+def test_no_cells_are_refused():
+    with pytest.raises(UserError, match="no cells"):
+        aggregate([])
+
+
+def test_a_failed_cell_is_told():
+    cells = [*study(noisy), Cell(CellKey("c", "x", "sentiment", 0), failure="timed out")]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    assert any("timed out" in note for note in control.notes)
+    assert control.incomplete["c"] == "dataset x, y"
+
+
+# the published runs
+
+
+def published(control: str) -> list[Cell]:
+    """Cells of the published runs, named by the rows of the study's tables."""
+    rows = {}
+    for row in dict.fromkeys(n.row for t in papers.tables("lpf") for n in t.numbers):
+        system, _, prompting = row.rpartition(" ")
+        if prompting not in recipe.PROMPTING:
+            system, prompting = row, ""
+        for one in recipe.PROMPTING.get(prompting, ("",)):
+            if system in recipe.SYSTEMS:
+                rows.setdefault((recipe.SYSTEMS[system], one), []).append(row)
+    cells = []
+    for run in lpf.runs(control=control, here=True):
+        r = run.results
+        models = recipe.LANGUAGE_MODELS
+        groups = [
+            GroupValue(f"diversity.distinct-{n}", "", r["distinct-n"]["overall"][f"dist{n}"], 0)
+            for n in (1, 2, 3)
+        ]
+        groups += [
+            GroupValue("fluency.perplexity", "", r["perplexity"][m]["overall"], 0) for m in models
+        ]
+        groups += [GroupValue(SLOR, "", r["perplexity"][m]["overall_slor"], 0) for m in models]
+        keys = recipe.JUDGES[control] | {"majority": "control_effectiveness_majority"}
+        rates = [Rate(judge, "", r[key]["overall"]["accuracy"]) for judge, key in keys.items()]
+        for row in rows[run.system, run.prompting]:
+            key = CellKey(row, run.dataset, control, run.seed)
+            cells.append(Cell(key, groups=tuple(groups), rates=tuple(rates)))
+    return cells
+
+
+@pytest.mark.usefixtures("rated_data")
+@pytest.mark.parametrize(
+    ("control", "tables"),
+    [("sentiment", ("lpf.8a", "lpf.9a", "lpf.10")), ("topic", ("lpf.8b", "lpf.9b", "lpf.11"))],
+)
+def test_the_published_runs_give_the_published_tables(control: str, tables: Sequence[str]):
+    summary = aggregate(published(control), weights=recipe.SIZES, resampling=QUICK)
+    names = {f"dist{n}": f"diversity.distinct-{n}" for n in (1, 2, 3)}
+    names |= {"SLOR": SLOR, "perplexity": "fluency.perplexity"}
+    compared = 0
+    for id in tables:
+        [table] = papers.tables(id)
+        derived = recipe._weighted(table)
+        for (row, column), d in derived.items():
+            base = column.removesuffix(" sd").removesuffix(" rank")
+            entry = of(summary, row, names.get(base, base))
+            mine = (
+                entry.deviation
+                if column.endswith(" sd")
+                else entry.rank
+                if column.endswith(" rank")
+                else entry.mean
+            )
+            assert mine == pytest.approx(d.value, abs=1e-9), (id, row, column)
+            compared += 1
+    assert compared > 250
+
+
+def test_the_published_folder_as_it_is_gives_the_published_numbers(rated_data: Path):
+    [control] = aggregate(published_cells(rated_data / "lpf/results/sentiment")).controls
+    printed = {"gedi": (91.2, 7.3, 3), "prior_ctg": (92.6, 0.5, 1), "dexperts": (50.4, 0.8, 11)}
+    for system, (mean, deviation, rank) in printed.items():
+        entry = control.entry(system, "average")
+        assert entry is not None
+        assert (round(entry.mean, 1), round(entry.deviation, 1)) == (mean, deviation)
+        assert entry.rank == rank  # of 11: the study ranks two averages over promptings as well

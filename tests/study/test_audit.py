@@ -1,0 +1,541 @@
+"""The audit: each fault is found, and a study without a fault is left alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+from clean_study import JUDGES, LABELS, SYSTEMS, clean_cells
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelfield.sample import Sample
+from levelfield.study.audit import Finding, audit
+from levelfield.study.audit.findings import Study, plain, prompt_end
+from levelfield.study.audit.judged import judged
+from levelfield.study.audit.judging import majority_bounds
+from levelfield.study.audit.strength import strengths
+from levelfield.study.audit.wording import repeated
+from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
+
+FAULTY = SYSTEMS[1]
+SENTIMENT, TOPIC = 0, 2
+"""Seeds of clean studies with two and with four values."""
+
+
+def change_texts(
+    cells: Iterable[Cell], how: Callable[[Sample], Sample], system: str = FAULTY
+) -> list[Cell]:
+    """The study, with every text of one system changed."""
+    return [
+        replace(cell, samples=tuple(map(how, cell.samples))) if cell.key.system == system else cell
+        for cell in cells
+    ]
+
+
+def bare(cells: Iterable[Cell]) -> list[Cell]:
+    """The study, without votes and rates."""
+    return [replace(cell, votes={}, rates=(), groups=()) for cell in cells]
+
+
+def only_rates(cells: Iterable[Cell]) -> list[Cell]:
+    return [replace(cell, samples=(), votes={}) for cell in cells]
+
+
+def serious(findings: Iterable[Finding]) -> set[tuple[str, str]]:
+    return {(f.check, f.system) for f in findings if f.severity == "serious"}
+
+
+def the(findings: Iterable[Finding], check: str) -> Finding:
+    (found,) = [finding for finding in findings if finding.check == check]
+    return found
+
+
+def test_fifty_clean_studies_give_nothing_serious_and_no_warning():
+    said = Counter(
+        (finding.severity, finding.check)
+        for seed in range(50)
+        for finding in audit(clean_cells(seed))
+    )
+    assert said == {}
+
+
+def test_a_study_of_nothing_has_no_findings():
+    assert audit([]) == []
+    key = CellKey("a", "b", "c", 1)
+    assert audit([Cell(key=key, asked=0)], expected=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "check", "says"),
+    [
+        (
+            lambda s: replace(s, text=s.text.removeprefix(s.prompt).strip()),
+            "prompt-not-continued",
+            r"300 of 300 texts \(100 %\) do not begin with their prompt",
+        ),
+        (lambda s: replace(s, text=s.prompt), "empty-text", "are empty or end with their prompt"),
+        (lambda s: replace(s, text=""), "empty-text", "are empty or end with their prompt"),
+        (
+            lambda s: replace(s, text=f"{s.text} {' '.join(s.text.split()[-9:]) * 9}"),
+            "repetition",
+            "of the 4-grams in a text are repeats",
+        ),
+        (
+            lambda s: replace(s, text=f"{s.prompt} and so it was for ever."),
+            "identical-texts",
+            "exactly what another text says",
+        ),
+        (
+            lambda s: replace(s, text=s.text + " moon" * 3 + " river of stone" * 30),
+            "length-differs",
+            f"texts of {FAULTY} are .* times as long",
+        ),
+        (
+            lambda s: replace(s, text=f"{s.text}\nUser: go on"),
+            "leftover-markup",
+            "role markers 300",
+        ),
+        (lambda s: replace(s, text=f"{s.text}</s>"), "leftover-markup", "special tokens 300"),
+        (
+            lambda s: replace(s, text=f"{s.text} As an AI model I stop."),
+            "leftover-markup",
+            "talk about the task 300",
+        ),
+        (
+            lambda s: replace(
+                s,
+                text=f"{s.text} Please write a short and cheerful story.",
+                extra={"input": f"Please write a short and cheerful story: {s.prompt}"},
+            ),
+            "leftover-markup",
+            "words of the instruction 300",
+        ),
+        (
+            lambda s: replace(s, text=f"very {s.control['sentiment']}: {s.text}"),
+            "label-in-input",
+            "begin with the wanted label, then the prompt",
+        ),
+    ],
+)
+def test_a_fault_in_every_text_of_a_system_is_serious(spoil, check, says):
+    findings = audit(bare(change_texts(clean_cells(SENTIMENT), spoil)))
+    found = [f for f in findings if f.check == check and f.severity == "serious"]
+    assert [f.system for f in found] in ([FAULTY], [""])
+    assert re.search(says, found[0].what)
+    assert all(e.id and len(e.text) <= 160 for e in found[0].examples)
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.005, None), (0.05, "warning"), (0.2, "serious")]
+)
+def test_how_many_texts_have_a_fault_decides_how_serious_it_is(share, severity):
+    cells = clean_cells(SENTIMENT)
+    of = {s.id: n for n, s in enumerate(s for c in cells for s in c.samples)}
+    every = round(1 / share)
+
+    def spoil(sample: Sample) -> Sample:
+        late = of[sample.id] % every == 0
+        return replace(sample, text=f"Once, {sample.text}") if late else sample
+
+    findings = audit(change_texts(cells, spoil))
+    assert [(f.check, f.severity) for f in findings] == (
+        [("prompt-not-continued", severity)] if severity else []
+    )
+    if severity:
+        assert "of them have it further in" in findings[0].what
+
+
+def test_a_fault_on_one_dataset_is_not_thinned_by_the_others():
+    def spoil(sample: Sample) -> Sample:
+        hit = sample.dataset == "hill" and sample.id.endswith("e")
+        return replace(sample, text=f"Once, {sample.text}") if hit and sample.seed == 1 else sample
+
+    found = the(audit(change_texts(clean_cells(SENTIMENT), spoil)), "prompt-not-continued")
+    assert (found.severity, found.dataset, found.seed) == ("serious", "hill", 1)
+    assert "most on hill (33 %)" in found.what
+
+
+def test_white_space_quotes_and_case_in_front_of_a_prompt_are_forgiven():
+    def spoil(sample: Sample) -> Sample:
+        words = sample.text.split()
+        return replace(sample, text=f' "{words[0].upper()}  {" ".join(words[1:])}')
+
+    assert audit(change_texts(clean_cells(SENTIMENT), spoil)) == []
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_a_text_that_begins_with_its_prompt_is_known_to(prompt, rest):
+    end = prompt_end(prompt, prompt + rest)
+    assert end == len(prompt)
+    end = prompt_end(prompt, f' "{prompt}{rest}')
+    if end is not None:
+        assert plain(f' "{prompt}{rest}'[:end]).startswith(plain(prompt))
+
+
+PROMPTS = [f"{a} {b} {c}" for a in ("The", "A") for b in ("red", "old", "big") for c in "abcdef"]
+
+
+def batched(size: int, right: bool = False) -> list[Cell]:
+    """A cell of 8 values a prompt whose texts all continue the first prompt of their batch."""
+    pairs = [{"sentiment": s, "topic": t} for s in LABELS["sentiment"] for t in LABELS["topic"]]
+    requests = [(prompt, pair) for prompt in PROMPTS[:35] for pair in pairs]
+    samples = tuple(
+        Sample(
+            id=f"{n}",
+            text=f"{prompt if right else requests[n - n % size][0]} was number {n}.",
+            prompt=prompt,
+            control=pair,
+        )
+        for n, (prompt, pair) in enumerate(requests)
+    )
+    return [Cell(CellKey("multi", "pplm", "multiple", 789), samples)]
+
+
+def test_batches_that_all_continue_their_first_prompt_are_answers_to_wrong_requests():
+    found = the(audit(batched(128)), "wrong-request")
+    assert (found.severity, found.system, found.n, found.of) == ("serious", "multi", 256, 280)
+    assert "they continue 3 prompts in all, up to 120 texts in a row the same one" in found.what
+    assert audit(batched(128, right=True)) == []
+
+
+def test_a_shift_by_one_request_is_found_and_prompts_that_begin_others_do_not_confuse():
+    prompts = ["The lake", "The lake house", "The lake house", "The road", "The road up the hill"]
+    key = CellKey("s", "d", "keywords", 1)
+
+    def cell(shift: int) -> Cell:
+        written = [f"{prompt} was long, said {n}." for n, prompt in enumerate(prompts)]
+        return Cell(
+            key,
+            tuple(
+                Sample(id=f"{n}", text=written[(n + shift) % 5], prompt=prompt)
+                for n, prompt in enumerate(prompts)
+            ),
+        )
+
+    assert audit([cell(0)]) == []
+    # the first text of the shifted cell begins with its own prompt too, the second is its equal
+    found = the(audit([cell(1)]), "wrong-request")
+    assert [e.id for e in found.examples] == ["2", "4"]
+    assert found.severity == "serious"
+
+
+def test_the_label_or_the_systems_word_for_it_in_front_of_the_prompt_is_named():
+    codes = {"negative": "gloomy ", "positive": "sunny "}
+
+    def typed(label: Callable[[str], str]) -> Callable[[Sample], Sample]:
+        def spoil(sample: Sample) -> Sample:
+            given = f"{label(str(sample.control['sentiment']))}{sample.prompt}"
+            return replace(sample, extra={**sample.extra, "input": given})
+
+        return spoil
+
+    cells = clean_cells(SENTIMENT)
+    found = the(audit(change_texts(cells, typed(lambda v: f"very_{v}:"))), "label-in-input")
+    assert (found.severity, found.n, found.of) == ("warning", 300, 300)
+    assert "'very_negative:' 150, 'very_positive:' 150" in found.what
+    found = the(audit(change_texts(cells, typed(codes.__getitem__))), "label-in-input")
+    assert "'gloomy' 150, 'sunny' 150" in found.what
+    assert audit(change_texts(cells, typed("Go on: ".format))) == []
+    long = "You are a writer of stories.\nWrite one that is {} and begins so: "
+    assert audit(change_texts(cells, typed(long.format))) == []
+
+
+def test_seeds_with_the_same_texts_are_one_seed():
+    cells = clean_cells(SENTIMENT)
+    first = {c.key[:3]: c for c in cells if c.key.seed == 1}
+
+    def same(cell: Cell, share: float) -> Cell:
+        texts = [s.text for s in first[cell.key[:3]].samples]
+        n = round(share * len(texts))
+        changed = (replace(s, text=t) for s, t in zip(cell.samples[:n], texts, strict=False))
+        return replace(cell, samples=(*changed, *cell.samples[n:]))
+
+    for share, severity in ((1, "serious"), (0.6, "warning"), (0.4, None)):
+        found = audit([same(c, share) if c.key.system == FAULTY else c for c in cells])
+        assert [(f.check, f.severity, f.system) for f in found] == (
+            [("identical-seeds", severity, FAULTY)] if severity else []
+        )
+
+
+def test_seeds_whose_results_agree_in_all_digits_are_found_without_texts():
+    cells = only_rates(clean_cells(SENTIMENT))
+    groups = tuple(GroupValue("fluency.slor", v, 3.123456789 + n, 50) for n, v in enumerate("abc"))
+    cells = [
+        replace(c, groups=groups, rates=cells[0].rates) if c.key.system == FAULTY else c
+        for c in cells
+    ]
+    assert ("identical-seeds", FAULTY) in serious(audit(cells))
+    rounded = [replace(c, groups=()) for c in cells]
+    assert "identical-seeds" not in {f.check for f in audit(rounded)}
+
+
+def test_missing_cells_texts_and_values_are_found():
+    cells = clean_cells(TOPIC)
+    seedless = [c for c in cells if c.key != (FAULTY, "hill", "topic", 2)]
+    found = the(audit(seedless), "missing-cell")
+    assert (found.severity, found.what) == (
+        "warning",
+        "1 of 6 cells are missing (hill: seeds 2)",
+    )
+    setless = [c for c in cells if (c.key.system, c.key.dataset) != (FAULTY, "hill")]
+    found = the(audit(setless), "missing-cell")
+    assert (found.severity, found.n, found.of, found.dataset) == ("serious", 3, 6, "hill")
+    everything = [c.key for c in cells]
+    assert the(audit(seedless, expected=everything), "missing-cell").n == 1
+    assert audit(seedless, expected=[c.key for c in seedless]) == []
+
+    failed = replace(cells[0], samples=(), votes={}, rates=(), failure="no answer within 9 s")
+    found = the(audit([failed, *cells[1:]]), "missing-cell")
+    assert (found.severity, found.seed) == ("serious", 1)
+    assert "no answer within 9 s" in found.what
+
+    short = replace(cells[0], samples=cells[0].samples[:-4], asked=None)
+    found = the(audit([short, *cells[1:]]), "missing-texts")
+    assert (found.severity, found.n, found.of) == ("warning", 4, 80)
+    odd = replace(cells[0], problems=("2 answers with unknown ids",))
+    assert "unknown ids" in the(audit([odd, *cells[1:]]), "missing-texts").what
+
+
+def test_systems_that_were_asked_for_fewer_values_are_named():
+    cells = bare(clean_cells(TOPIC))
+
+    def without(cell: Cell) -> Cell:
+        kept = tuple(s for s in cell.samples if s.control["topic"] in ("Science",))
+        return replace(cell, samples=kept, asked=None)
+
+    found = audit([without(c) if c.key.system == FAULTY else c for c in cells])
+    assert serious(found) == {("label-sets-differ", FAULTY)}
+    assert f"{FAULTY} only Science" in the(found, "label-sets-differ").what
+
+
+def unmoved(cells: Iterable[Cell]) -> list[Cell]:
+    """The study, with half of the texts of one system judged as if they answered the next request.
+
+    Requests take turns with the values, so with two values nothing of the control is left.
+    """
+
+    def turned(cell: Cell) -> Cell:
+        if cell.key.system != FAULTY:
+            return cell
+        attribute = cell.key.control
+        half = len(cell.samples) // 2
+        ids = [s.id for s in cell.samples]
+        mixed = {
+            judge: {
+                id: labels[ids[(n + 1) % len(ids)]] if n < half else labels[id]
+                for n, id in enumerate(ids)
+            }
+            for judge, labels in cell.votes[attribute].items()
+        }
+        rates = tuple(
+            Rate(judge, v, 100 * sum(mixed[judge][i] == v for i in own) / len(own))
+            for judge in mixed
+            for v in LABELS[attribute]
+            if (own := [s.id for s in cell.samples if s.control[attribute] == v])
+        )
+        return replace(cell, votes={attribute: mixed}, rates=rates)
+
+    return list(map(turned, cells))
+
+
+@pytest.mark.parametrize("known", [list, only_rates])
+def test_control_that_changes_nothing_is_found_from_votes_and_from_rates(known):
+    findings = audit(known(unmoved(clean_cells(SENTIMENT, (200, 300)))))
+    assert serious(findings) == {("control-changes-nothing", FAULTY)}
+    assert "control changes nothing: strength" in the(findings, "control-changes-nothing").what
+
+
+def test_control_that_works_backwards_is_found():
+    other = {"negative": "positive", "positive": "negative"}
+    cells = [
+        replace(
+            c,
+            rates=(),
+            votes={
+                "sentiment": {
+                    judge: {id: other[label] for id, label in labels.items()}
+                    for judge, labels in c.votes["sentiment"].items()
+                }
+            },
+        )
+        for c in clean_cells(SENTIMENT)
+    ]
+    assert serious(audit(cells)) == {("control-changes-nothing", s) for s in SYSTEMS}
+    assert all("backwards" in f.what for f in audit(cells))
+
+
+def test_one_text_for_all_wanted_values_is_control_that_changes_nothing():
+    cells = bare(
+        change_texts(
+            clean_cells(SENTIMENT), lambda s: replace(s, text=f"{s.prompt} {s.seed} {s.prompt}.")
+        )
+    )
+    assert ("control-changes-nothing", FAULTY) in serious(audit(cells))
+
+
+def test_strength_is_the_same_from_votes_and_from_rates():
+    cells = [replace(c, rates=c.rates[: -len(LABELS["topic"])]) for c in clean_cells(TOPIC)]
+    by_votes = strengths(Study(tuple(cells)))
+    by_rates = strengths(Study(tuple(only_rates(cells))))
+    assert by_votes.keys() == by_rates.keys()
+    for key, interval in by_votes.items():
+        assert interval == pytest.approx(by_rates[key])
+        assert 0.4 < interval[1] < interval[0] < interval[2] < 0.95
+
+
+def test_strength_of_several_attributes_is_read_from_their_overall_rates():
+    (cell,) = batched(1)
+    rates = (Rate("both", "", 12.5), Rate("sentiment", "", 50.0), Rate("topic", "", 85.0))
+    found = strengths(Study((replace(cell, rates=rates),)))
+    assert found["multi", "multiple", "sentiment"][0] == pytest.approx(0)
+    assert found["multi", "multiple", "topic"][0] == pytest.approx((0.85 - 0.25) / 0.75)
+
+
+def test_the_rule_that_takes_the_last_label_any_judge_gave_is_no_majority():
+    def last(cell: Cell) -> Cell:
+        labels = {
+            s.id: max(cell.votes[cell.key.control][judge][s.id] for judge in JUDGES)
+            for s in cell.samples
+        }
+        rates = [r for r in cell.rates if r.judge != "majority"]
+        for value in LABELS[cell.key.control]:
+            own = [s.id for s in cell.samples if s.control[cell.key.control] == value]
+            percent = 100 * sum(labels[id] == value for id in own) / len(own)
+            rates.append(Rate("majority", value, percent))
+        return replace(cell, rates=tuple(rates))
+
+    for seed in (SENTIMENT, TOPIC):
+        found = the(audit(list(map(last, clean_cells(seed)))), "majority-is-none")
+        assert "in all 18 cells the alphabetically last value is never below" in found.what
+
+
+def texts_by_judges(judges: int) -> st.SearchStrategy[list[list[bool]]]:
+    """Which judges were right on each text."""
+    votes = st.lists(st.booleans(), min_size=judges, max_size=judges)
+    return st.lists(votes, min_size=1, max_size=30)
+
+
+@given(st.integers(2, 7).flatmap(texts_by_judges))
+def test_a_majority_always_lies_within_its_bounds(right):
+    n, judges = len(right), len(right[0])
+    a = [100 * sum(text[j] for text in right) / n for j in range(judges)]
+    low, high = majority_bounds(a)
+    for tie in (False, True):
+        votes = (2 * sum(text) for text in right)
+        m = 100 * sum(v > judges or (tie and v == judges) for v in votes) / n
+        assert low - 1e-6 <= m <= high + 1e-6
+
+
+def test_the_bounds_of_a_majority_can_be_reached():
+    # two judges are right together on half of the texts, or each with the third on its own half
+    assert majority_bounds([50, 50, 0]) == (0, 50)
+    assert majority_bounds([50, 50, 100]) == (50, 100)
+    assert majority_bounds([10, 10, 100]) == (10, 20)
+    assert majority_bounds([100, 100, 0]) == (100, 100)
+
+
+def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
+    def prefer(cell: Cell, label: Callable[[int, str], str]) -> Cell:
+        votes = dict(cell.votes["sentiment"])
+        votes["oak"] = {id: label(n, old) for n, (id, old) in enumerate(votes["oak"].items())}
+        return replace(cell, votes={"sentiment": votes}, rates=())
+
+    cells = clean_cells(SENTIMENT)
+    biased = audit([prefer(c, lambda n, old: "negative" if n % 3 else old) for c in cells])
+    assert "oak prefers negative" in the(biased, "judge-biased").what
+    assert the(biased, "judge-biased").severity == "serious"
+    turns = ("negative", "negative", "positive", "positive")
+    random = audit([prefer(c, lambda n, _: turns[n % 4]) for c in cells])
+    found = the(random, "judges-disagree")
+    assert (found.severity, found.n, found.of) == ("serious", 2, 3)
+
+    def first(cell: Cell, n: int) -> Cell:
+        ids = [sample.id for sample in cell.samples[:n]]
+        votes = {j: {id: of[id] for id in ids} for j, of in cell.votes["sentiment"].items()}
+        return replace(cell, samples=cell.samples[:n], asked=n, votes={"sentiment": votes})
+
+    # 18 cells of 4 texts are too few to accuse a judge
+    biased = [prefer(first(c, 4), lambda *_: "negative") for c in cells]
+    assert not {"judge-biased", "judges-disagree"} & {f.check for f in audit(biased)}
+
+
+def test_rates_in_two_scales_are_found_for_judges_and_for_systems():
+    cells = only_rates(clean_cells(TOPIC))
+    of_judge = [
+        replace(
+            c,
+            rates=tuple(
+                replace(r, percent=r.percent / 100) if r.judge == "oak" else r for r in c.rates
+            ),
+        )
+        for c in cells
+    ]
+    found = audit(of_judge)
+    assert ("mixed-scales", "") in serious(found)
+    assert "judge oak" in the(found, "mixed-scales").what
+    of_system = [
+        replace(c, groups=tuple(g._replace(value=100 * g.value) for g in c.groups[1:]))
+        if c.key.system == FAULTY
+        else c
+        for c in cells
+    ]
+    assert "of diversity.distinct-1 between 0 and 1" in the(audit(of_system), "mixed-scales").what
+
+
+def test_texts_cut_off_by_their_budget_are_a_note():
+    findings = audit(
+        change_texts(clean_cells(SENTIMENT), lambda s: replace(s, text=s.text.removesuffix(".")))
+    )
+    assert [(f.check, f.severity, f.system) for f in findings] == [("cut-text", "note", FAULTY)]
+    chinese = change_texts(
+        clean_cells(SENTIMENT), lambda s: replace(s, text=f"{s.text[:-1]}湖面结冰了")
+    )
+    assert audit(chinese) == []
+
+
+def test_repeats_are_counted_as_by_hand():
+    assert repeated("a b c d") == 0
+    assert repeated("a a a a a a a") == pytest.approx(3 / 4)
+    assert repeated("one two three") is None
+
+
+def test_rates_of_judges_are_read_in_percent_or_as_shares():
+    (cell,) = batched(1)
+    rates = (Rate("p", "x", 40.0), Rate("p", "y", 80.0), Rate("s", "x", 0.4), Rate("s", "y", 0.8))
+    found = judged(Study((replace(cell, samples=(), asked=10, rates=rates),)))
+    assert [(one.right, one.n) for one in found] == [(0.4, 5), (0.8, 5)] * 2
+
+
+SAMPLES = st.lists(
+    st.builds(
+        Sample,
+        id=st.sampled_from("abcdef"),
+        text=st.text(max_size=40),
+        prompt=st.text(max_size=10),
+        control=st.dictionaries(st.sampled_from("st"), st.sampled_from("xyz"), max_size=2),
+        extra=st.fixed_dictionaries({}, optional={"input": st.text(max_size=20)}),
+    ),
+    max_size=6,
+)
+
+
+@given(st.lists(st.tuples(SAMPLES, st.integers(1, 2), st.sampled_from("AB")), max_size=4))
+def test_no_texts_are_too_strange_to_be_audited(drawn):
+    cells = {
+        key: Cell(
+            key,
+            tuple(samples),
+            votes={"s": {"one": {s.id: s.text[:1] for s in samples}, "two": {}}},
+            rates=(Rate("three", "x", float("nan")), Rate("majority", "x", 50)),
+            groups=(GroupValue("m", "x", float("nan"), 0),),
+        )
+        for samples, seed, system in drawn
+        if (key := CellKey(system, "d", "s", seed))
+    }
+    order = ["serious", "warning", "note"]
+    found = [order.index(finding.severity) for finding in audit(list(cells.values()))]
+    assert found == sorted(found)

@@ -1,0 +1,283 @@
+"""Files of a cell are whole or not there, and read as what was written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from studies import KEY, command, plan
+
+from levelfield.errors import UserError
+from levelfield.io import load_samples
+from levelfield.sample import Sample
+from levelfield.study.cells import Answer, CellKey, Cost, GroupValue
+from levelfield.study.fingerprint import Fingerprint, fingerprint
+from levelfield.study.intake import Kept
+from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
+from levelfield.study.requests import requests_of
+from levelfield.study.store import CellRecord, Store
+
+MARK = Fingerprint("answers", "texts")
+RECORD = CellRecord(MARK, asked=2, answered=2, cost=Cost(1.5, 2, None, 10), problems=("odd",))
+ANSWERS = [Answer("1", "one"), Answer("2", "zwei\n🎉", "given", 5)]
+SAMPLES = [
+    Sample("S/1", "one", prompt="o", control={"k": ("a", "b")}, seed=1, extra={"request": "1"}),
+    Sample("S/2", "", control={"k": ("c",)}, seed=1, extra={"request": "2", "raw": "x"}),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "out")
+
+
+def test_a_finished_cell_reads_as_it_was_written(store: Store) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    record = store.record(KEY)
+    assert record is not None
+    assert replace(record, when="") == RECORD
+    assert record.when.endswith("+00:00")
+    assert [kept.answer for kept in store.resume(KEY, MARK)] == ANSWERS
+    cell = store.read_cell(KEY)
+    assert cell.samples == tuple(SAMPLES)
+    assert (cell.asked, cell.problems, cell.cost) == (2, ("odd",), RECORD.cost)
+    assert store.state(KEY, MARK) == "done"
+    assert store.state(KEY, replace(MARK, texts="other")) == "texts"
+    assert store.state(KEY, Fingerprint("other", "other")) == "stale"
+    assert store.resume(KEY, Fingerprint("other", "other")) == []
+
+
+def test_a_cell_that_never_ran_says_so(store: Store) -> None:
+    assert store.state(KEY, MARK) == "missing"
+    assert "not finished" in store.read_cell(KEY).failure
+    assert not store.out.exists()
+
+
+def test_values_votes_and_groups_come_back(store: Store) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    scores = [
+        {"id": "S/1", "metric": "m", "value": 0.5, "signature": "m|v"},
+        {"id": "S/2", "metric": "m", "value": None, "undefined": "empty text", "signature": "m|v"},
+    ]
+    labels = {"S/1": "positive", "S/2": "(undecided)"}
+    parts = [
+        {
+            "metric": "control.average",
+            "id": id,
+            "part": f"sentiment/org/judge: {label}",
+            "score": 1.0,
+            "weight": 1.0,
+        }
+        for id, label in labels.items()
+    ]
+    parts.append({"metric": "other", "id": "S/1", "part": "a/b: c", "score": 1.0, "weight": 1.0})
+    row = {"metric": "d", "value_asked": "a, b", "value": None, "n": 0, "signature": "d|v"}
+    store.write_lines(KEY, "scores.jsonl", scores)
+    store.write_lines(KEY, "parts.jsonl", parts)
+    store.write_lines(KEY, "groups.jsonl", [row, row | {"value": 2.0, "n": 3}])
+    cell = store.read_cell(KEY)
+    assert cell.scores["m"]["S/1"] == 0.5
+    assert math.isnan(cell.scores["m"]["S/2"])
+    assert cell.votes == {"sentiment": {"org/judge": {"S/1": "positive", "S/2": ""}}}
+    assert cell.groups[1] == GroupValue("d", "a, b", 2.0, 3)
+    assert math.isnan(cell.groups[0].value)
+    assert cell.signatures == {"m": "m|v", "d": "d|v"}
+
+
+kept_answers = st.lists(
+    st.builds(
+        Kept,
+        st.builds(
+            Answer,
+            id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
+            text=st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+            tokens=st.none() | st.integers(0, 9),
+        ),
+        st.integers(0, 99).map(float),
+        st.none() | st.integers(0, 9),
+    ),
+    unique_by=lambda kept: kept.answer.id,
+    max_size=4,
+)
+
+
+@given(kept_answers, st.randoms())
+def test_however_a_crash_tears_the_file_whole_answers_stay_and_more_can_follow(
+    tmp_path_factory: pytest.TempPathFactory, given: list[Kept], random: Any
+) -> None:
+    store = Store(tmp_path_factory.mktemp("out"))
+    store.folder(KEY).mkdir(parents=True)
+    with store.keeping(KEY, MARK) as keep:
+        for kept in given:
+            keep(kept)
+    assert store.resume(KEY, MARK) == given
+    path = store.folder(KEY) / "answers.partial.jsonl"
+    content = path.read_bytes()
+    cut = random.randint(0, len(content))
+    path.write_bytes(content[:cut])
+    whole = max(content[:cut].count(b"\n") - 1, 0)
+    assert store.resume(KEY, MARK) == given[:whole]
+    with store.keeping(KEY, MARK) as keep:
+        for kept in given[whole:]:
+            keep(kept)
+    assert store.resume(KEY, MARK) == given
+
+
+def test_a_line_that_is_spoilt_costs_that_answer_only(store: Store) -> None:
+    store.folder(KEY).mkdir(parents=True)
+    with store.keeping(KEY, MARK) as keep:
+        for answer in ANSWERS:
+            keep(Kept(answer))
+    path = store.folder(KEY) / "answers.partial.jsonl"
+    head, one, two = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(head + b"\0" * len(one) + b"\n[]\n7\n" + two)
+    assert [kept.answer for kept in store.resume(KEY, MARK)] == ANSWERS[1:]
+    assert store.state(KEY, MARK) == "partial"
+    assert store.state(KEY, Fingerprint("other", "texts")) == "stale"
+
+
+def test_an_error_while_writing_leaves_what_was_there(store: Store) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+
+    def broken() -> Any:
+        yield {"id": "new"}
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.write_lines(KEY, "texts.jsonl", broken())
+    assert len(list(store.samples(KEY))) == 2
+    assert [p for p in store.folder(KEY).iterdir() if p.suffix == ".tmp"] == []
+
+
+def test_a_broken_line_is_named_with_its_place(store: Store) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    path = store.folder(KEY) / "texts.jsonl"
+    path.write_text(path.read_text() + "{oops\n")
+    with pytest.raises(UserError, match=r"texts\.jsonl:3: not JSON"):
+        store.read_cell(KEY)
+    path.write_text('{"id": "no text"}\n')
+    with pytest.raises(UserError, match=r"texts\.jsonl: text: missing"):
+        store.read_cell(KEY)
+
+
+def test_stale_answers_outlive_a_run_that_answered_nothing(store: Store) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    assert store.set_aside(KEY)
+    assert store.state(KEY, MARK) == "missing"
+    stale = (store.folder(KEY) / "answers.stale.jsonl").read_text()
+    with store.keeping(KEY, MARK):
+        pass
+    assert not store.set_aside(KEY)
+    assert (store.folder(KEY) / "answers.stale.jsonl").read_text() == stale
+    assert "one" in stale
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_exported_texts_read_as_samples(store: Store, tmp_path: Path, suffix: str) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    other = KEY._replace(control="keywords")
+    mixed = [Sample("T/1", "t", control={"k": "a", "topic": "World"}, extra={"request": "1"})]
+    store.finish(other, RECORD, [], mixed)
+    path = tmp_path / f"all{suffix}"
+    assert store.export(path, [KEY, other]) == 3
+    samples = load_samples(path)
+    assert [s.id for s in samples] == ["S/1", "S/2", "T/1"]
+    assert samples[0].control == {"k": ("a", "b")}
+    assert samples[2].control["topic"] == "World"
+    assert samples[1].text == ""
+    assert samples[1].extra["raw"] == "x"
+    assert [s.extra["kind"] for s in samples] == ["sentiment", "sentiment", "keywords"]
+
+
+def test_exported_scores_have_their_cell(store: Store, tmp_path: Path) -> None:
+    import polars as pl
+
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    rows = [
+        {"id": f"S/{i}", "metric": "m", "value": v, "signature": "s"}
+        for i, v in ((1, 1), (2, None))
+    ]
+    store.write_lines(KEY, "scores.jsonl", rows)
+    assert store.export(tmp_path / "s.parquet", [KEY], "scores") == 2
+    table = pl.read_parquet(tmp_path / "s.parquet")
+    assert table["value"].to_list() == [1, None]
+    assert table["system"].to_list() == ["S", "S"]
+    with pytest.raises(UserError, match=r"expected a name in \.parquet or \.jsonl"):
+        store.export(tmp_path / "s.xls", [KEY])
+    with pytest.raises(UserError, match="can't be written"):
+        store.export(tmp_path / "nowhere" / "s.parquet", [KEY])
+
+
+class TestFingerprint:
+    def of(self, study: Plan) -> Fingerprint:
+        (key,) = study.cells()
+        return fingerprint(study, key, requests_of(study, key))
+
+    def test_it_does_not_depend_on_time_limits_and_retries(self, tmp_path: Path) -> None:
+        one = self.of(plan(tmp_path, command("well")))
+        assert one == self.of(plan(tmp_path, command("well", timeout_s=1.0, retries=9)))
+        tried = CallableSource("a:b", retries=3)
+        assert self.of(plan(tmp_path, tried)) == self.of(plan(tmp_path, CallableSource("a:b")))
+
+    def test_steps_change_the_texts_and_not_the_answers(self, tmp_path: Path) -> None:
+        one = self.of(plan(tmp_path, command("well")))
+        two = self.of(plan(tmp_path, command("well"), steps=("strip",)))
+        assert one.answers == two.answers
+        assert one.texts != two.texts
+
+    def test_everything_else_that_may_change_an_answer_changes_it(self, tmp_path: Path) -> None:
+        marks = [
+            self.of(study).answers
+            for study in (
+                plan(tmp_path, CommandSource(("a", "b"))),
+                plan(tmp_path, CommandSource(("a", "c"))),
+                plan(tmp_path, CommandSource(("a", "b"), environment={"X": "1"})),
+                plan(tmp_path, CommandSource(("a", "b")), prompts=5),
+                plan(tmp_path, CommandSource(("a", "b")), seeds=(2,)),
+                plan(tmp_path, CallableSource("a:b")),
+                plan(tmp_path, CallableSource("a:b", options={"x": 1})),
+                plan(tmp_path, FilesSource("a")),
+                plan(tmp_path, FilesSource("a", mapping={"text": "t"})),
+            )
+        ]
+        assert len(set(marks)) == len(marks)
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            CommandSource(("python3", "--config=named.py")),
+            CommandSource(("./named.py",)),
+            CallableSource("named:generate"),
+            FilesSource("named.py", format="jsonl"),
+        ],
+    )
+    def test_files_count_by_content(self, tmp_path: Path, source: Any) -> None:
+        study = plan(tmp_path, source)
+        marks = []
+        for content in ("", "one", "two!"):
+            if content:
+                (tmp_path / "named.py").write_text(content)
+            marks.append(self.of(study).answers)
+        assert len(set(marks)) == 3
+        (tmp_path / "unnamed.py").write_text("x")
+        assert self.of(study).answers == marks[-1]
+
+    def test_programs_elsewhere_do_not_count(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        program = tmp_path / "program"
+        study = plan(home, CommandSource((str(program), "x" * 10_000, "a\0b")))
+        one = self.of(study)
+        program.write_text("updated")
+        assert self.of(study) == one
+
+
+@given(st.tuples(*[st.text(max_size=6)] * 3), st.tuples(*[st.text(max_size=6)] * 3))
+def test_no_two_cells_share_a_folder(one: tuple[str, str, str], two: tuple[str, str, str]) -> None:
+    folders = [CellKey(*names, 1).folder for names in (one, two)]
+    assert (folders[0] == folders[1]) == (one == two)
