@@ -340,21 +340,24 @@ def _print_summary(summary: StudySummary) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from levelfield.report.study_page import grouped_columns
+
     out = console()
     for control in summary.controls:
         out.print(Text(control.control, "bold"))
         table = Table(box=None, pad_edge=False)
         table.add_column("system")
-        for measure in control.measures:
-            table.add_column(Text(measure.name), justify="right")
+        columns = [column for _, group in grouped_columns(control) for column in group]
+        for column in columns:
+            table.add_column(Text(column.name.rpartition("/")[2]), justify="right")
         for system in control.systems:
             row = [Text(system)]
-            for measure in control.measures:
-                entry = control.entry(system, measure.name)
+            for column in columns:
+                entry = control.entry(system, column.measure.name)
                 if entry is None or entry.mean != entry.mean:
                     row.append(Text("–"))
                     continue
-                places = control.places(measure.name)
+                places = control.places(column.measure.name)
                 rank = f" [{entry.rank}]" if entry.rank is not None else ""
                 row.append(Text(f"{entry.mean:.{places}f} ({entry.deviation:.{places}f}){rank}"))
             table.add_row(*row)

@@ -174,7 +174,8 @@ class ControlSummary:
         control: its name.
         systems, datasets, values, seeds: in the order of first appearance; no values if there
             are too many to tell apart.
-        measures: the columns of its table.
+        measures: the columns of its table. One that is undefined for every text is not among
+            them (keyword coverage where sentiment was asked for); `notes` names it.
         entries: (system, measure, dataset, value) -> entry.
         incomplete: system -> what it lacks that others have; its means rest on other requests.
         comparisons: measure -> all pairs of systems; p adjusted over all of them together.
@@ -323,7 +324,9 @@ class _Control:
     def __init__(
         self, seen: Observations, weights: Mapping[str, float], resampling: Resampling
     ) -> None:
-        self.seen, self.resampling = seen, resampling
+        self.valueless = [o.measure.name for o in seen.observed if not o.has_values]
+        observed = tuple(o for o in seen.observed if o.has_values)
+        self.seen, self.resampling = replace(seen, observed=observed), resampling
         keys = [cell.key for cell in seen.cells]
         self.systems = tuple(dict.fromkeys(k.system for k in keys))
         self.datasets = tuple(dict.fromkeys(k.dataset for k in keys))
@@ -803,6 +806,8 @@ class _Control:
             notes.append(f"Missing: {missing:,} requests have no answer and count nowhere")
         if self.seen.many_values:
             notes.append(f"Not split by the {self.seen.many_values:,} values asked for")
+        if self.valueless:
+            notes.append(f"Left out, as no text has a value: {', '.join(self.valueless)}")
         if len(self.seeds) == 1:
             notes.append("One seed: how far another seed would change the numbers is not known")
         return notes

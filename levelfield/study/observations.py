@@ -88,6 +88,11 @@ class Observed:
     undefined: dict[tuple[int, str], int] = field(default_factory=dict)
     texts: Floats | None = None
 
+    @property
+    def has_values(self) -> bool:
+        """Whether there is a value that is not NaN."""
+        return any(v == v for values in self.cells.values() for v in values)
+
 
 @dataclass(frozen=True)
 class Observations:

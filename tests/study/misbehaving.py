@@ -105,8 +105,8 @@ def main() -> None:
         case "floods stdout":
             while True:
                 print("y" * 1000)
-        case "leaves a child":
-            for request in requests:
+        case "leaves a child" | "leaves a child and a half":
+            for request in requests if MODE == "leaves a child" else half:
                 answer(request)
             if os.fork() == 0:
                 Path(LOG).write_text(str(os.getpid()))

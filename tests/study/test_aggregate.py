@@ -182,14 +182,20 @@ def test_undefined_texts_are_counted_and_weigh_nothing():
     assert (entry.mean, entry.n, entry.undefined) == (5.0, 40, 4)
 
 
-def test_a_metric_without_any_value_is_there_without_a_mean():
-    summary = aggregate(study(lambda *_: NAN), resampling=QUICK)
+def test_a_system_without_any_value_is_there_without_a_mean():
+    summary = aggregate(study(lambda system, *_: NAN if system == "a" else 1.0), resampling=QUICK)
     entry = of(summary, "a", SLOR)
     assert math.isnan(entry.mean)
     assert (entry.rank, entry.n, entry.undefined) == (None, 0, 44)
     assert entry.interval.why_undefined == "no values"
     [comparison] = summary.controls[0].comparisons[SLOR]
     assert verdict(comparison, True) == "not compared"
+
+
+def test_a_metric_without_any_value_is_left_out_and_named():
+    control = aggregate(study(lambda *_: NAN), resampling=QUICK).controls[0]
+    assert control.measures == ()
+    assert f"Left out, as no text has a value: {SLOR}" in control.notes
 
 
 def test_judges_average_and_their_deviation_over_judges_too():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from levelfield.sample import Sample
 from levelfield.study.audit import Finding, audit
-from levelfield.study.audit.findings import Study, plain, prompt_end
+from levelfield.study.audit.findings import Limits, Study, plain, prompt_end
 from levelfield.study.audit.judged import judged
 from levelfield.study.audit.judging import majority_bounds
 from levelfield.study.audit.strength import strengths
@@ -149,6 +149,13 @@ def test_how_many_texts_have_a_fault_decides_how_serious_it_is(share, severity):
         assert "of them have it further in" in findings[0].what
 
 
+def test_a_limit_counts_from_its_own_value_on():
+    limits = Limits(0.1, 0.01, 0)
+    said = [limits.severity(share) for share in (0.1, 0.099, 0.01, 0.009, 0)]
+    assert said == ["serious", "warning", "warning", "note", "note"]
+    assert Limits(0.1, 0.01).severity(0.009) is None
+
+
 def test_a_fault_on_one_dataset_is_not_thinned_by_the_others():
     def spoil(sample: Sample) -> Sample:
         hit = sample.dataset == "hill" and sample.id.endswith("e")
@@ -217,6 +224,9 @@ def test_a_shift_by_one_request_is_found_and_prompts_that_begin_others_do_not_co
         )
 
     assert audit([cell(0)]) == []
+    cut_short = replace(cell(0).samples[1], text="The lake froze.")
+    found = audit([replace(cell(0), samples=(cell(0).samples[0], cut_short))])
+    assert {f.check for f in found} == {"prompt-not-continued"}
     # the first text of the shifted cell begins with its own prompt too, the second is its equal
     found = the(audit([cell(1)]), "wrong-request")
     assert [e.id for e in found.examples] == ["2", "4"]

@@ -52,7 +52,6 @@ WELL = {f"{i}:positive": f"Opening {i} and so on." for i in range(4)}
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     monkeypatch.setattr(command_module, "_GRACE_S", 0.2)
-    monkeypatch.setattr(command_module, "_FAREWELL_S", 0.3)
     return Asked(tmp_path)
 
 
@@ -105,8 +104,10 @@ def test_a_command_learns_the_seed_of_its_cell(ask: Asked) -> None:
     ],
 )
 def test_valid_answers_count_whatever_stands_around_them(
-    ask: Asked, mode: str, problems: list[str]
+    ask: Asked, mode: str, problems: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if mode == "stays":
+        monkeypatch.setattr(command_module, "_FAREWELL_S", 0.3)
     outcome = ask(command(mode))
     last = {"0:positive": "the last"} if mode == "no last line end" else {}
     assert ask.texts == WELL | last
@@ -138,14 +139,14 @@ def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked
         ("nothing", 4, "ended without an error"),
         ("reads nothing", 4, "ended without an error"),
         ("dies", 2, "exit code 3: out of memory"),
-        ("hangs", 2, "ran into its time limit of 1 s, so it was ended"),
-        ("floods stdout", 4, "ran into its time limit of 1 s, so it was ended"),
+        ("hangs", 2, "ran into its time limit of 2 s, so it was ended"),
+        ("floods stdout", 4, "ran into its time limit of 2 s, so it was ended"),
     ],
 )
 def test_what_was_answered_before_the_end_is_taken_and_the_end_is_said(
     ask: Asked, mode: str, missing: int, why: str
 ) -> None:
-    outcome = ask(command(mode, timeout_s=1.0))
+    outcome = ask(command(mode, timeout_s=2.0))
     assert ask.texts == dict(list(WELL.items())[: 4 - missing])
     assert outcome.failure == (
         f'{missing} of 4 requests have no answer (first: "{4 - missing}:positive"); '
@@ -207,11 +208,19 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize("mode", ["hangs stubbornly", "leaves a child"])
 def test_no_process_is_left_behind(ask: Asked, mode: str) -> None:
     log = ask.folder / "pid"
-    ask(command(mode, log, timeout_s=1.0))
+    ask(command(mode, log, timeout_s=2.0))
     end = time.monotonic() + 5
     while is_running(int(log.read_text())):  # killed, but perhaps not gone yet
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_command_has_ended_when_it_ends_though_its_child_holds_the_pipe(ask: Asked) -> None:
+    began = time.monotonic()
+    outcome = ask(command("leaves a child and a half", ask.folder / "pid"))
+    assert time.monotonic() - began < 10  # and not the time limit of 20
+    assert outcome.failure.endswith("attempt 1: ended without an error")
+    assert len(ask.texts) == 2
 
 
 def test_when_told_to_stop_the_command_is_ended_at_once(ask: Asked) -> None:

@@ -40,7 +40,7 @@ def control_changes_nothing(study: Study) -> list[Finding]:
         severity: Severity
         if high < 0:
             severity, what = "serious", f"control works backwards: {numbers}"
-        elif high < 0.001:
+        elif high < 0.1:
             severity, what = "serious", f"control changes nothing: {numbers}"
         elif low <= 0:
             severity, what = "warning", f"control can't be told from none: {numbers}"
