@@ -83,7 +83,9 @@ def main() -> None:
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort) as error:
         _show(debug)
-        say(": ".join(filter(None, ("interrupted", str(error)))))
+        # click turns one into the other, and keeps what was said of it as the cause
+        said = str(error) or str(error.__cause__ or "")
+        say(": ".join(filter(None, ("interrupted", said))))
         code = 130
     except BrokenPipeError:
         # the reader of our output has gone; nobody is left to tell

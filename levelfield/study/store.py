@@ -252,6 +252,7 @@ class Store:
         for row in self.read_lines(key, "scores.jsonl"):
             scores[row["metric"]][row["id"]] = _number(row["value"])
             signatures[row["metric"]] = row["signature"]
+        samples = tuple(self.samples(key))
         groups = []
         for row in self.read_lines(key, "groups.jsonl"):
             value = _number(row["value"])
@@ -259,14 +260,14 @@ class Store:
             signatures[row["metric"]] = row["signature"]
         return Cell(
             key,
-            samples=tuple(self.samples(key)),
+            samples=samples,
             asked=record.asked,
             missing=record.missing,
             failure=record.failure,
             problems=record.problems,
             cost=record.cost,
             scores=dict(scores),
-            votes=self._votes(key),
+            votes=self._votes(key, samples),
             groups=tuple(groups),
             signatures=signatures,
         )
@@ -281,16 +282,34 @@ class Store:
                 where = printable(str(self.folder(key) / _TEXTS))
                 raise UserError(f"{where}: {bad}; remove {_RECORD} beside it") from None
 
-    def _votes(self, key: CellKey) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    def _votes(
+        self, key: CellKey, samples: Sequence[Sample]
+    ) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """The votes of the judges, in the study's words where these are known.
+
+        Judges have words of their own (`Sci/Tech` for `Science/Technology`). A vote that is right
+        shows which word of the study's its own stands for.
+        """
+        controls = {sample.id: sample.control for sample in samples}
         votes: dict[str, dict[str, dict[str, str]]] = {}
+        spelled: dict[tuple[str, str], str] = {}
         for row in self.read_lines(key, "parts.jsonl"):
             if row["metric"] != VOTES:
                 continue
             attribute, _, rest = row["part"].partition("/")
-            judge, _, label = rest.partition(": ")
-            of_judge = votes.setdefault(attribute, {}).setdefault(judge, {})
-            of_judge[row["id"]] = "" if label == "(undecided)" else label
-        return votes
+            judge, _, label = rest.rpartition(": ")
+            label = "" if label == "(undecided)" else label
+            votes.setdefault(attribute, {}).setdefault(judge, {})[row["id"]] = label
+            wanted = controls.get(row["id"], {}).get(attribute)
+            if row["score"] == 1 and isinstance(wanted, str):
+                spelled[attribute, label] = wanted
+        return {
+            attribute: {
+                judge: {id: spelled.get((attribute, label), label) for id, label in of.items()}
+                for judge, of in judges.items()
+            }
+            for attribute, judges in votes.items()
+        }
 
     def export(
         self, path: Path, keys: Sequence[CellKey], what: Literal["texts", "scores"] = "texts"

@@ -69,9 +69,7 @@ def test_its_failure_names_it(run: Run, write: Write, types: str) -> None:
     assert f"metric '{types}' failed on samples '1' and others" in ran.err
 
 
-def test_a_metric_without_its_steps_is_named(
-    run: Run, write: Write, announce: Announce
-) -> None:
+def test_a_metric_without_its_steps_is_named(run: Run, write: Write, announce: Announce) -> None:
     announce(half="elsewhere_metrics:HalfACorpus")
     ran = run("score", write("t.jsonl", TEXTS), "-m", "elsewhere.half")
     assert ran.code == 1

@@ -89,6 +89,22 @@ def test_values_votes_and_groups_come_back(store: Store) -> None:
     assert cell.signatures == {"m": "m|v", "d": "d|v"}
 
 
+def test_votes_come_back_in_the_words_of_the_study(store: Store) -> None:
+    samples = [
+        Sample(id=f"S/{n}", text="So.", control={"topic": topic})
+        for n, topic in enumerate(["Science/Technology", "World", "World"])
+    ]
+    store.finish(KEY, RECORD, ANSWERS, samples)
+    votes = [("S/0", "Sci/Tech", 1.0), ("S/1", "Sci/Tech", 0.0), ("S/2", "World", 1.0)]
+    parts = [
+        {"metric": "control.average", "id": id, "part": f"topic/j: {v}", "score": s, "weight": 1.0}
+        for id, v, s in votes
+    ]
+    store.write_lines(KEY, "parts.jsonl", parts)
+    found = store.read_cell(KEY).votes["topic"]["j"]
+    assert found == {"S/0": "Science/Technology", "S/1": "Science/Technology", "S/2": "World"}
+
+
 kept_answers = st.lists(
     st.builds(
         Kept,
@@ -277,7 +293,10 @@ class TestFingerprint:
         assert self.of(study) == one
 
 
-@given(st.tuples(*[st.text(max_size=6)] * 3), st.tuples(*[st.text(max_size=6)] * 3))
+names = st.tuples(*[st.text(min_size=1, max_size=6)] * 3)
+
+
+@given(names, names)
 def test_no_two_cells_share_a_folder(one: tuple[str, str, str], two: tuple[str, str, str]) -> None:
     folders = [CellKey(*names, 1).folder for names in (one, two)]
     assert (folders[0] == folders[1]) == (one == two)
