@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -88,7 +89,7 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     )
     with progress_bar("reading", None) as progress:
         census = source.check(progress=progress)
-    metrics = _metrics(names, census, given)
+    metrics = _metrics(names, census, {**given, "files": files})
     for metric in metrics:
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
     grouping = Grouping.choose(given["by"], census)
@@ -107,6 +108,8 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
     common |= {"model": given["model"]} if given["model"] is not None else {}
     words = pairs("--option", given["words"])
+    if "corpus" not in words and all(Path(file).is_file() for file in given["files"]):
+        common["corpus"] = tuple(given["files"])  # unigram frequencies are of the texts themselves
     made = create(list(wanted), common, words)
     kept = []
     for metric in made:
