@@ -239,7 +239,9 @@ class SLOR(_OfSamples):
     Lorandi and Belz, "Level Playing Field", section 6.3, equations 3 and 4). In nats a token,
     higher is better: unlike perplexity it does not fall for a text only because its words are rare.
 
-    BOS and long texts are treated as by `fluency.perplexity`, and undefined is what is there.
+    BOS and long texts are treated as by `fluency.perplexity`.
+
+    Undefined: as for `fluency.perplexity`.
 
     Options:
         unigram: `corpus`: p_u(t) = (c_t + 1) / (N + V), from the counts c_t of tokens in a corpus

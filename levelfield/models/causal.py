@@ -30,6 +30,8 @@ from levelfield.models.resolve import Resolved, resolve
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Body = Callable[[torch.Tensor], torch.Tensor]
+Head = Callable[[torch.Tensor, slice], torch.Tensor]
 
 WITHOUT_LIMIT = 2048
 """Tokens read of a text by a model whose configuration names no limit, as BLOOM's does not."""
@@ -189,7 +191,7 @@ class TorchCausalModel:
     """Causal checkpoints in PyTorch: GPT-2, BLOOM, Llama and their like.
 
     Equal texts are scored once and texts of like length together. The softmax over the vocabulary
-    is taken at positions of real tokens only, a slice of them at a time, in float32 or better.
+    is taken at positions of real tokens only, block by block, in float32 or better.
     """
 
     def __init__(
@@ -215,9 +217,9 @@ class TorchCausalModel:
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
-        # positions to take logits of at a time: on a CPU so few that the memory is used again
-        # instead of being asked for anew, which costs more than the softmax itself
-        self._slice = max(128, 2 ** (22 if on_cpu else 27) // self.vocabulary_size)
+        # logits are taken of so many positions and tokens of the vocabulary at a time: on a CPU so
+        # few that they stay in its caches
+        self._block = (2048, 2048) if on_cpu else (2048, 65536)
         self._body, self._head = self._body_and_head(model)
         self._recent: dict[str, CausalLikelihood] = {}
         self._recent_tokens = 0
@@ -248,7 +250,7 @@ class TorchCausalModel:
     def _unigram_bos(self) -> Floats:
         with torch.inference_mode():
             bos = torch.tensor([[self._tokens.bos_id]], device=self._device)
-            logits = self._head(self._body(bos)[0, 0]).float()
+            logits = self._head(self._body(bos)[0, 0], slice(None)).float()
             log_p: Floats = logits.log_softmax(-1).double().cpu().numpy()
         return log_p
 
@@ -290,39 +292,59 @@ class TorchCausalModel:
         real = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
         states = self._body(torch.from_numpy(given).to(self._device))[real]
         tokens = torch.from_numpy(np.concatenate(ids)).to(self._device)
-        log_p = torch.empty(len(tokens), dtype=torch.float64, device=self._device)
-        for begin in range(0, len(tokens), self._slice):
-            here = slice(begin, begin + self._slice)
-            logits = self._head(states[here]).float()
-            of_tokens = logits.gather(-1, tokens[here, None])[:, 0]
-            log_p[here] = (of_tokens - logits.logsumexp(-1)).double()
-        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
+        rows, _ = self._block
+        log_p = [
+            self._token_log_p(states[at : at + rows], tokens[at : at + rows])
+            for at in range(0, len(tokens), rows)
+        ]
+        return np.split(torch.cat(log_p).cpu().numpy(), np.cumsum(lengths)[:-1])
 
-    def _body_and_head(
-        self, model: Any
-    ) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
-        """The model as two steps, ids -> states and states -> logits.
+    def _token_log_p(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """log-softmax over the vocabulary after `states`: (n, d), of `tokens`: (n,); float64, (n,).
+
+        The vocabulary goes by in blocks, and what is kept of each is the sum of its exponentials.
+        """
+        _, width = self._block
+        of_tokens = torch.empty(len(tokens), dtype=torch.float64, device=self._device)
+        norm = torch.full_like(of_tokens, -torch.inf)
+        for begin in range(0, self.vocabulary_size, width):
+            logits = self._head(states, slice(begin, begin + width)).float()
+            norm = torch.logaddexp(norm, logits.logsumexp(-1).double())
+            at = tokens - begin
+            here = (at >= 0) & (at < logits.shape[-1])
+            of_tokens[here] = logits[here, at[here]].double()
+        return of_tokens - norm
+
+    def _body_and_head(self, model: Any) -> tuple[Body, Head]:
+        """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
 
         Some models do more to logits than their output layer does (Gemma caps, Cohere scales
         them). Where the two steps do not give what the whole model gives, the first is the whole
-        model and the second nothing.
+        model and the second takes the part.
         """
+        layer = model.get_output_embeddings()
 
         def whole(ids: torch.Tensor) -> torch.Tensor:
             logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits
             return logits
 
+        def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
+            return logits[..., of]
+
         def body(ids: torch.Tensor) -> torch.Tensor:
             states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False)[0]
             return states
 
-        head = model.get_output_embeddings()
-        some = [self._tokens.bos_id, *range(min(15, self.vocabulary_size))]
-        with torch.inference_mode():
-            ids = torch.tensor([some], device=self._device)
-            if head is not None and model.base_model is not model:
+        def head(states: torch.Tensor, of: slice) -> torch.Tensor:
+            bias = None if layer.bias is None else layer.bias[of]
+            return torch.nn.functional.linear(states, layer.weight[of], bias)
+
+        if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
+            some = [self._tokens.bos_id, *range(min(15, self.vocabulary_size))]
+            with torch.inference_mode():
+                ids = torch.tensor([some], device=self._device)
                 states = body(ids)
-                fits = states.shape[-1] == head.weight.shape[-1]
-                if fits and torch.equal(head(states), whole(ids)):
+                fits = states.shape[-1] == layer.in_features
+                if fits and torch.equal(head(states, slice(None)), whole(ids)):
                     return body, head
-        return whole, torch.nn.Identity()
+        return whole, part

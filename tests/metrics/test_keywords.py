@@ -261,7 +261,7 @@ def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    with pytest.raises(UserError, match=r"pip install 'levelfield\[lemmas\]'"):
+    with pytest.raises(UserError, match=r"pip install lemminflect"):
         Coverage(match="lemma").score([])
     with pytest.raises(UserError, match=r"python -m spacy download en_core_web_sm"):
         Cov(lemmas="spacy").score([])

@@ -212,10 +212,11 @@ def test_what_is_kept_of_past_texts_is_bounded_and_forgetting_changes_nothing(
         np.testing.assert_allclose(one.log_p, values, atol=1e-5)
 
 
-def test_slices_of_the_softmax_do_not_show(plain, model):
-    texts = tiny.texts()[:5]
+@pytest.mark.parametrize("block", [(1, 1000), (7, 33), (1000, 1), (1000, 399), (1000, 400)])
+def test_blocks_of_the_softmax_do_not_show(plain, model, block):
+    texts = tiny.texts()[:2]
     other = TorchCausalModel.of(plain.model, plain.tokenizer)
-    other._slice = 7
+    other._block = block
     for one, two in zip(model.log_likelihood(texts), other.log_likelihood(texts), strict=True):
         np.testing.assert_allclose(one.log_p, two.log_p, atol=1e-5)
 
