@@ -1,0 +1,150 @@
+"""`levelfield train infiller`: a small model that fills gaps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from levelfield.cli.terminal import progress_bar, say
+from levelfield.errors import UserError
+
+if TYPE_CHECKING:
+    from levelfield.training.loop import Recipe
+
+F = TypeVar("F", bound=Callable[..., None])
+
+SOURCE = click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="TEXT",
+    help="For the card: what the corpus is and its licence. May be given several times.",
+)
+
+
+def recipe_options(*, steps: int, learning_rate: float) -> Callable[[F], F]:
+    """The options of `Recipe`; a command gives what it gets for them to `recipe_of`."""
+    options = [
+        click.option("--steps", type=click.IntRange(1), default=steps, show_default=True),
+        click.option(
+            "--learning-rate", type=click.FloatRange(0), default=learning_rate, show_default=True
+        ),
+        click.option("--every", type=click.IntRange(1), default=500, show_default=True,
+                     help="Steps between validations; each leaves a checkpoint."),
+        click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps."),
+        click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]),
+                     default="auto", help="Of products; auto: bfloat16 on a GPU."),
+    ]  # fmt: skip
+
+    def add(command: F) -> F:
+        return functools.reduce(lambda c, option: option(c), reversed(options), command)
+
+    return add
+
+
+def recipe_of(
+    steps: int, learning_rate: float, every: int, seed: int, device: str, precision: str
+) -> Recipe:
+    """The recipe of these options; the warm-up is a twentieth of the steps, 100 at most."""
+    from levelfield.models.loading import pick_device
+    from levelfield.training.loop import Recipe
+
+    if precision == "auto":
+        precision = "bfloat16" if pick_device(device).type == "cuda" else "float32"
+    return Recipe(
+        steps=steps,
+        learning_rate=learning_rate,
+        warmup=min(100, steps // 20),
+        every=every,
+        seed=seed,
+        precision="bfloat16" if precision == "bfloat16" else "float32",
+    )
+
+
+@click.command()
+@click.argument("corpus", nargs=-1, required=True)
+@click.option("--out", required=True, help="The folder of the model.")
+@click.option("--start", default="", help="A model to go on from: hub name or folder.")
+@click.option(
+    "--family",
+    type=click.Choice(["t5", "causal"]),
+    default="t5",
+    show_default=True,
+    help="t5: encoder-decoder with <extra_id_0>; causal: fill-in-the-middle.",
+)
+@click.option("--width", type=click.IntRange(8), default=256, show_default=True)
+@click.option("--layers", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--vocabulary", type=click.IntRange(300, 60_000), default=8192, show_default=True)
+@click.option("--tokenizer", default="", help="A model folder whose tokenizer to take.")
+@click.option("--batch", type=click.IntRange(1), default=32, show_default=True)
+@click.option("--window", type=click.IntRange(8, 512), default=96, show_default=True)
+@click.option("--half", is_flag=True, help="Save weights in half precision.")
+@SOURCE
+@recipe_options(steps=20_000, learning_rate=1e-3)
+def infiller(
+    corpus: tuple[str, ...],
+    out: str,
+    start: str,
+    family: str,
+    width: int,
+    layers: int,
+    vocabulary: int,
+    tokenizer: str,
+    batch: int,
+    window: int,
+    half: bool,
+    sources: tuple[str, ...],
+    **recipe: Any,
+) -> None:
+    """A model that fills one gap in a text, for CTRLEval and CDM.
+
+    Reads plain text (also .gz, .xz): documents separated by empty lines, else one a line; dialogues
+    with turns joined by </UTT>; and every other format that samples are read from. Without --start
+    a model of --width and --layers begins from random weights (feed-forward layers three times
+    as wide), and its tokenizer is trained on the corpus unless --tokenizer names one. An amateur
+    and an expert need one tokenizer.
+
+    Killed and run again with the same options, it goes on from its last checkpoint.
+    """
+    from levelfield.training.build import Spec, build_infiller
+    from levelfield.training.infiller import Size
+
+    head = next(size for size in (64, 32, 16, 8) if width % size == 0 or size == 8)
+    if width % head:
+        raise UserError(f"--width {width}: expected a multiple of 8")
+    spec = Spec(
+        recipe=recipe_of(**recipe),
+        family="causal" if family == "causal" else "t5",
+        start=start,
+        size=Size(width, layers, 3 * width, head),
+        vocabulary=vocabulary,
+        tokenizer=tokenizer,
+        batch=batch,
+        window=window,
+        half=half,
+        device=recipe["device"],
+    )
+    with progress_bar("training", spec.recipe.steps) as progress:
+        history = build_infiller(
+            lambda: documents_of(corpus),
+            spec,
+            Path(out),
+            sources=sources,
+            notes=say,
+            progress=progress,
+        )
+    say(f"{out}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
+
+
+def documents_of(corpus: Sequence[str]) -> Iterator[str]:
+    """The documents of all files, one file after the other."""
+    from levelfield.io.corpus import corpus_texts
+    from levelfield.training.corpus import documents
+
+    for name in corpus:
+        yield from documents(corpus_texts([name]))

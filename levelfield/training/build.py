@@ -1,0 +1,213 @@
+"""From a corpus to a model folder: the whole of `levelfield train infiller`, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from levelfield.errors import UserError
+from levelfield.metric import Progress, no_progress
+from levelfield.models.loading import fuse_activations, load_pretrained, pick_device, quiet
+from levelfield.models.resolve import resolve
+from levelfield.training.card import Card, write_card
+from levelfield.training.corpus import Corpus, tokenise
+from levelfield.training.infiller import (
+    FIM,
+    Family,
+    Format,
+    Infilling,
+    Size,
+    digest_of,
+    new_model,
+    sentence_ends,
+    train_tokenizer,
+)
+from levelfield.training.loop import Recipe, Row, fit
+
+POSITIONS = 512
+SAMPLE = 20_000_000
+"""Characters of the corpus that a new tokenizer is trained on."""
+
+Texts = Callable[[], Iterator[str]]
+Notes = Callable[[str], object]
+
+
+def _silent(_: str) -> None:
+    """Says nothing."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to train.
+
+    Attributes:
+        family: how gaps are written; of a model that begins from nothing also what it is.
+        start: a hub name or folder to begin from; empty to begin from random weights.
+        size, vocabulary: of a model that begins from nothing.
+        tokenizer: a model folder whose tokenizer is taken; empty to train one on the corpus.
+        batch: examples a step.
+        window: tokens of the longest example.
+        half: save weights in half precision.
+    """
+
+    recipe: Recipe
+    family: Family = "t5"
+    start: str = ""
+    size: Size = field(default_factory=lambda: Size(256, 3, 768))
+    vocabulary: int = 8192
+    tokenizer: str = ""
+    batch: int = 32
+    window: int = 96
+    half: bool = False
+    device: str = "auto"
+
+
+def build_infiller(
+    texts: Texts,
+    spec: Spec,
+    out: Path,
+    *,
+    sources: Sequence[str],
+    notes: Notes = _silent,
+    progress: Progress = no_progress,
+) -> list[Row]:
+    """Trains an infiller and leaves a model folder with a card at `out`.
+
+    `texts` gives the documents of the corpus anew at every call. The checkpoint lies in
+    `out/training` until the model is done; run again after a kill, it goes on from there. A folder
+    that holds the finished model of the same run is left as it is.
+
+    Args:
+        sources: for the card: what the corpus is and its licence, a line each.
+
+    Raises:
+        UserError, ModelError: nothing to train on, a folder with something else in it, a model of
+            another family.
+    """
+    quiet()
+    device = pick_device(spec.device)
+    training = out / "training"
+    if not training.exists() and out.exists() and any(out.iterdir()):
+        if _finished(out, spec):
+            notes(f"{out} holds this model already")
+            return _history(out)
+        raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
+    training.mkdir(parents=True, exist_ok=True)
+    model, tokenizer = _begin(texts, spec, training, device)
+    corpus = tokenise(texts(), tokenizer)
+    notes(f"{len(corpus):,} documents, {len(corpus.ids):,} tokens")
+    ends = sentence_ends(tokenizer, int(model.config.vocab_size))
+    task = Infilling(
+        corpus,
+        Format(tokenizer, spec.family),
+        ends,
+        spec.batch,
+        spec.window,
+        spec.recipe.seed,
+        digest_of(model),
+    )
+    history = fit(model, task, spec.recipe, training, progress=progress)
+    if spec.half:
+        model = model.half()
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    _write_history(out, spec, history)
+    write_card(_card(out, spec, model, corpus, history, sources, device), out)
+    for left in training.iterdir():
+        left.unlink()
+    training.rmdir()
+    return history
+
+
+def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tuple[Any, Any]:
+    """Model and tokenizer before the first step; the same ones every time."""
+    from transformers import AutoTokenizer
+
+    if spec.start:
+        kind = "encoder-decoder" if spec.family == "t5" else "causal"
+        model, tokenizer = load_pretrained(
+            resolve(spec.start),
+            kind,
+            device,
+            torch.float32,  # type: ignore[arg-type]
+        )
+        known = tokenizer.get_vocab()
+        if spec.family == "causal" and any(mark not in known for mark in FIM):
+            tokenizer.add_special_tokens({"extra_special_tokens": list(FIM)})
+            with torch.random.fork_rng():
+                torch.manual_seed(spec.recipe.seed)
+                model.resize_token_embeddings(len(tokenizer))
+        return model, tokenizer
+    folder = Path(spec.tokenizer) if spec.tokenizer else training
+    if not spec.tokenizer and not (folder / "tokenizer.json").is_file():
+        train_tokenizer(_some(texts()), spec.vocabulary).save_pretrained(training)
+    elif not (folder / "tokenizer.json").is_file():
+        raise UserError(f"{folder} holds no tokenizer.json")
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = new_model(spec.family, spec.size, len(tokenizer), spec.recipe.seed, positions=POSITIONS)
+    fuse_activations(model)
+    return model.to(device), tokenizer
+
+
+def _some(texts: Iterator[str]) -> Iterator[str]:
+    """Pieces of the corpus for a tokenizer: of each document at most 20,000 characters."""
+    taken = 0
+    for text in texts:
+        piece = text[:20_000]
+        yield piece
+        taken += len(piece)
+        if taken >= SAMPLE:
+            return
+
+
+def _finished(out: Path, spec: Spec) -> bool:
+    try:
+        about = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(about["spec"] == json.loads(json.dumps(dataclasses.asdict(spec))))
+
+
+def _history(out: Path) -> list[Row]:
+    about = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    return [Row(**row) for row in about["history"]]
+
+
+def _write_history(out: Path, spec: Spec, history: Sequence[Row]) -> None:
+    about = {
+        "spec": dataclasses.asdict(spec),
+        "history": [dataclasses.asdict(row) for row in history],
+    }
+    (out / "training.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _card(
+    out: Path,
+    spec: Spec,
+    model: Any,
+    corpus: Corpus,
+    history: Sequence[Row],
+    sources: Sequence[str],
+    device: torch.device,
+) -> Card:
+    recipe = spec.recipe
+    what: Mapping[str, str] = {
+        "Parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+        "Format": f"{spec.family}, one gap a text",
+        "Begun from": spec.start or f"random weights, seed {recipe.seed}",
+        "Corpus": f"{len(corpus):,} documents, {len(corpus.ids):,} tokens",
+        "Steps": f"{recipe.steps:,} of {spec.batch} examples of up to {spec.window} tokens",
+        "Precision": recipe.precision,
+        "Trained on": "CPU" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        "Time": f"{history[-1].seconds / 60:.0f} minutes",
+        "Loss": f"{history[-1].validation['loss']:.4f} nats a token on held-out documents",
+        "Made with": f"PyTorch {torch.__version__}, Python {platform.python_version()}",
+    }
+    return Card(out.name, "fills one gap in a text", what, tuple(sources))

@@ -1,0 +1,125 @@
+"""A corpus as token ids: what infillers are trained on.
+
+A document is a block of lines between empty lines, or each line where a file has no empty line;
+lines of a document stay lines. Turns joined by `</UTT>`, as dialogue sets have them, become lines.
+Every `HELD_OUT`-th document is kept back for validation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import UserError
+
+TURN = "</UTT>"
+HELD_OUT = 50
+FEWEST = 2
+"""Documents a corpus must have: one to train on and one to validate on."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Token ids of all documents, one after the other.
+
+    Attributes:
+        ids: (tokens,) of the vocabulary.
+        begins: (documents + 1,) where in `ids` each document begins, and the end of the last.
+        digest: names the texts and the tokenizer.
+    """
+
+    ids: npt.NDArray[np.int32]
+    begins: npt.NDArray[np.int64]
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    def split(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Documents to train on, and those held out: every fiftieth, one at least."""
+        held = np.arange(0, len(self), HELD_OUT)
+        return np.setdiff1d(np.arange(len(self)), held), held
+
+
+def documents(lines: Iterable[str]) -> Iterator[str]:
+    """Blocks of lines between empty lines, if there is an empty line among the first 10,000;
+    else every line is a document of its own."""
+    lines = iter(lines)
+    first = list(itertools.islice(lines, 10_000))
+    lines = itertools.chain(first, lines)
+    if any(not line.strip() for line in first):
+        for is_text, block in itertools.groupby(lines, key=lambda line: bool(line.strip())):
+            if is_text:
+                yield _turned("\n".join(block))
+    else:
+        yield from (_turned(line) for line in lines if line.strip())
+
+
+def _turned(text: str) -> str:
+    turns = (turn.strip() for turn in text.split(TURN))
+    return "\n".join(turn for turn in turns if turn) if TURN in text else text.strip()
+
+
+def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corpus:
+    """The ids of documents.
+
+    Lines are tokenised one by one and joined by what the tokenizer has for a line break (nothing,
+    if it takes one for a blank): tokenizers can take time quadratic in the length of a text.
+
+    Raises:
+        UserError: there is no text, or one document only.
+    """
+    digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
+    between = _line_break(tokenizer)
+    parts: list[npt.NDArray[np.int32]] = []
+    lengths: list[int] = []
+    lines = (
+        (number, line)
+        for number, text in enumerate(texts)
+        for line in text.split("\n")
+        if line.strip()
+    )
+    document = -1
+    while some := list(itertools.islice(lines, batch)):
+        for (number, line), ids in zip(
+            some, _ids(tokenizer, [line for _, line in some]), strict=True
+        ):
+            digest.update(hashlib.sha256(line.encode("utf-8", "surrogatepass")).digest())
+            goes_on = number == document
+            parts.append(np.array([*between, *ids] if goes_on else ids, np.int32))
+            if goes_on:
+                lengths[-1] += len(parts[-1])
+            else:
+                lengths.append(len(ids))
+            document = number
+    lengths = [length for length in lengths if length]
+    if not lengths:
+        raise UserError("the corpus is empty: there is no text in it to train on")
+    if len(lengths) < FEWEST:
+        raise UserError(
+            "the corpus is one document; at least two are needed, one to train on and one to "
+            "validate on (documents are separated by empty lines, else every line is one)"
+        )
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    return Corpus(np.concatenate(parts), begins, digest.hexdigest())
+
+
+def _line_break(tokenizer: Any) -> list[int]:
+    """What stands between two lines."""
+    whole, first, second = _ids(tokenizer, ["a\nb", "a", "b"])
+    if whole[: len(first)] != first:
+        return []
+    rest = whole[len(first) :]
+    return rest[: len(rest) - len(second)] if rest[-len(second) :] == second else rest[:1]
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    encoded = tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)
+    found: list[list[int]] = encoded["input_ids"]
+    return found

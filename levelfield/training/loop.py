@@ -1,0 +1,239 @@
+"""The training loop that all small models share: resumable, deterministic, without pickles.
+
+What a step does depends on the recipe and the step's number alone: a task makes the batch of a step
+from (seed, step), dropout is seeded by the same. So a run that was killed and goes on from its last
+checkpoint has the loss curve of one that was not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import safetensors
+import safetensors.torch
+import torch
+
+from levelfield.errors import UserError
+from levelfield.metric import Progress, no_progress
+
+CHECKPOINT = "checkpoint.safetensors"
+HISTORY = "history.jsonl"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained; together with the task it decides every number.
+
+    Attributes:
+        steps: how many updates in all.
+        learning_rate: after the warm-up; falls linearly to a tenth over the last `decay` of steps.
+        warmup: steps over which it rises from 0.
+        decay: share of the steps, from the end.
+        weight_decay: of AdamW, on matrices only.
+        clip: largest norm of the gradient.
+        seed: of weights, batches and dropout.
+        precision: what is multiplied; weights and their updates are float32 either way.
+        every: steps between validations, each of which leaves a checkpoint.
+    """
+
+    steps: int
+    learning_rate: float = 1e-3
+    warmup: int = 100
+    decay: float = 0.5
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    every: int = 500
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.every < 1:
+            raise UserError("steps and every must be at least 1")
+        if not 0 <= self.decay <= 1:
+            raise UserError("decay is a share of the steps: between 0 and 1")
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        up = min(1.0, (step + 1) / max(1, self.warmup))
+        left = (self.steps - step) / max(1, round(self.steps * self.decay))
+        return self.learning_rate * up * (0.1 + 0.9 * min(1.0, left))
+
+
+class Loss(NamedTuple):
+    """Summed loss of a batch and over how many predictions it is; the mean is what is minimised."""
+
+    total: torch.Tensor
+    count: int
+
+
+class Task(Protocol):
+    """What is learnt. `identity` names data and choices: a checkpoint of others is refused."""
+
+    @property
+    def identity(self) -> str: ...
+    def loss(self, model: Any, step: int) -> Loss: ...
+    def validation(self, model: Any) -> Mapping[str, float]: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the history: `loss` is the mean over the steps since the last line, in nats."""
+
+    step: int
+    loss: float
+    validation: Mapping[str, float]
+    seconds: float
+
+
+def fit(
+    model: torch.nn.Module,
+    task: Task,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    progress: Progress = no_progress,
+) -> list[Row]:
+    """Trains `model` in place; goes on from the checkpoint in `folder` if there is one.
+
+    The folder holds the checkpoint (weights, AdamW's moments, step) and the history, one JSON
+    object a line. Both are replaced as wholes: a kill loses the steps since the last validation.
+
+    Raises:
+        UserError: the folder holds another run's checkpoint, or the loss is no longer a number.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    run = _identity(task, recipe)
+    optimizer = _adamw(model, recipe)
+    done, history = _resume(model, optimizer, folder, run)
+    progress(done)
+    device = next(model.parameters()).device
+    begin, total, count = time.monotonic(), torch.zeros((), device=device), 0
+    model.train()
+    for step in range(done, recipe.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(step)
+        loss = _step(model, task, recipe, optimizer, step)
+        total, count = total + loss.total, count + loss.count
+        progress(1)
+        last = step + 1 == recipe.steps
+        if (step + 1) % recipe.every == 0 or last:
+            mean = float(total) / max(1, count)
+            if not math.isfinite(mean):
+                raise UserError(
+                    f"the loss is no number any more at step {step + 1}; try a lower learning rate"
+                )
+            seconds = time.monotonic() - begin + (history[-1].seconds if history else 0.0)
+            history.append(Row(step + 1, mean, _validate(model, task), seconds))
+            begin, total, count = time.monotonic(), torch.zeros_like(total), 0
+            _save(model, optimizer, folder, run, step + 1, history)
+    model.eval()
+    return history
+
+
+def _step(model: torch.nn.Module, task: Task, recipe: Recipe, optimizer: Any, step: int) -> Loss:
+    device = next(model.parameters()).device
+    low = recipe.precision == "bfloat16"
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(recipe.seed * 1_000_003 + step)  # dropout's
+        with torch.autocast(device.type, torch.bfloat16, enabled=low):
+            loss = task.loss(model, step)
+        (loss.total / max(1, loss.count)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return Loss(loss.total.detach().float(), loss.count)
+
+
+def _validate(model: torch.nn.Module, task: Task) -> Mapping[str, float]:
+    model.eval()
+    with torch.inference_mode():
+        found = task.validation(model)
+    model.train()
+    return found
+
+
+def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    of_matrices = [p for p in model.parameters() if p.ndim > 1 and p.requires_grad]
+    others = [p for p in model.parameters() if p.ndim <= 1 and p.requires_grad]
+    groups = [
+        {"params": of_matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
+
+
+def _identity(task: Task, recipe: Recipe) -> str:
+    choices = json.dumps([task.identity, dataclasses.asdict(recipe)], sort_keys=True)
+    return hashlib.sha256(choices.encode()).hexdigest()
+
+
+# -- checkpoints
+
+
+def _named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+
+
+def _save(
+    model: torch.nn.Module,
+    optimizer: torch.optim.AdamW,
+    folder: Path,
+    run: str,
+    step: int,
+    history: list[Row],
+) -> None:
+    tensors = {}
+    for name, parameter in _named(model):
+        state = optimizer.state[parameter]
+        tensors[f"weight {name}"] = parameter.detach().contiguous()
+        for moment in ("exp_avg", "exp_avg_sq"):
+            tensors[f"{moment} {name}"] = state[moment].contiguous()
+    lines = "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in history)
+    (folder / HISTORY).write_text(lines, encoding="utf-8")
+    beside = folder / f"{CHECKPOINT}.{os.getpid()}"
+    try:
+        safetensors.torch.save_file(
+            tensors, beside, {"run": run, "step": str(step), "history": lines}
+        )
+        beside.replace(folder / CHECKPOINT)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _resume(
+    model: torch.nn.Module, optimizer: torch.optim.AdamW, folder: Path, run: str
+) -> tuple[int, list[Row]]:
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        return 0, []
+    device = str(next(model.parameters()).device)
+    try:
+        with safetensors.safe_open(path, "pt", device=device) as file:
+            about = file.metadata()
+            if about.get("run") != run:
+                raise UserError(
+                    f"{folder} holds a checkpoint of another run (other data, model or recipe); "
+                    "give another folder, or delete it to begin again"
+                )
+            step = int(about["step"])
+            for name, parameter in _named(model):
+                parameter.data.copy_(file.get_tensor(f"weight {name}"))
+                optimizer.state[parameter] = {
+                    "step": torch.tensor(float(step)),
+                    "exp_avg": file.get_tensor(f"exp_avg {name}"),
+                    "exp_avg_sq": file.get_tensor(f"exp_avg_sq {name}"),
+                }
+    except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise UserError(f"{path} is damaged; delete it to begin again: {error}") from error
+    history = [Row(**json.loads(line)) for line in about["history"].splitlines()]
+    return step, history
