@@ -7,9 +7,8 @@ import datetime
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -18,7 +17,7 @@ from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.errors import UserError
-from levelfield.metric import Metric, create, matching, partitions
+from levelfield.metric import Metric, Progress, create, matching, partitions
 
 if TYPE_CHECKING:
     from levelfield.io import Census, Source
@@ -89,7 +88,7 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     )
     with progress_bar("reading", None) as progress:
         census = source.check(progress=progress)
-    metrics = _metrics(names, census, {**given, "files": files})
+    metrics = [_counted(metric, source, census) for metric in _metrics(names, census, given)]
     for metric in metrics:
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
     grouping = Grouping.choose(given["by"], census)
@@ -107,10 +106,7 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
             wanted[member] = wanted.get(member, False) or member == name
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
     common |= {"model": given["model"]} if given["model"] is not None else {}
-    words = pairs("--option", given["words"])
-    if "corpus" not in words and all(Path(file).is_file() for file in given["files"]):
-        common["corpus"] = tuple(given["files"])  # unigram frequencies are of the texts themselves
-    made = create(list(wanted), common, words)
+    made = create(list(wanted), common, pairs("--option", given["words"]))
     kept = []
     for metric in made:
         if unknown := sorted(set(metric.requires) - set(census.filled)):
@@ -130,6 +126,22 @@ def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> 
     if not kept:
         raise UserError(f"the samples lack what {', '.join(wanted)} need")
     return kept
+
+
+def _counted(metric: Metric, source: Source, census: Census) -> Metric:
+    """SLOR that was given no corpus takes its unigrams from the texts that it scores."""
+    from levelfield.metrics.fluency import SLOR
+
+    if not isinstance(metric, SLOR):
+        return metric
+    with progress_bar("counting", census.n) as progress:
+        return metric.counting(_texts(source, progress))
+
+
+def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
+    for sample in samples:
+        yield sample.text
+        progress(1)
 
 
 @dataclass(frozen=True)

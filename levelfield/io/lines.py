@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
+from typing import IO
 
 from levelfield.errors import UserError
 from levelfield.io.problems import Wrong
@@ -27,44 +28,49 @@ _WIDE = {
 
 
 def lines(path: Path) -> Iterator[tuple[int, str | Wrong]]:
+    """`lines_of` a file that is not packed."""
+    with path.open("rb") as file:
+        yield from lines_of(file)
+
+
+def lines_of(file: IO[bytes]) -> Iterator[tuple[int, str | Wrong]]:
     r"""Number and text of every line, or what is wrong with it.
 
     Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
     a text. A line that can't be decoded is a problem of that line only.
     """
-    with path.open("rb") as file:
-        for number, raw in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
-            if number == 1:
-                for mark, encoding in _WIDE.items():
-                    if raw.startswith(mark):
-                        yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
-                        return
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            if len(raw) == MOST_BYTES:
-                yield number, Wrong(f"a line of more than {MOST_BYTES:,} bytes; is this text?")
-                return
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError as error:
-                column = len(raw[: error.start].decode()) + 1
-                yield (
-                    number,
-                    Wrong(
-                        f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
-                        f"{_mend('WINDOWS-1252')} (or from what it is written in)"
-                    ),
-                )
-                continue
-            if "\0" in text:
-                yield (
-                    number,
-                    Wrong(
-                        f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
-                        f"if it is UTF-16: {_mend('UTF-16LE')}"
-                    ),
-                )
-                continue
-            yield number, text
+    for number, raw in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+        if number == 1:
+            for mark, encoding in _WIDE.items():
+                if raw.startswith(mark):
+                    yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
+                    return
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if len(raw) == MOST_BYTES:
+            yield number, Wrong(f"a line of more than {MOST_BYTES:,} bytes; is this text?")
+            return
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            column = len(raw[: error.start].decode()) + 1
+            yield (
+                number,
+                Wrong(
+                    f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
+                    f"{_mend('WINDOWS-1252')} (or from what it is written in)"
+                ),
+            )
+            continue
+        if "\0" in text:
+            yield (
+                number,
+                Wrong(
+                    f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
+                    f"if it is UTF-16: {_mend('UTF-16LE')}"
+                ),
+            )
+            continue
+        yield number, text
 
 
 def _mend(encoding: str) -> str:

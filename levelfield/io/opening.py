@@ -43,7 +43,8 @@ def open_samples(
         control, system, prompt: what holds where a record says nothing. If it says no system and
             `system` is empty, the stem of the file's name is the system, given several files.
         ids: `file` puts the stem of the file's name and `/` before each id, so that files that
-            use the same ids can be read together.
+            use the same ids can be read together. `any` takes ids as they are and lets them
+            repeat, for texts that are only read, as those of a corpus.
 
     Raises:
         UserError: if an option is wrong, or a file is missing or of no known format.
@@ -55,8 +56,8 @@ def open_samples(
     given = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     if not given:
         raise UserError("no files are given; name at least one, or - for standard input")
-    if ids not in ("given", "file"):
-        raise UserError(f"ids: expected given or file, found {shown(ids)}")
+    if ids not in ("given", "file", "any"):
+        raise UserError(f"ids: expected given, file or any, found {shown(ids)}")
     rules = Rules(mapping=mapping, control=control, system=system, prompt=prompt)
     chosen = None if format is None else format_named(format)
     problems = Problems()

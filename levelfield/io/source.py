@@ -14,7 +14,8 @@ from levelfield.io.text import Row
 from levelfield.metric import Progress, no_progress
 from levelfield.sample import Sample
 
-Ids = Literal["given", "file"]
+Ids = Literal["given", "file", "any"]
+"""As they are given, with the name of their file before them, or not compared: they may repeat."""
 
 PROGRESS_EVERY = 1_000
 
@@ -71,7 +72,8 @@ class Source:
         def fail(problem: str) -> NoReturn:
             raise InputError([problem])
 
-        return (sample for sample, _ in self._read(fail, None if self._checked else {}))
+        compared = not self._checked and self._ids != "any"
+        return (sample for sample, _ in self._read(fail, {} if compared else None))
 
     def check(self, *, progress: Progress = no_progress) -> Census:
         """Reads everything once.
@@ -81,7 +83,7 @@ class Source:
         """
         problems = Problems()
         tally = Tally()
-        for sample, name in self._read(problems.add, {}):
+        for sample, name in self._read(problems.add, None if self._ids == "any" else {}):
             tally.add(sample, name)
             if tally.n % PROGRESS_EVERY == 0:
                 progress(PROGRESS_EVERY)
@@ -98,7 +100,7 @@ class Source:
 
         Args:
             report: called with each problem.
-            seen: id -> place of its first use; None if ids need not be compared any more.
+            seen: id -> place of its first use; None if ids need not be compared.
         """
         unseen = dict(self._rules.mapping)
         fields: Iterable[str] = ()

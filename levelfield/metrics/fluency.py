@@ -8,11 +8,12 @@ is scored. The signature names it: `bos:<s>`.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,6 @@ import numpy.typing as npt
 from levelfield.corpus import CorpusValue, OfGroups
 from levelfield.errors import ModelError, UserError
 from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics import unigram as unigrams
 from levelfield.metrics.ctrleval import (
     EMPTY,
     NO_PROMPT,
@@ -29,6 +29,9 @@ from levelfield.metrics.ctrleval import (
     UNREADABLE,
     Undefined,
 )
+from levelfield.metrics.unigram import Unigrams
+from levelfield.metrics.unigram import count as count_unigrams
+from levelfield.metrics.unigram import load as load_unigrams
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
 from levelfield.scores import Scores, concatenate
@@ -247,17 +250,28 @@ class SLOR(_OfSamples):
         unigram: `corpus`: p_u(t) = (c_t + 1) / (N + V), from the counts c_t of tokens in a corpus
             of N tokens, V the vocabulary. `bos`: p(t | BOS) of the same model, which is what the
             study takes for p_u (it takes GPT-2's BOS for BLOOM too; here it is the model's own).
-        corpus: what unigram=corpus counts: a file of texts or several (a tuple), in any format that
-            samples are read from, or counts that `levelfield train unigram` wrote. `levelfield
-            score` counts the scored files when none is given.
+        corpus: what unigram=corpus counts: a file of texts or several (a tuple), as
+            `levelfield.io.corpus` reads them, counts that `levelfield train unigram` wrote, or
+            counts. `levelfield score` counts the texts that it scores when none is given.
         model, text, dtype: as for `fluency.perplexity`.
     """
 
     unigram: Literal["corpus", "bos"] = "corpus"
-    corpus: str | tuple[str, ...] | None = None
+    corpus: str | tuple[str, ...] | Unigrams | None = None
 
     name: ClassVar[str] = "fluency.slor"
     higher_is_better: ClassVar[bool] = True
+
+    def counting(self, texts: Iterable[str]) -> Self:
+        """The same metric with the unigrams of these texts; itself where it has a corpus or needs
+        none.
+
+        Raises:
+            UserError: there is no token in the texts.
+        """
+        if self.unigram == "bos" or self.corpus:
+            return self
+        return dataclasses.replace(self, corpus=count_unigrams(texts, self._tokens()))
 
     def _own_choices(self) -> Mapping[str, object]:
         return {
@@ -265,15 +279,18 @@ class SLOR(_OfSamples):
         }
 
     @functools.cached_property
-    def _counts(self) -> unigrams.Unigrams:
+    def _counts(self) -> Unigrams:
         if not self.corpus:
             raise UserError(
                 f"{self.name} counts its unigrams in a corpus and none is given; give one with "
                 "--option corpus=FILE, or --option unigram=bos to do without"
             )
-        files = (self.corpus,) if isinstance(self.corpus, str) else self.corpus
         tokens = self._tokens()
-        return unigrams.load(files, tokens.vocabulary_size, tokens.ids)
+        if isinstance(self.corpus, Unigrams):
+            self.corpus.check(tokens, f"{self.name}: corpus")
+            return self.corpus
+        files = (self.corpus,) if isinstance(self.corpus, str) else self.corpus
+        return load_unigrams(files, tokens)
 
     @functools.cached_property
     def _log_p_u(self) -> Floats:

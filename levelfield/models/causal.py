@@ -8,6 +8,8 @@ there. The first token of the text is scored given BOS; no end token is scored.
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -27,17 +29,21 @@ from levelfield.models.loading import (
     torch_dtype,
 )
 from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.softmax import Block, Head, token_log_p
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Body = Callable[[torch.Tensor], torch.Tensor]
-Head = Callable[[torch.Tensor, slice], torch.Tensor]
 
 WITHOUT_LIMIT = 2048
 """Tokens read of a text by a model whose configuration names no limit, as BLOOM's does not."""
 
-RECENT_TOKENS = 2**18
-"""So many tokens' results are kept, so that metrics of the same samples share one pass."""
+RECENT_TOKENS = 2**22
+"""So many tokens' results are kept, so that metrics of the same samples share one pass, also where
+one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
+
+WHOLE_LOGITS = 2**28
+"""So many logits a batch may have where they are all taken at once: 1 GiB in float32."""
 
 
 class CausalLikelihood(NamedTuple):
@@ -87,7 +93,8 @@ class CausalTokens:
         limit: how many tokens of a text are scored; what exceeds it is cut off its end.
 
     Raises:
-        ModelError: the tokenizer has neither BOS nor EOS.
+        ModelError: the tokenizer has neither BOS nor EOS, or, here or when texts are read, a token
+            that the model does not have.
     """
 
     def __init__(self, tokenizer: Any, config: Any) -> None:
@@ -99,15 +106,23 @@ class CausalTokens:
                 "the model's tokenizer has neither a BOS nor an EOS token, so the first token of a "
                 "text has nothing to be scored on; set one in tokenizer_config.json"
             )
-        self.bos_id = int(bos_id)
-        self.bos: str = tokenizer.convert_ids_to_tokens(self.bos_id)
+        self._tokenizer = tokenizer
         config = config.get_text_config()
         self.vocabulary_size = int(config.vocab_size)
+        self.bos_id = int(bos_id)
+        self._check_known(self.bos_id)
+        self.bos: str = tokenizer.convert_ids_to_tokens(self.bos_id)
         limits = (getattr(config, n, None) for n in ("max_position_embeddings", "seq_length"))
-        self.limit = next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
+        # XLNet's -1 is no limit
+        self.limit = next((int(limit) for limit in limits if limit and limit > 0), WITHOUT_LIMIT)
         # `transformers` warns of texts longer than a model takes; they are cut and counted here
         tokenizer.model_max_length = int(1e30)
-        self._tokenizer = tokenizer
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Names which token each id is: what counts of ids are of."""
+        ids = sorted((int(id), token) for token, id in self._tokenizer.get_vocab().items())
+        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of whole texts."""
@@ -133,9 +148,19 @@ class CausalTokens:
         ]
 
     def _encode(self, texts: Sequence[str], **options: Any) -> Any:
-        return self._tokenizer(
+        encoded = self._tokenizer(
             list(texts), add_special_tokens=False, split_special_tokens=True, **options
         )
+        self._check_known(max(map(max, filter(None, encoded["input_ids"])), default=0))
+        return encoded
+
+    def _check_known(self, id: int) -> None:
+        if id >= self.vocabulary_size:
+            raise ModelError(
+                f"the tokenizer's token {self._tokenizer.convert_ids_to_tokens(id)!r} has the id "
+                f"{id}, and the model's configuration has {self.vocabulary_size} tokens; they are "
+                "not of one model: take the tokenizer that the model was trained with"
+            )
 
 
 @functools.lru_cache(maxsize=4)
@@ -217,10 +242,12 @@ class TorchCausalModel:
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
-        # logits are taken of so many positions and tokens of the vocabulary at a time: on a CPU so
-        # few that they stay in its caches
-        self._block = (1024, 2048) if on_cpu else (2048, 65536)
-        self._body, self._head = self._body_and_head(model)
+        self._block = Block.on(self._device)
+        self._body, self._head, is_whole = self._body_and_head(model)
+        if is_whole:
+            most = max(1, WHOLE_LOGITS // self.vocabulary_size)
+            self._batch_tokens = min(self._batch_tokens, most)
+        check_causal(self._body, self._some_ids(model), model)
         self._recent: dict[str, CausalLikelihood] = {}
         self._recent_tokens = 0
 
@@ -292,46 +319,30 @@ class TorchCausalModel:
         real = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
         states = self._body(torch.from_numpy(given).to(self._device))[real]
         tokens = torch.from_numpy(np.concatenate(ids)).to(self._device)
-        rows, _ = self._block
-        log_p = [
-            self._token_log_p(states[at : at + rows], tokens[at : at + rows])
-            for at in range(0, len(tokens), rows)
-        ]
-        return np.split(torch.cat(log_p).cpu().numpy(), np.cumsum(lengths)[:-1])
+        log_p = token_log_p(
+            self._head,
+            states,
+            torch.arange(len(states), device=self._device),
+            tokens,
+            vocabulary=self.vocabulary_size,
+            block=self._block,
+        )
+        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
 
-    def _token_log_p(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """log-softmax over the vocabulary after `states`: (n, d), of `tokens`: (n,); float64, (n,).
+    def _some_ids(self, model: Any) -> torch.Tensor:
+        """BOS and the first tokens of the vocabulary: (1, 16) at most. Padding is not among them:
+        XLM hides as many tokens at the end as there are padding ones anywhere."""
+        pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+        few = [id for id in range(min(16, self.vocabulary_size)) if id != pad]
+        few = [self._tokens.bos_id, *few[:15]][: self._tokens.limit]
+        return torch.tensor([few], device=self._device)
 
-        The vocabulary goes by in blocks. The norm of the blocks before is what the exponentials of
-        a block are shifted by, so that no block but the first needs a pass for its largest logit:
-        they overflow only where a logit exceeds all of that by 88, and then that pass is made.
-        """
-        _, width = self._block
-        of_tokens = torch.empty(len(tokens), dtype=torch.float64, device=self._device)
-        norm = torch.full_like(of_tokens, -torch.inf)
-        for begin in range(0, self.vocabulary_size, width):
-            logits = self._head(states, slice(begin, begin + width)).float()
-            at = tokens - begin
-            here = (at >= 0) & (at < logits.shape[-1])
-            of_tokens[here] = logits[here, at[here]].double()
-            if not begin:
-                norm = logits.logsumexp(-1).double()
-                continue
-            shift = norm.float()
-            more = logits.sub_(shift[:, None]).exp_().sum(-1).double()
-            grown = (norm - shift).exp_().add_(more).log_().add_(shift)
-            if not grown.isfinite().all():
-                logits = self._head(states, slice(begin, begin + width)).float()
-                grown = torch.logaddexp(norm, logits.logsumexp(-1).double())
-            norm = grown
-        return of_tokens - norm
-
-    def _body_and_head(self, model: Any) -> tuple[Body, Head]:
+    def _body_and_head(self, model: Any) -> tuple[Body, Head, bool]:
         """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
 
         Some models do more to logits than their output layer does (Gemma caps, Cohere scales
         them). Where the two steps do not give what the whole model gives, the first is the whole
-        model and the second takes the part.
+        model and the second takes the part; the third thing returned says whether that is so.
         """
         layer = model.get_output_embeddings()
 
@@ -351,11 +362,37 @@ class TorchCausalModel:
             return torch.nn.functional.linear(states, layer.weight[of], bias)
 
         if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
-            some = [self._tokens.bos_id, *range(min(15, self.vocabulary_size))]
             with torch.inference_mode():
-                ids = torch.tensor([some], device=self._device)
+                ids = self._some_ids(model)
                 states = body(ids)
                 fits = states.shape[-1] == layer.in_features
                 if fits and torch.equal(head(states, slice(None)), whole(ids)):
-                    return body, head
-        return whole, part
+                    return body, head, False
+        return whole, part, True
+
+
+def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
+    """Nothing, if another last token leaves what the model makes of those before it as it was.
+
+    A causal head says little: `transformers` puts one on BERT, XLM and XLNet, which attend to both
+    sides unless their configuration makes them decoders, and then every token has seen itself.
+
+    Args:
+        body: ids -> states or logits, (1, tokens, d).
+        ids: (1, tokens).
+
+    Raises:
+        ModelError: the model looks ahead.
+    """
+    other = ids.clone()
+    other[0, -1] = ids[0, -2]
+    with torch.inference_mode():
+        before, after = (body(one)[0, :-1] for one in (ids, other))
+    change = (before.float() - after.float()).norm(dim=-1) / before.float().norm(dim=-1)
+    # in most models nothing changes at all; where tokens are grouped by experts, rounding does
+    if (change > max(1e-4, 4 * torch.finfo(before.dtype).eps)).any():
+        raise ModelError(
+            f"{type(model).__name__} is no causal language model: what stands before a token "
+            "depends on the token, so its probabilities have seen the text; take a model that "
+            "reads from left to right, for example openai-community/gpt2"
+        )

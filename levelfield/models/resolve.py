@@ -50,6 +50,19 @@ _PICKLED = ("pytorch_model*.bin", "*/pytorch_model*.bin")
 _IDENTITY = (".safetensors", ".bin", ".json", ".model", ".txt")
 
 
+# fmt: off
+DECODERS = frozenset({
+    "biogpt", "bloom", "codegen", "cohere", "cohere2", "ctrl", "falcon", "gemma", "gemma2",
+    "gemma3_text", "gpt-sw3", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj",
+    "granite", "llama", "mistral", "mixtral", "mpt", "olmo", "olmo2", "openai-gpt", "opt",
+    "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3", "stablelm",
+    "starcoder2", "xglm",
+})
+# fmt: on
+"""Model types of which all checkpoints are causal, also those that name their base class
+(`BloomModel`) or none as their architecture."""
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Files of a model.
@@ -218,4 +231,4 @@ def _kind(config: Mapping[str, Any]) -> Kind:
         return "encoder-decoder"
     if "CausalLM" in architectures or "LMHead" in architectures:
         return "causal"
-    return "encoder"
+    return "causal" if config.get("model_type") in DECODERS else "encoder"

@@ -274,3 +274,30 @@ def test_outputs_do_not_overwrite_each_other(run: Run, write: Write, words: str)
     texts = write("t.jsonl", rows(2))
     ran = run("score", texts, "-m", words, "--out", "same", "--report", "same")
     assert "same" in ran.complaint
+
+
+def test_slor_counts_the_texts_that_are_scored_however_they_are_named_and_read(
+    run: Run, write: Write, causal_folders: dict[str, Path]
+) -> None:
+    """A column `text` beside the one that is scored, as a prompt column often is called."""
+    write("plain.txt", f"{RAIN}\n{SUN}\n")
+    swapped = [{"text": SUN, "output": RAIN}, {"text": SUN, "output": SUN}]
+    write("mapped.jsonl", swapped)
+    Path("mapped.data").write_bytes(Path("mapped.jsonl").read_bytes())
+    slor = ("-m", "fluency.slor", "--model", causal_folders["gpt2"], "--json")
+    mapped = ("--map", "text=output")
+
+    def said(*words: object, stdin: str = "") -> tuple[str, float]:
+        ran = run("score", *words, *slor, "--no-cache", stdin=stdin)
+        assert ran.code == 0, ran.err
+        (metric,) = ran.json["metrics"]
+        return metric["signature"], metric["overall"]["mean"]
+
+    expected = said("plain.txt")
+    assert "|unigram:corpus@" in expected[0]
+    assert said("plain.txt", "-o", "corpus=plain.txt") == expected
+    assert said("mapped.jsonl", *mapped) == expected
+    assert said("mapped.data", *mapped, "--format", "jsonl") == expected
+    assert said("-", *mapped, stdin=Path("mapped.jsonl").read_text()) == expected
+    assert said("mapped.jsonl")[0] != expected[0]
+    assert "|unigram:bos|" in said("plain.txt", "-o", "unigram=bos")[0]

@@ -45,7 +45,7 @@ def train(run: Run, causal_folders: Folders) -> Callable[..., Ran]:
 
 def counts() -> list[int]:
     header, *lines = Path("counts.txt").read_text().splitlines()
-    assert header + "\n" == unigram.HEADER
+    assert header.startswith(f"{unigram.HEADER}; tokenizer ")
     return list(map(int, lines))
 
 
@@ -54,6 +54,7 @@ def counts() -> list[int]:
     [
         ("c.txt", CORPUS.encode()),
         ("c", CORPUS.replace("\n", "\r\n").encode()),
+        ("c.txt", b"\xef\xbb\xbf" + CORPUS.encode()),
         ("c.txt.gz", gzip.compress(CORPUS.encode())),
         ("c.xz", lzma.compress(CORPUS.encode())),
         ("c.jsonl", JSONL.encode()),
@@ -90,6 +91,18 @@ def test_slor_takes_the_counts_for_the_corpus_that_they_are_of(
     assert other.score(samples).values < of_counts.score(samples).values
 
 
+def test_counts_of_another_tokenizer_with_as_many_tokens_are_refused(
+    train: Callable[..., Ran], run: Run, write: Write, causal_folders: Folders
+) -> None:
+    assert train(write("c.txt", CORPUS), family="llama").code == 0
+    score = ("score", "c.txt", "-m", "fluency.slor", "-o", "corpus=counts.txt")
+    assert run(*score, "--model", causal_folders["llama"]).code == 0
+    assert len(counts()) == 400  # as GPT-2's
+    complaint = run(*score, "--model", causal_folders["gpt2"]).complaint
+    assert complaint.startswith("corpus=counts.txt: counts with tokenizer ")
+    assert "levelfield train unigram" in complaint
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -99,7 +112,8 @@ def test_slor_takes_the_counts_for_the_corpus_that_they_are_of(
         (("c.txt", "--model", "./nowhere"), "there is no model folder"),
         (("empty.txt",), "no token"),
         (("bad.jsonl",), "bad.jsonl:1: not JSON"),
-        (("latin.txt",), "not UTF-8"),
+        (("latin.txt",), "latin.txt:1: not UTF-8"),
+        (("c.jsonl.gz",), "unpack it first"),
     ],
 )
 def test_a_wrong_word_gets_one_line_and_no_list(
@@ -109,6 +123,7 @@ def test_a_wrong_word_gets_one_line_and_no_list(
     write("empty.txt", "\n\n")
     write("bad.jsonl", "{")
     write("latin.txt", b"caf\xe9\n")
+    write("c.jsonl.gz", gzip.compress(JSONL.encode()))
     model = causal_folders["gpt2"]
     ran = run("train", "unigram", "--model", model, "--out", "counts.txt", *words)
     assert said in ran.complaint

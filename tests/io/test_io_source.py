@@ -35,6 +35,13 @@ def test_iterating_without_a_check_stops_at_the_first_problem(write):
         next(twice)
 
 
+def test_ids_may_repeat_where_they_mean_nothing(write):
+    source = open_samples([write("b.jsonl", '{"text": "x", "id": 1}\n' * 2)], ids="any")
+    for _ in range(2):
+        assert [(s.id, s.text) for s in source] == [("1", "x")] * 2
+        assert source.check().n == 2
+
+
 def test_a_census_counts_what_there_is(write):
     write(
         "gedi.jsonl",
@@ -185,7 +192,7 @@ def test_options_that_can_not_be_are_refused(write):
     path = write("a.txt", "a\n")
     with pytest.raises(UserError, match='no format "yaml"; there are jsonl'):
         open_samples([path], format="yaml")
-    with pytest.raises(UserError, match="ids: expected given or file"):
+    with pytest.raises(UserError, match="ids: expected given, file or any"):
         open_samples([path], ids="stem")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no files are given"):
         open_samples([])

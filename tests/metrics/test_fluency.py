@@ -383,33 +383,62 @@ def test_equal_counts_have_equal_signatures_whatever_file_they_come_from(gpt2, t
     (tmp_path / "t.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     (tmp_path / "t.csv").write_text("text\n" + "".join(f'"{t}"\n' for t in texts), encoding="utf-8")
     for number, text in enumerate(texts):
-        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+        (tmp_path / f"{number}.txt").write_text(f"\ufeff{text}\r\n", encoding="utf-8")
     tokens = load_causal_tokens(gpt2)
     with (tmp_path / "counts").open("w") as file:
-        unigram.write(unigram.count(texts, tokens.vocabulary_size, tokens.ids), file)
+        unigram.write(unigram.count(texts, tokens), file)
     corpora = [
         str(tmp_path / "t.txt"),
         str(tmp_path / "t.csv"),
         str(tmp_path / "counts"),
         tuple(str(tmp_path / f"{number}.txt") for number in range(5)),
+        unigram.count(texts, tokens),
     ]
     assert len({SLOR(model=gpt2, corpus=corpus).signature for corpus in corpora}) == 1
     counted_twice = SLOR(model=gpt2, corpus=(corpora[0], corpora[2]))
     assert counted_twice.signature != SLOR(model=gpt2, corpus=corpora[0]).signature
 
 
-def test_a_corpus_of_files_that_use_the_same_ids_is_read(gpt2, tmp_path):
+def test_a_corpus_in_which_ids_repeat_is_read(gpt2, tmp_path):
+    record = json.dumps({"id": "1", "text": "It rained."}) + "\n"
     for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": "It rained."}))
+        (tmp_path / f"{name}.jsonl").write_text(record * 2)
     files = (str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"))
     tokens = load_causal_tokens(gpt2)
-    found = unigram.load(files, tokens.vocabulary_size, tokens.ids)
-    assert found.counts.sum() == 2 * len(tokens.ids(["It rained."])[0])
+    found = unigram.load(files, tokens)
+    assert found.counts.sum() == 4 * len(tokens.ids(["It rained."])[0])
+
+
+def test_slor_counts_texts_that_are_handed_to_it_unless_it_has_a_corpus_or_needs_none(
+    gpt2, tmp_path
+):
+    (tmp_path / "c.txt").write_text("It stopped.\n")
+    (tmp_path / "d.txt").write_text("It rained.\nIt poured.\n")
+    counting = SLOR(model=gpt2).counting(["It rained.", "It poured."])
+    of_file = SLOR(model=gpt2, corpus=str(tmp_path / "d.txt"))
+    assert counting.signature == of_file.signature
+    given = samples(2)
+    assert counting.score(given).values.tolist() == of_file.score(given).values.tolist()
+    sent = pickle.loads(pickle.dumps(counting))
+    assert (sent.signature, sent.score(given).values.tolist()) == (
+        counting.signature,
+        of_file.score(given).values.tolist(),
+    )
+    for metric in (SLOR(model=gpt2, corpus=str(tmp_path / "c.txt")), SLOR(gpt2, unigram="bos")):
+        assert metric.counting(["It rained."]) is metric
+
+
+def test_counts_of_another_tokenizer_are_no_corpus(gpt2, causal_folders):
+    tokens = load_causal_tokens(str(causal_folders["bloom"]))
+    assert tokens.vocabulary_size == load_causal_tokens(gpt2).vocabulary_size
+    counts = unigram.count(["It rained."], tokens)
+    with pytest.raises(UserError, match=r"fluency\.slor: corpus: counts with tokenizer"):
+        _ = SLOR(model=gpt2, corpus=counts).signature
 
 
 @given(counts=st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
 def test_add_one_probabilities_sum_to_one_and_none_is_zero(counts):
-    log_p = unigram.Unigrams(np.array(counts, np.int64)).log_p()
+    log_p = unigram.Unigrams(np.array(counts, np.int64), "").log_p()
     assert np.exp(log_p).sum() == pytest.approx(1)
     assert np.isfinite(log_p).all()
     assert log_p[0] == pytest.approx(math.log((counts[0] + 1) / (sum(counts) + len(counts))))
@@ -421,32 +450,39 @@ def test_add_one_probabilities_sum_to_one_and_none_is_zero(counts):
 def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
     words = [" ".join(map(str, one)) for one in texts]
 
-    def ids(texts: list[str]) -> list[list[int]]:
-        return [[int(word) for word in text.split()] for text in texts]
+    class Digits:
+        digest = "digits"
+        vocabulary_size = 7
+
+        def ids(self, texts: list[str]) -> list[list[int]]:
+            return [[int(word) for word in text.split()] for text in texts]
 
     if not any(texts):
         with pytest.raises(UserError, match="no token"):
-            unigram.count(words, 7, ids, batch=batch)
+            unigram.count(words, Digits(), batch=batch)
         return
     expected = Counter(id for one in texts for id in one)
-    found = unigram.count(words, 7, ids, batch=batch)
+    found = unigram.count(words, Digits(), batch=batch)
     assert found.counts.tolist() == [expected[id] for id in range(7)]
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (unigram.HEADER + "1\n" * 399, "399 counts for a vocabulary of 400"),
-        (unigram.HEADER, "0 counts"),
-        (unigram.HEADER + "one\n" * 400, "one count a line"),
-        (unigram.HEADER + "-1\n" * 400, "negative"),
-        (unigram.HEADER + "99999999999999999999\n" * 400, "one count a line"),
+        ("{header}\n" + "1\n" * 399, "399 counts for a vocabulary of 400"),
+        ("{header}\n", "0 counts"),
+        ("{header}\n" + "one\n" * 400, "one count a line"),
+        ("{header}\n" + "-1\n" * 400, "negative"),
+        ("{header}\n" + "99999999999999999999\n" * 400, "one count a line"),
+        (unigram.HEADER + "\n" + "1\n" * 400, "does not say which tokenizer .* make it again"),
+        (unigram.HEADER + "; tokenizer x\n" + "1\n" * 400, "with tokenizer x, and this model's"),
         ("\n\n", "no token"),
     ],
 )
 def test_a_corpus_that_is_none_is_the_users_mistake(gpt2, tmp_path, content, said):
     file = tmp_path / "c.txt"
-    file.write_text(content)
+    header = f"{unigram.HEADER}; tokenizer {load_causal_tokens(gpt2).digest}"
+    file.write_text(content.format(header=header))
     with pytest.raises(UserError, match=said):
         _ = SLOR(model=gpt2, corpus=str(file)).signature
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,18 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertLMHeadModel,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    XLMConfig,
+    XLMWithLMHeadModel,
+    XLNetConfig,
+    XLNetLMHeadModel,
+)
 
 from levelfield.errors import ModelError
 from levelfield.models import causal
@@ -25,6 +37,7 @@ from levelfield.models.causal import (
     load_causal_tokens,
 )
 from levelfield.models.loading import fuse_activations
+from levelfield.models.softmax import Block, token_log_p
 
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}
 ODD = ["a", " ", "\n\n", "🙂👩‍👩‍👧", "Ünïcödé ça", "日本語のテキスト", "x" * 300, "مرحبا"]
@@ -218,24 +231,28 @@ def test_what_is_kept_of_past_texts_is_bounded_and_forgetting_changes_nothing(
 def test_blocks_of_the_softmax_do_not_show(plain, model, block):
     texts = tiny.texts()[:2]
     other = TorchCausalModel.of(plain.model, plain.tokenizer)
-    other._block = block
+    other._block = Block(*block)
     for one, two in zip(model.log_likelihood(texts), other.log_likelihood(texts), strict=True):
         np.testing.assert_allclose(one.log_p, two.log_p, atol=1e-5)
 
 
 @pytest.mark.parametrize("high", [0, 50, 390])
-def test_logits_far_apart_do_not_overflow(plain, high):
+def test_logits_far_apart_do_not_overflow(high):
     """One block of the vocabulary stands above all others by more than exp can say in float32."""
     logits = torch.randn(3, 400)
     logits[:2, high : high + 5] += 200
     logits[2, :high] = -torch.inf
-    other = TorchCausalModel.of(plain.model, plain.tokenizer)
-    other._block = (2, 7)
-    other._head = lambda states, of: states[:, of].clone()
     tokens = torch.tensor([5, 391, 399])
-    other._tokens.vocabulary_size = 400
+    found = token_log_p(
+        lambda states, of: states[:, of].clone(),
+        logits,
+        torch.arange(3),
+        tokens,
+        vocabulary=400,
+        block=Block(2, 7),
+    )
     np.testing.assert_allclose(
-        other._token_log_p(logits, tokens),
+        found,
         logits.double().log_softmax(-1)[torch.arange(3), tokens],
         atol=2e-5,  # what float32 holds of 200
     )
@@ -288,6 +305,124 @@ def test_bfloat16_comes_near_float32(causal_folders, family):
     for one, two in zip(exact, rough, strict=True):
         assert one.log_p.mean() == pytest.approx(two.log_p.mean(), rel=0.02)
         assert (one.log_p != two.log_p).any()
+
+
+def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them(
+    plain, monkeypatch
+):
+    words, V = plain.tokenizer, plain.model.config.vocab_size
+    monkeypatch.setattr(causal, "WHOLE_LOGITS", 50 * V + 1)
+    assert TorchCausalModel.of(plain.model, words)._batch_tokens == 2048
+    layer = plain.model.get_output_embeddings()
+    monkeypatch.setattr(plain.model, "get_output_embeddings", lambda: None)
+    model = TorchCausalModel.of(plain.model, words)
+    assert model._body(torch.tensor([[1]])).shape[-1] == V == layer.out_features
+    assert model._batch_tokens == 50
+    assert TorchCausalModel.of(plain.model, words, batch_tokens=7)._batch_tokens == 7
+    texts = tiny.texts()[:6]
+    for text, found in zip(texts, model.log_likelihood(texts), strict=True):
+        np.testing.assert_allclose(found.log_p, plain.log_p(text), atol=1e-5)
+
+
+def looks_both_ways(kind: str) -> Any:
+    torch.manual_seed(0)
+    made: Any = {
+        "bert": lambda: BertLMHeadModel(
+            BertConfig(
+                vocab_size=400,
+                hidden_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=32,
+            )
+        ),
+        "xlm": lambda: XLMWithLMHeadModel(
+            XLMConfig(vocab_size=400, emb_dim=16, n_layers=2, n_heads=2)
+        ),
+        "xlnet": lambda: XLNetLMHeadModel(
+            XLNetConfig(vocab_size=400, d_model=16, n_layer=2, n_head=2, d_inner=32)
+        ),
+    }[kind]()
+    return made
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm", "xlnet"])
+def test_a_model_whose_states_depend_on_later_tokens_is_refused(kind):
+    words = tiny.causal_tokenizer("llama")
+    with pytest.raises(ModelError, match="is no causal language model") as caught:
+        TorchCausalModel.of(looks_both_ways(kind), words)
+    assert "\n" not in str(caught.value)
+    assert CausalTokens(words, looks_both_ways(kind).config).limit > 0
+
+
+def test_a_checkpoint_of_that_kind_is_refused_by_its_name(tmp_path):
+    looks_both_ways("bert").save_pretrained(tmp_path)
+    tiny.causal_tokenizer("llama").save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="BertLMHeadModel is no causal language model"):
+        load_causal(str(tmp_path))
+
+
+def test_an_encoder_that_is_configured_as_a_decoder_is_taken():
+    config = looks_both_ways("bert").config
+    config.is_decoder = True
+    made = BertLMHeadModel(config).eval()
+    words = tiny.causal_tokenizer("llama")
+    (found,) = TorchCausalModel.of(made, words).log_likelihood(["It rained."])
+    np.testing.assert_allclose(found.log_p, log_p_of(made, found.ids.tolist(), 1), atol=1e-5)
+
+
+def test_a_checkpoint_that_names_its_base_class_is_what_it_is(causal_folders, tmp_path):
+    for file in causal_folders["bloom"].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["architectures"] = ["BloomModel"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found, expected = (
+        load_causal(str(folder)).log_likelihood(["It rained."])[0].log_p
+        for folder in (tmp_path, causal_folders["bloom"])
+    )
+    assert found.tolist() == expected.tolist()
+
+
+def test_no_token_is_more_than_certain():
+    """One logit stands so far above all others that log P is 0 but for rounding."""
+    torch.manual_seed(0)
+    logits = torch.randn(400, 400)
+    logits[torch.arange(400), torch.arange(400)] += 40
+    logits[0], logits[1, 1] = torch.nan, -torch.inf
+    found = token_log_p(
+        lambda states, of: states[:, of].clone(),
+        logits,
+        torch.arange(400),
+        torch.arange(400),
+        vocabulary=400,
+        block=Block(64, 7),
+    )
+    assert found[0].isnan()
+    assert found[1] == -torch.inf
+    assert (found[2:] <= 0).all()
+
+
+def test_a_token_that_the_model_does_not_have_is_named(plain):
+    words = copy.deepcopy(plain.tokenizer)
+    words.add_tokens(["quokka"])
+    model = TorchCausalModel.of(plain.model, words)
+    assert model.log_likelihood(["It rained."])[0].log_p.size
+    for read in (model.token_ids, model.log_likelihood):
+        with pytest.raises(ModelError, match=r"'quokka' has the id 400, .* has 400 tokens"):
+            read(["It rained.", "A quokka."])
+    words.add_special_tokens({"bos_token": "<begin>"})
+    with pytest.raises(ModelError, match="'<begin>' has the id 401"):
+        TorchCausalModel.of(plain.model, words)
+
+
+def test_tokenizers_have_one_digest_if_ids_are_the_same_tokens(causal_folders, plain):
+    digests = {name: load_causal_tokens(str(causal_folders[name])).digest for name in BOS}
+    assert len(set(digests.values())) == len(BOS)
+    assert CausalTokens(plain.tokenizer, plain.model.config).digest in digests.values()
+    more = copy.deepcopy(plain.tokenizer)
+    more.add_tokens(["quokka"])
+    assert CausalTokens(more, plain.model.config).digest not in digests.values()
 
 
 def test_a_model_that_is_not_causal_is_refused_in_one_line(tiny_folders):

@@ -32,11 +32,24 @@ def folder(path: Path, config: dict[str, object], weights: str | None = "model.s
         ({"architectures": ["LlamaForCausalLM"]}, "causal"),
         ({"architectures": ["BertForSequenceClassification"]}, "classifier"),
         ({"architectures": ["BertModel"]}, "encoder"),
+        ({"model_type": "bloom", "architectures": ["BloomModel"]}, "causal"),
+        ({"model_type": "gpt2"}, "causal"),
+        ({"model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"]}, "classifier"),
+        ({"model_type": "bert"}, "encoder"),
         ({}, "encoder"),
     ],
 )
 def test_what_a_model_is_comes_from_its_configuration(tmp_path, config, kind):
     assert resolve(folder(tmp_path / "m", {"model_type": "x", **config})).kind == kind
+
+
+def test_decoders_have_a_causal_head_and_no_masked_one():
+    from transformers.models.auto import modeling_auto
+
+    causal = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    masked = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    both_sides = set(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
+    assert causal - masked - both_sides >= module.DECODERS
 
 
 def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):

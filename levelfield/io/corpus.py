@@ -1,0 +1,71 @@
+"""Texts of a corpus: what is counted or trained on, one after the other, ids and all else aside."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from levelfield.errors import UserError
+from levelfield.io.formats import FORMATS
+from levelfield.io.hub import PREFIX
+from levelfield.io.lines import STDIN, lines_of
+from levelfield.io.opening import open_samples
+from levelfield.io.problems import Wrong, printable
+from levelfield.io.text import without_end
+from levelfield.metric import Progress, no_progress
+
+_OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
+_PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
+_RECORDS = tuple(s for name, f in FORMATS.items() if name != "text" for s in f.suffixes)
+
+
+def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
+    """The texts of all files in their order, as they are read; ids may repeat.
+
+    A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
+    input (`-`) and a data set of the hub (`hf:NAME`) give the text of each record. Every other file
+    is plain text, perhaps packed (`.gz`, `.xz`), and gives its lines, empty ones too, without their
+    ends.
+
+    Args:
+        paths: files, and what else `open_samples` reads.
+        progress: called with the number of bytes just read of a file as it lies on disk.
+
+    Raises:
+        UserError: at the first thing that can't be read: which file and line, and the mend.
+    """
+    for given in paths:
+        name, path = str(given), Path(given)
+        suffix = path.suffix.lower()
+        is_file = name != STDIN and not name.startswith(PREFIX)
+        if not is_file or suffix in _RECORDS:
+            for sample in open_samples([name], ids="any"):
+                yield sample.text
+            progress(path.stat().st_size if is_file else 0)
+            continue
+        inner = Path(path.stem).suffix.lower()
+        if suffix in _PACKED and (suffix not in _OPENERS or inner in _RECORDS):
+            what = f"packed {inner} files" if inner in _RECORDS else f"{suffix} files"
+            raise UserError(f"{printable(name)}: {what} are not read; unpack it first")
+        yield from _lines(path, suffix, progress)
+
+
+def _lines(path: Path, suffix: str, progress: Progress) -> Iterator[str]:
+    name = printable(str(path))
+    try:
+        with path.open("rb") as raw:
+            at = 0
+            for number, line in lines_of(_OPENERS[suffix](raw) if suffix in _OPENERS else raw):
+                if isinstance(line, Wrong):
+                    raise UserError(f"{name}:{number}: {line}" if number else f"{name}: {line}")
+                yield without_end(line)
+                if raw.seekable():
+                    progress(raw.tell() - at)
+                    at = raw.tell()
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        said = printable((isinstance(error, OSError) and error.strerror) or str(error))
+        raise UserError(f"{name}: can't be read: {said}") from error
