@@ -23,7 +23,14 @@ import platformdirs
 import polars as pl
 
 from levelfield.errors import UserError
-from levelfield.metric import Metric, Progress, no_progress, partitions, score_checked
+from levelfield.metric import (
+    Metric,
+    Progress,
+    fields_read,
+    no_progress,
+    partitions,
+    score_checked,
+)
 from levelfield.sample import Sample
 from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 
@@ -278,8 +285,8 @@ def keeping(notes: list[str], *, enabled: bool = True) -> Iterator[Keeper]:
 
 
 def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCache) -> Scores:
-    signature = metric.signature
-    keys = [sample_key(signature, sample, metric.requires) for sample in samples]
+    signature, fields = metric.signature, fields_read(metric)
+    keys = [sample_key(signature, sample, fields) for sample in samples]
     known = cache.get(keys)
     fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in known}
     if fresh or not samples:

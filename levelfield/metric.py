@@ -38,6 +38,13 @@ def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[lis
         yield partition
 
 
+def fields_read(metric: Metric) -> frozenset[str]:
+    """The fields of a sample that a value depends on: those that the metric requires, and, where it
+    names some as `reads`, those that it can do without."""
+    optional: frozenset[str] = getattr(metric, "reads", frozenset())
+    return metric.requires | optional
+
+
 class MetricError(LevelfieldError):
     """A metric broke its contract; it is named, since it may be another package's."""
 

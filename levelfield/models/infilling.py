@@ -15,14 +15,20 @@ from levelfield.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
 from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.softmax import Block, token_log_p
 from levelfield.models.tokens import Gapped, Tokens
 
 
 class Target(NamedTuple):
-    """What should fill the gap. With `end` the end-of-sequence token is scored as well."""
+    """What should fill the gap.
+
+    With `end` the end-of-sequence token is scored as well; with `begin` so are the tokens that the
+    decoder is given before the target (BART: `<s>`).
+    """
 
     text: str
     end: bool
+    begin: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class InfillingModel(Protocol):
     @property
     def vocabulary_size(self) -> int: ...
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]: ...
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
     ) -> LogLikelihoods: ...
@@ -62,7 +69,7 @@ class GapStyle:
         token: marks the gap in the source.
         blanks: whether the token stands between blanks whatever the text around it.
         given: tokens that the decoder reads after its start token and before the target; they
-            are part of the pre-training format, not of the target, and are not scored.
+            are part of the pre-training format, not of the target, and are scored on demand only.
     """
 
     token: str
@@ -127,7 +134,7 @@ def load_seq2seq(
     """The encoder-decoder model of this name for sources without gaps, loaded once a process.
 
     Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
-    as it did when it was trained on targets; that is not scored.
+    as it did when it was trained on targets; it is scored of a target with `begin` only.
 
     Raises:
         ModelError: there is no such model, or it is not an encoder-decoder.
@@ -191,6 +198,7 @@ class TorchInfillingModel:
         given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
         self._start = [config.decoder_start_token_id, *given]
         self._pad = config.pad_token_id
+        self._block = Block.on(self._device)
 
     @property
     def gap_token(self) -> str:
@@ -201,9 +209,24 @@ class TorchInfillingModel:
     def vocabulary_size(self) -> int:
         return int(self._model.config.vocab_size)
 
+    @property
+    def source_limit(self) -> int:
+        """How many tokens of a source the model takes, special ones around it not counted."""
+        return int(self._limit) - len(self._tokens.before) - len(self._tokens.after)
+
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
+        a target, its beginning's. Empty where the tokenizer can't say."""
+        tokenizer = self._tokens.tokenizer
+        if not texts or not tokenizer.is_fast:
+            return [[] for _ in texts]
+        near = [text[: 64 * self._limit] for text in texts]
+        encoded = tokenizer(near, add_special_tokens=False, return_offsets_mapping=True)
+        return [[end for _, end in spans] for spans in encoded["offset_mapping"]]
 
     def log_likelihood(
         self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
@@ -282,12 +305,12 @@ class TorchInfillingModel:
             return
         cache = self._new_cache()
         start = torch.tensor([self._start] * rows, device=self._device)
-        hidden = self._decoder(start, encoded, cache)[:, -1]
-        owner = torch.tensor([pair.row for pair in pairs], device=self._device)
-        first = torch.tensor([pair.ids[0] for pair in pairs], device=self._device)
-        first_log_p = self._log_p(hidden, owner, first)
-        for pair, log_p in zip(pairs, first_log_p.tolist(), strict=True):
-            pair.found[pair.target] = np.array([log_p])
+        first = [[*self._start, pair.ids[0]] for pair in pairs]
+        rows_of = [pair.row for pair in pairs]
+        before = [self._before(pair) for pair in pairs]
+        hidden = self._decoder(start, encoded, cache)
+        for pair, log_p in zip(pairs, self._scored(hidden, rows_of, first, before), strict=True):
+            pair.found[pair.target] = log_p
         longer = [pair for pair in pairs if len(pair.ids) > 1]
         for batch in self._by_length(longer):
             at = torch.tensor([pair.row for pair in batch], device=self._device)
@@ -303,26 +326,46 @@ class TorchInfillingModel:
         self, encoded: Encoded, cache: Any, start: list[int] | None, batch: Sequence[Pair]
     ) -> None:
         """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
-        skip = 0 if start else 1
-        inputs = [[*(start or ()), *pair.ids[:-1]] for pair in batch]
-        padded, _ = self._padded(inputs)
+        sequences = [[*(start or ()), *pair.ids] for pair in batch]
+        padded, _ = self._padded([sequence[:-1] for sequence in sequences])
         hidden = self._decoder(padded, encoded, cache)
-        before = len(start) - 1 if start else 0
-        lengths = [len(pair.ids) - skip for pair in batch]
-        rows = torch.tensor(np.repeat(np.arange(len(batch)), lengths), device=self._device)
-        steps = torch.tensor(
-            np.concatenate([np.arange(before, before + n) for n in lengths]), device=self._device
-        )
-        tokens = torch.tensor(
-            np.concatenate([pair.ids[skip:] for pair in batch]), device=self._device
-        )
-        scored = hidden[rows, steps]
-        log_p = self._log_p(scored, torch.arange(len(scored), device=self._device), tokens)
-        for pair, values in zip(
-            batch, np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1]), strict=True
-        ):
-            already = pair.found[pair.target] if skip else np.empty(0)
+        before = [self._before(pair) if start else 0 for pair in batch]
+        log_p = self._scored(hidden, range(len(batch)), sequences, before)
+        for pair, values in zip(batch, log_p, strict=True):
+            already = np.empty(0) if start else pair.found[pair.target]
             pair.found[pair.target] = np.concatenate([already, values])
+
+    def _before(self, pair: Pair) -> int:
+        """The place in `[*start, *ids]` after which the tokens of a pair are scored."""
+        return 0 if pair.target.begin else len(self._start) - 1
+
+    def _scored(
+        self,
+        hidden: torch.Tensor,
+        rows: Sequence[int],
+        sequences: Sequence[list[int]],
+        before: Sequence[int],
+    ) -> list[npt.NDArray[np.float64]]:
+        """Log-probabilities of each sequence's tokens after the place `before`.
+
+        Args:
+            hidden: (rows, steps, d), the decoder's states.
+            rows: in which row of `hidden` each sequence was read, its last token left out.
+        """
+        lengths = [len(one) - 1 - at for one, at in zip(sequences, before, strict=True)]
+        tokens = [one[at + 1 :] for one, at in zip(sequences, before, strict=True)]
+        steps = [np.arange(at, at + n) for at, n in zip(before, lengths, strict=True)]
+        places = np.repeat(rows, lengths) * hidden.shape[1] + np.concatenate(steps)
+        distinct, at_of = np.unique(places, return_inverse=True)  # many words after one start
+        log_p = token_log_p(
+            self._logits,
+            self._scaled(hidden.flatten(0, 1)[torch.from_numpy(distinct).to(self._device)]),
+            torch.from_numpy(at_of).to(self._device),
+            torch.from_numpy(np.concatenate(tokens)).to(self._device),
+            vocabulary=self.vocabulary_size,
+            block=self._block,
+        )
+        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
 
     def _decoder(self, ids: torch.Tensor, encoded: Encoded, cache: Any) -> torch.Tensor:
         # Targets are padded on the right, so no scored position ever attends to padding and the
@@ -336,25 +379,20 @@ class TorchInfillingModel:
         ).last_hidden_state
         return hidden
 
-    def _log_p(self, hidden: torch.Tensor, at: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """log-softmax over the vocabulary at `hidden`: (states, d), of `tokens`: (n,) after the
-        states `at`: (n,); float64 of shape (n,). In slices, since (states, vocabulary) is large.
-        """
+    def _scaled(self, hidden: torch.Tensor) -> torch.Tensor:
         config = self._model.config
         if getattr(config, "scale_decoder_outputs", False):
-            hidden = hidden * config.d_model**-0.5
-        bias = getattr(self._model, "final_logits_bias", None)
-        log_p = torch.empty(len(tokens), dtype=torch.float64, device=hidden.device)
-        step = max(16, 2**24 // self.vocabulary_size)
-        for begin in range(0, len(hidden), step):
-            logits = self._model.lm_head(hidden[begin : begin + step]).float()
-            if bias is not None:
-                logits += bias.float()
-            here = ((at >= begin) & (at < begin + step)).nonzero()[:, 0]
-            state = at[here] - begin
-            norm = torch.logsumexp(logits, dim=-1)
-            log_p[here] = (logits[state, tokens[here]] - norm[state]).double()
-        return log_p
+            return hidden * config.d_model**-0.5
+        return hidden
+
+    def _logits(self, states: torch.Tensor, part: slice) -> torch.Tensor:
+        """Logits of a part of the vocabulary: (n, part)."""
+        layer, bias = self._model.lm_head, getattr(self._model, "final_logits_bias", None)
+        own = None if layer.bias is None else layer.bias[part]
+        logits: torch.Tensor = torch.nn.functional.linear(states, layer.weight[part], own).float()
+        if bias is not None:
+            logits += bias[..., part].float()
+        return logits
 
     def _padded(self, ids: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Right-padded ids: (rows, longest), and the mask, or None where nothing is padded."""

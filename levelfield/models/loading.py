@@ -87,6 +87,22 @@ def load_pretrained(
     return model.eval().to(device), tokenizer
 
 
+def load_tokenizer(resolved: Resolved) -> Any:
+    """The tokenizer of a resolved name, without the model's weights in memory.
+
+    Raises:
+        ModelError: its files are damaged.
+    """
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(
+            resolved.path, local_files_only=True, trust_remote_code=False
+        )
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+
+
 def fuse_activations(model: torch.nn.Module) -> None:
     """Puts PyTorch's GELU where a model has the same formula written out, as GPT-2 has.
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from levelfield.errors import ModelError
 from levelfield.models.batching import window
 
 
@@ -112,6 +113,34 @@ class Tokens:
                 ids[i] = [*self.before, *kept, *self.after]
             waiting = again
         return ids, cut
+
+
+def check_same_vocabulary(amateur: Any, expert: Any) -> None:
+    """Nothing, if an id is the same token to both tokenizers; momentum needs that (CDM, §3.2).
+
+    What else the tokenizers do may differ: texts are read with the amateur's only. How many rows
+    the models' output layers have may differ too: some are padded beyond the vocabulary.
+
+    Raises:
+        ModelError: the first id at which they differ, and what each takes it for.
+    """
+    of_amateur = {int(i): token for token, i in amateur.get_vocab().items()}
+    of_expert = {int(i): token for token, i in expert.get_vocab().items()}
+    ids = sorted(of_amateur.keys() | of_expert.keys())
+    differs = [i for i in ids if of_amateur.get(i) != of_expert.get(i)]
+    if differs:
+        first = differs[0]
+        raise ModelError(
+            f"amateur and expert have different vocabularies ({len(of_amateur):,} and "
+            f"{len(of_expert):,} tokens, {len(differs):,} ids differ): id {first} is "
+            f"{of_amateur.get(first)!r} to the amateur and {of_expert.get(first)!r} to the expert; "
+            "take two models of one family"
+        )
+    if amateur.eos_token_id != expert.eos_token_id:
+        raise ModelError(
+            f"amateur and expert end texts with different tokens ({amateur.eos_token!r} and "
+            f"{expert.eos_token!r}); take two models of one family"
+        )
 
 
 _EDGE = 8

@@ -1,0 +1,568 @@
+"""Discriminative CDM: how much likelier a text is to a large model of a family than to a small one.
+
+Lu et al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution Methods", section 3.4.2.
+With p_e the expert (large) and p_a the amateur (small), each token x_t of a text has the momentum
+m_t = log p_e(x_t | …) − log p_a(x_t | …), in nats; the sequence of them is pooled into one value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+
+from levelfield.errors import ModelError, UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics import segmenter
+from levelfield.metrics.ctrleval import (
+    EMPTY,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    ONE_SENTENCE,
+    UNREADABLE,
+    Outcome,
+    Undefined,
+)
+from levelfield.metrics.fluency import CUT_BEFORE, NOT_NUMBERS
+from levelfield.metrics.keywords import NO_KEYWORDS, keywords_of
+from levelfield.metrics.pooling import POOLINGS, Floats, LinearPooler
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import Gapped
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.causal import CausalModel
+    from levelfield.models.infilling import InfillingModel
+
+Form = Literal["infilling", "conditional"]
+DType = Literal["float32", "bfloat16"]
+
+ONE_TURN = "one turn only"
+NO_CONTEXT = "no context"
+TURN_MARK = "</UTT>"
+"""Joins turns in some data sets of dialogues."""
+
+
+class Reading(NamedTuple):
+    """What the models read of a sample.
+
+    Attributes:
+        given: what stands before the text and is not scored: a prompt, keywords, earlier turns.
+        units: what is scored, in order: sentences, turns, or all of it as one.
+        joiner: stands between all of these.
+    """
+
+    given: tuple[str, ...]
+    units: tuple[str, ...]
+    joiner: str
+
+    def around(self, j: int, form: Form) -> Gapped:
+        """What a model is shown of the rest when unit j is scored, with the place of the unit."""
+        glue = self.joiner or " "
+        left = self.joiner.join([*self.given, *self.units[:j]])
+        left = left if not left or left[-1].isspace() else left + glue
+        after = self.units[j + 1 :] if form == "infilling" else ()
+        return Gapped(left, glue + self.joiner.join(after) if after else "")
+
+    def whole(self) -> tuple[str, list[tuple[int, int]]]:
+        """All of it as one text, and where in it each unit begins and ends."""
+        text = self.joiner.join([*self.given, *self.units])
+        spans = []
+        at = len(text) + len(self.joiner)
+        for unit in reversed(self.units):
+            at -= len(self.joiner) + len(unit)
+            spans.append((at, at + len(unit)))
+        return text, spans[::-1]
+
+
+class UnitMomentum(NamedTuple):
+    """The momentum of one unit.
+
+    Attributes:
+        m: (tokens,) in nats; empty if the unit has no tokens, or lies beyond what a model takes.
+        pieces: what of the text each token stands for; put together they are the unit up to its
+            last token. Empty strings where the tokenizer can't say.
+        cut: whether a model saw less than all.
+    """
+
+    m: Floats
+    pieces: list[str]
+    cut: bool
+
+
+class Pair(Protocol):
+    """Amateur and expert with one vocabulary."""
+
+    @property
+    def gap_token(self) -> str: ...
+    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]: ...
+
+
+class EncoderDecoderPair:
+    """A pair of encoder-decoders: each unit is a target, the rest its source.
+
+    Args:
+        form: `infilling` shows what stands before and behind a unit, `conditional` what stands
+            before it.
+        gap: whether the place of the unit is marked in the source.
+    """
+
+    def __init__(
+        self, amateur: InfillingModel, expert: InfillingModel, form: Form, *, gap: bool
+    ) -> None:
+        self._amateur, self._expert = amateur, expert
+        self._form = form
+        self._gap = gap
+
+    @property
+    def gap_token(self) -> str:
+        return self._amateur.gap_token
+
+    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
+        """The momentum of the units of each reading; a pass of each model for all of them."""
+        from levelfield.models.infilling import Target
+
+        sources = [
+            reading.around(j, self._form)._replace(gap=self._gap)
+            for reading in readings
+            for j in range(len(reading.units))
+        ]
+        units = [unit for reading in readings for unit in reading.units]
+        if self._amateur.token_ids(units) != self._expert.token_ids(units):
+            raise _reads_differently()
+        targets = [[Target(unit, False)] for unit in units]
+        of_a = self._amateur.log_likelihood(sources, targets)
+        of_e = self._expert.log_likelihood(sources, targets)
+        ends = self._amateur.token_ends(units)
+        found = iter(
+            UnitMomentum(
+                m := _difference(of_e.log_p[i][0], of_a.log_p[i][0]),
+                _pieces(unit, 0, ends[i], len(m)),
+                any(one.source_cut[i] or one.target_cut[i][0] for one in (of_a, of_e)),
+            )
+            for i, unit in enumerate(units)
+        )
+        return [[next(found) for _ in reading.units] for reading in readings]
+
+
+class CausalPair:
+    """A pair of causal models: all of a reading is one text; a token belongs to the unit that it
+    ends in, and one that ends in what joins the units belongs to none."""
+
+    gap_token = ""
+
+    def __init__(self, amateur: CausalModel, expert: CausalModel) -> None:
+        self._amateur, self._expert = amateur, expert
+
+    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
+        """The momentum of the units of each reading; a pass of each model for all of them."""
+        wholes = [reading.whole() for reading in readings]
+        texts = [text for text, _ in wholes]
+        found = []
+        for (text, spans), a, e in zip(
+            wholes,
+            self._amateur.log_likelihood(texts),
+            self._expert.log_likelihood(texts),
+            strict=True,
+        ):
+            n = min(len(a.ids), len(e.ids))
+            if not np.array_equal(a.ids[:n], e.ids[:n]):
+                raise _reads_differently()
+            if n and not a.ends.size:
+                raise ModelError(
+                    "the tokenizer of the models does not say where in a text its tokens are, "
+                    "which momentum of a causal pair needs"
+                )
+            m, ends = _difference(e.log_p, a.log_p), a.ends[:n]
+            units = []
+            for start, stop in spans:
+                mine = (ends > start) & (ends <= stop)
+                pieces = _pieces(text, start, ends[mine].tolist(), int(mine.sum()))
+                units.append(UnitMomentum(m[mine], pieces, a.cut or e.cut))
+            found.append(units)
+        return found
+
+
+@dataclass(frozen=True)
+class Momentum:
+    r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
+
+    m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
+    al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution Methods", section 3.4.2 and
+    4.1.1). Above 0 where the large model (expert, p_e) knows better than the small one (amateur,
+    p_a) what comes. Higher is better, as far as the larger model of the pair is the better one;
+    values of different pairs can't be compared. No end-of-sequence token is scored.
+
+    Undefined: `empty text`; `prompt is not a prefix of the text`; `nothing after the prompt`;
+    `control has no keywords`; `no context` (turns=last); `one sentence only` and `one turn only`
+    where form=infilling has nothing to show around it; a text that holds the models' gap token;
+    nothing that the models have tokens for; what stands before the text is longer than the models
+    take; log-probabilities that are not finite.
+
+    Options:
+        amateur, expert: two models of one family, with one vocabulary: two encoder-decoders or two
+            causal models. The paper's best are t5-small and T5 of 3 or 11 billion parameters.
+        task: what is scored, and given what. `text`: what follows the prompt, given the prompt (the
+            whole text where a sample has none). `dialogue`: turns, which are those of `context` and
+            the text as the last one; without context the text is a whole dialogue, its turns
+            divided by `</UTT>` or else by line ends. `commonsense`: the text given the wanted
+            keywords, joined by blanks.
+        form: `infilling`: each sentence or turn in a gap of the rest, which the paper found to
+            agree better with people; encoder-decoders only, and those that were trained to fill
+            gaps (segment insertion: T5, BART, PEGASUS). `conditional`: given what stands before it.
+        gap: form=conditional of encoder-decoders: whether the source ends with the gap token. True
+            is what a model wants that was trained on gaps only, as the original T5 was; False what
+            one wants that was fine-tuned from sources to texts.
+        pooling: `sum`, `mean`, `max`, `min` over tokens, or `classifier`.
+        pooler: pooling=classifier: the file that `levelfield train pooler` wrote.
+        turns: task=dialogue: `whole`: all tokens of all turns are one sequence. `mean`: each turn
+            is pooled, and the mean taken over turns. `last`: only the last turn is scored, given
+            the context.
+        separator: task=dialogue: what stands between turns where a model reads them; `\n` is a line
+            end.
+        language: form=infilling: of the sentence segmenter (Punkt).
+        dtype: of the weights; log-probabilities are computed in float32.
+
+    The parts of a value are its tokens with their momentum: "12: lake" is the twelfth. Their
+    weights are those of the pooling (`max` and `min`: all on one token); those of `sum` and
+    `classifier`, which is no weighted mean, are equal.
+    """
+
+    amateur: str = "google-t5/t5-small"
+    expert: str = "google-t5/t5-large"
+    task: Literal["text", "dialogue", "commonsense"] = "text"
+    form: Form = "infilling"
+    gap: bool = True
+    pooling: Literal["mean", "sum", "max", "min", "classifier"] = "mean"
+    pooler: str | None = None
+    turns: Literal["whole", "mean", "last"] = "whole"
+    separator: str = r"\n"
+    language: str = "english"
+    device: str = "auto"
+    dtype: DType = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    name: ClassVar[str] = "cdm.momentum"
+    level: ClassVar[Level] = "sample"
+    higher_is_better: ClassVar[bool] = True
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if (self.pooling == "classifier") != bool(self.pooler):
+            raise UserError(
+                "pooling=classifier and pooler=FILE go together; `levelfield train pooler` makes "
+                "the file"
+            )
+        if self.turns != "whole" and self.task != "dialogue":
+            raise UserError(f"turns={self.turns} is of task=dialogue, not of task={self.task}")
+        if self.turns == "mean" and self.pooling == "classifier":
+            raise UserError("a pooler is of whole sequences: turns=mean can't use one")
+        more = (
+            "control" if self.task == "commonsense" else "context" if self.turns == "last" else ""
+        )
+        if more:
+            object.__setattr__(self, "requires", frozenset({"text", more}))
+        optional = {"text": "prompt", "dialogue": "context"}.get(self.task)
+        if optional:
+            object.__setattr__(self, "reads", frozenset({optional}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        pooler = {"pooler": self._pooler.digest} if self._pooler else {}
+        return signature(
+            self.name, {**self._choices, "pooling": self.pooling, **pooler, "dtype": self.dtype}
+        )
+
+    @functools.cached_property
+    def momentum_signature(self) -> str:
+        """Every choice that could change the momentum of a text's tokens, whatever the pooling."""
+        made = signature(self.name, {**self._choices, "dtype": self.dtype})
+        return made.rpartition("|v:")[0]
+
+    def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
+        """What is pooled of each sample: the momentum of each unit of it, in order."""
+        readings = [self._reading(sample) for sample in samples]
+        asked = [reading for reading in readings if isinstance(reading, Reading)]
+        found = iter(self._pair.momentum(asked) if asked else ())
+        return [
+            reading if isinstance(reading, Undefined) else _checked(reading, next(found))
+            for reading in readings
+        ]
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons, and their tokens."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    # -- models
+
+    @functools.cached_property
+    def _resolved(self) -> tuple[Resolved, Resolved]:
+        a = self._resolve("amateur", self.amateur)
+        e = self._resolve("expert", self.expert)
+        if a.kind != e.kind:
+            raise ModelError(
+                f"amateur '{a.name}' ({a.kind}) and expert '{e.name}' ({e.kind}) are not of one "
+                "kind; take two models of one family"
+            )
+        if a.kind not in ("encoder-decoder", "causal"):
+            raise ModelError(
+                f"amateur '{a.name}' and expert '{e.name}' are {a.kind} models; momentum needs "
+                "two encoder-decoders or two causal models"
+            )
+        if a.kind == "causal" and self.form == "infilling":
+            raise ModelError(
+                f"amateur '{a.name}' is a causal model, which fills no gaps; take "
+                "form=conditional, or two encoder-decoders"
+            )
+        _check_pair(a, e)
+        return a, e
+
+    def _resolve(self, role: str, name: str) -> Resolved:
+        try:
+            return resolve(name, allow_pickle=self.allow_pickle)
+        except ModelError as error:
+            raise ModelError(f"option {role}: {error}") from error
+
+    @property
+    def _gap(self) -> bool:
+        """Whether sources hold a gap token."""
+        encodes = self._resolved[0].kind == "encoder-decoder"
+        return encodes and (self.form == "infilling" or self.gap)
+
+    @functools.cached_property
+    def _choices(self) -> dict[str, object]:
+        a, e = self._resolved
+        own: dict[str, object] = {}
+        if a.kind == "encoder-decoder" and self.form == "conditional":
+            own["gap"] = self.gap
+        if self.task == "dialogue":
+            own |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
+        elif self.form == "infilling":
+            own["segmenter"] = f"punkt-{self.language}"
+        return {
+            "amateur": a.label,
+            "expert": e.label,
+            "task": self.task,
+            "form": self.form,
+            **own,
+        }
+
+    @property
+    def _pair(self) -> Pair:
+        return _load_pair(
+            self.amateur,
+            self.expert,
+            self.device,
+            self.dtype,
+            self.allow_pickle,
+            self.batch_tokens,
+            self._resolved[0].kind == "causal",
+            self.form,
+            self._gap,
+        )
+
+    @functools.cached_property
+    def _pooler(self) -> LinearPooler | None:
+        if self.pooler is None:
+            return None
+        pooler = LinearPooler.load(self.pooler)
+        if pooler.momentum != self.momentum_signature:
+            raise UserError(
+                f"pooler={self.pooler} was trained on other momentum: {pooler.momentum}; this is "
+                f"{self.momentum_signature}"
+            )
+        return pooler
+
+    # -- samples
+
+    def _reading(self, sample: Sample) -> Reading | Undefined:
+        """What the models read of a sample, or why they can't."""
+        if not sample.text.strip():
+            return Undefined(EMPTY)
+        reading = self._dialogue(sample) if self.task == "dialogue" else self._stretch(sample)
+        if isinstance(reading, Undefined):
+            return reading
+        if self.form == "infilling" and len(reading.units) == 1 and not reading.given:
+            return Undefined(ONE_TURN if self.task == "dialogue" else ONE_SENTENCE)
+        gap_token = self._pair.gap_token
+        if gap_token and any(gap_token in part for part in (*reading.given, *reading.units)):
+            return Undefined(f"what is read holds the models' gap token {gap_token}")
+        return reading
+
+    def _dialogue(self, sample: Sample) -> Reading | Undefined:
+        said: Sequence[str]
+        if before := [turn.strip() for turn in sample.context if turn.strip()]:
+            said = [*before, sample.text.strip()]
+        else:
+            mark = TURN_MARK if TURN_MARK in sample.text else "\n"
+            said = [turn.strip() for turn in sample.text.split(mark) if turn.strip()]
+        if not said:
+            return Undefined(EMPTY)
+        joiner = self.separator.replace(r"\n", "\n")
+        if self.turns != "last":
+            return Reading((), tuple(said), joiner)
+        if not before:
+            return Undefined(NO_CONTEXT)
+        return Reading(tuple(before), (said[-1],), joiner)
+
+    def _stretch(self, sample: Sample) -> Reading | Undefined:
+        rest = sample.text
+        if self.task == "commonsense":
+            given, joiner = " ".join(keywords_of(sample)), " "
+            if not given:
+                return Undefined(NO_KEYWORDS)
+        else:
+            given, joiner = (sample.prompt if sample.prompt.strip() else ""), ""
+            if not rest.startswith(given):
+                return Undefined(NOT_A_PREFIX)
+            rest = rest[len(given) :]
+            if not rest.strip():
+                return Undefined(NOTHING_AFTER)
+        condition = (given,) if given else ()
+        if self.form == "infilling":
+            return Reading(condition, segmenter.sentences(rest.strip(), self.language), " ")
+        return Reading(condition, (rest,), joiner)
+
+    # -- values
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        found = self.momentum(samples) if samples else []
+        outcomes = [o if isinstance(o, Undefined) else self._outcome(o) for o in found]
+        pairs = list(zip(samples, outcomes, strict=True))
+        rows = [(s.id, *part) for s, o in pairs if isinstance(o, Outcome) for part in o.parts]
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(
+                [np.nan if isinstance(o, Undefined) else o.value for o in outcomes], np.float64
+            ),
+            undefined={s.id: o.reason for s, o in pairs if isinstance(o, Undefined)},
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+            truncated=frozenset(s.id for s, o in pairs if isinstance(o, Outcome) and o.cut),
+        )
+
+    def _outcome(self, units: Sequence[UnitMomentum]) -> Outcome:
+        sequences = [u.m for u in units if u.m.size]
+        if self.turns != "mean":
+            sequences = [np.concatenate(sequences)]
+        value = float(np.mean([self._pool(m) for m in sequences]))
+        weights = np.concatenate([self._weights(m) for m in sequences]) / len(sequences)
+        pieces = [piece for unit in units for piece in unit.pieces]
+        m = np.concatenate(sequences)
+        parts = [
+            (f"{t}: {piece}", momentum, weight)
+            for t, (piece, momentum, weight) in enumerate(
+                zip(pieces, m.tolist(), weights.tolist(), strict=True), start=1
+            )
+        ]
+        return Outcome(value, parts, any(unit.cut for unit in units))
+
+    def _pool(self, m: Floats) -> float:
+        if self._pooler:
+            return float(self._pooler.predict([m])[0])
+        return POOLINGS[self.pooling](m)
+
+    def _weights(self, m: Floats) -> Floats:
+        """The weight of each token in the pooling, as far as it is a weighted mean: (T,)."""
+        if self.pooling in ("max", "min"):
+            weights = np.zeros(len(m))
+            weights[m.argmax() if self.pooling == "max" else m.argmin()] = 1.0
+            return weights
+        return np.full(len(m), 1 / len(m))
+
+
+def _checked(reading: Reading, units: list[UnitMomentum]) -> list[UnitMomentum] | Undefined:
+    """The units if there is something to pool, else why not."""
+    for text, unit in zip(reading.units, units, strict=True):
+        if not unit.m.size and not unit.cut:
+            return Undefined(f"{UNREADABLE}: {text.strip()[:60]}")
+    m = np.concatenate([unit.m for unit in units])
+    if not m.size:
+        return Undefined(CUT_BEFORE)
+    return units if np.isfinite(m).all() else Undefined(NOT_NUMBERS)
+
+
+def _difference(log_p_e: Floats, log_p_a: Floats) -> Floats:
+    """m: (T,), of the tokens that both models took."""
+    T = min(len(log_p_e), len(log_p_a))
+    with np.errstate(invalid="ignore"):  # −∞ − −∞ is NaN, and NaN has its reason
+        m: Floats = log_p_e[:T] - log_p_a[:T]
+    return m
+
+
+def _pieces(text: str, start: int, ends: Sequence[int], count: int) -> list[str]:
+    """The stretch of a text from `start` that each token stands for, the blanks before it included.
+
+    Of the tokens of one character, as an emoji may have several, the first has it.
+    """
+    if len(ends) < count:
+        return [""] * count
+    pieces = []
+    for end in ends[:count]:
+        pieces.append(text[start:end])
+        start = max(start, end)
+    return pieces
+
+
+def _reads_differently() -> ModelError:
+    return ModelError(
+        "amateur and expert read one text as different tokens, so that their probabilities can't "
+        "be compared; take two models with one tokenizer"
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _check_pair(amateur: Resolved, expert: Resolved) -> None:
+    """Whether two models have one vocabulary, which their tokenizers say without the weights."""
+    from levelfield.models.loading import load_tokenizer
+    from levelfield.models.tokens import check_same_vocabulary
+
+    if amateur.path != expert.path:
+        check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))
+
+
+@functools.lru_cache(maxsize=1)
+def _load_pair(
+    amateur: str,
+    expert: str,
+    device: str,
+    dtype: DType,
+    allow_pickle: bool,
+    batch_tokens: int | None,
+    causal: bool,
+    form: Form,
+    gap: bool,
+) -> Pair:
+    """A pair, loaded once a process: a metric itself stays small enough to be sent around."""
+    from levelfield.models.causal import TorchCausalModel, load_causal
+    from levelfield.models.infilling import TorchInfillingModel, load_infilling, load_seq2seq
+
+    def causal_model(name: str) -> TorchCausalModel:
+        return load_causal(
+            name, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
+        )
+
+    def encoder_decoder(name: str) -> TorchInfillingModel:
+        load = load_infilling if gap else load_seq2seq
+        return load(
+            name, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
+        )
+
+    if causal:
+        return CausalPair(causal_model(amateur), causal_model(expert))
+    return EncoderDecoderPair(encoder_decoder(amateur), encoder_decoder(expert), form, gap=gap)
