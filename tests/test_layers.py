@@ -20,6 +20,7 @@ ORDER = [
     "datasets",
     "papers",
     "study",
+    "training",
     "report",
     "cli",
 ]

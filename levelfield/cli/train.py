@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.train_cdm import cdm
+from levelfield.cli.train_discriminator import discriminator, perturb
+from levelfield.cli.train_infiller import infiller
+from levelfield.cli.train_pooler import pooler
 from levelfield.errors import UserError
-from levelfield.metric import Progress
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-_OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 
 
 @click.group()
@@ -83,7 +81,7 @@ def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -
     _check(corpus, out)
     tokens = load_causal_tokens(model, allow_pickle=allow_pickle)
     with _texts(corpus) as texts:
-        found = count(texts, tokens.vocabulary_size, tokens.ids)
+        found = count(texts, tokens)
     with atomic_writer(out) as file:
         write(found, file)
     _say(out, found.counts)
@@ -106,35 +104,12 @@ def _say(out: str, values: npt.NDArray[Any]) -> None:
 @contextlib.contextmanager
 def _texts(corpus: Sequence[str]) -> Iterator[Iterator[str]]:
     """The texts of all files, one after the other, with a progress bar while they are read."""
+    from levelfield.io.corpus import corpus_texts
+
     total = sum(Path(name).stat().st_size for name in corpus)
     with progress_bar("counting", total) as progress:
-        yield (text for name in corpus for text in _of_file(Path(name), progress))
+        yield corpus_texts(corpus, progress)
 
 
-def _of_file(path: Path, progress: Progress) -> Iterator[str]:
-    """Texts of a file: of its records if it has some, else its lines."""
-    from levelfield.io import FORMATS, open_samples
-
-    records = [suffix for name, f in FORMATS.items() if name != "text" for suffix in f.suffixes]
-    if path.suffix.lower() in records:
-        for sample in open_samples([path]):
-            yield sample.text
-        progress(path.stat().st_size)
-    else:
-        yield from _lines(path, progress)
-
-
-def _lines(path: Path, progress: Progress) -> Iterator[str]:
-    """Lines of a text file; progress in bytes of the file as it lies on disk."""
-    with path.open("rb") as raw:
-        file = _OPENERS[path.suffix](raw, "rb") if path.suffix in _OPENERS else raw
-        at = 0
-        try:
-            for line in file:
-                yield line.decode("utf-8").rstrip("\r\n")
-                progress(raw.tell() - at)
-                at = raw.tell()
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}: not UTF-8 text: {error}") from error
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise UserError(f"{path}: can't be read: {error}") from error
+for _command in (infiller, cdm, discriminator, perturb, pooler):
+    train.add_command(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,6 +112,7 @@ def infiller(
     Killed and run again with the same options, it goes on from its last checkpoint.
     """
     from levelfield.training.build import Spec, build_infiller
+    from levelfield.training.cdm import documents_of
     from levelfield.training.infiller import Size
 
     head = next(size for size in (64, 32, 16, 8) if width % size == 0 or size == 8)
@@ -139,12 +140,3 @@ def infiller(
             progress=progress,
         )
     say(f"{out}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
-
-
-def documents_of(corpus: Sequence[str]) -> Iterator[str]:
-    """The documents of all files, one file after the other."""
-    from levelfield.io.corpus import corpus_texts
-    from levelfield.training.corpus import documents
-
-    for name in corpus:
-        yield from documents(corpus_texts([name]))

@@ -14,12 +14,12 @@ import torch
 
 from levelfield.errors import UserError
 from levelfield.metric import Progress, no_progress
+from levelfield.models.contrast import FIM
 from levelfield.models.loading import fuse_activations, load_pretrained, pick_device, quiet
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import Kind, resolve
 from levelfield.training.card import Card, write_card
 from levelfield.training.corpus import Corpus, tokenise
 from levelfield.training.infiller import (
-    FIM,
     Family,
     Format,
     Infilling,
@@ -131,12 +131,12 @@ def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tu
     from transformers import AutoTokenizer
 
     if spec.start:
-        kind = "encoder-decoder" if spec.family == "t5" else "causal"
+        kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
         model, tokenizer = load_pretrained(
             resolve(spec.start),
             kind,
             device,
-            torch.float32,  # type: ignore[arg-type]
+            torch.float32,
         )
         known = tokenizer.get_vocab()
         if spec.family == "causal" and any(mark not in known for mark in FIM):

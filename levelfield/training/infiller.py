@@ -23,13 +23,13 @@ import numpy.typing as npt
 import torch
 
 from levelfield.errors import ModelError, UserError
+from levelfield.models.contrast import FIM
 from levelfield.training.corpus import Corpus
 from levelfield.training.loop import Loss
 
 Ids = npt.NDArray[np.int32]
 Family = Literal["t5", "causal"]
 
-FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 SENTINELS = tuple(f"<extra_id_{i}>" for i in range(10))
 SEGMENT = 20
 """Tokens of the longest segment that is cut anywhere (Lu et al. 2024, section 4.1.1)."""
@@ -347,7 +347,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     made.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 1)]
     )
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=made,
         pad_token="<pad>",
         eos_token="</s>",
@@ -363,7 +363,7 @@ def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positio
         torch.manual_seed(seed)
         if family == "t5":
             return transformers.T5ForConditionalGeneration(
-                transformers.T5Config(
+                transformers.T5Config(  # type: ignore[call-arg]
                     vocab_size=vocabulary,
                     d_model=size.width,
                     d_kv=size.head,

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import safetensors
 import safetensors.torch
@@ -68,7 +68,8 @@ class Recipe:
         return self.learning_rate * up * (0.1 + 0.9 * min(1.0, left))
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """Summed loss of a batch and over how many predictions it is; the mean is what is minimised."""
 
     total: torch.Tensor
@@ -147,7 +148,7 @@ def _step(model: torch.nn.Module, task: Task, recipe: Recipe, optimizer: Any, st
         torch.manual_seed(recipe.seed * 1_000_003 + step)  # dropout's
         with torch.autocast(device.type, torch.bfloat16, enabled=low):
             loss = task.loss(model, step)
-        (loss.total / max(1, loss.count)).backward()
+        torch.autograd.backward(loss.total / max(1, loss.count))
     torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

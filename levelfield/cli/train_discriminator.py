@@ -1,0 +1,130 @@
+"""`levelfield train perturb` and `levelfield train discriminator`: negatives by rules, and a
+classifier that tells human texts from negatives."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.train_infiller import SOURCE, recipe_of, recipe_options
+from levelfield.errors import UserError
+
+_KINDS = "shuffle,drop,repeat,negate"
+
+
+@click.command()
+@click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...")
+@click.option("--out", required=True, help="The negatives, a JSONL file.")
+@click.option(
+    "--kinds", default=_KINDS, show_default=True, help="Also substitute; separated by commas."
+)
+@click.option(
+    "--times", type=click.IntRange(1), default=1, help="At most so many perturbations of a text."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of all random choices.")
+def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int) -> None:
+    """Negatives for a discriminator: the texts of a corpus, spoilt by rules.
+
+    A document of plain text is a block of lines between empty lines, or a line where there are no
+    empty ones. Negation is by rules for English.
+    """
+    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io.corpus import corpus_texts
+    from levelfield.training.corpus import documents
+    from levelfield.training.perturb import make_perturbed
+
+    check_targets({"--out": out}, corpus)
+    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
+    total = sum(Path(name).stat().st_size for name in corpus if Path(name).is_file())
+    applied: Counter[str] = Counter()
+    made = unchanged = 0
+    with progress_bar("perturbing", total) as progress, atomic_writer(out) as file:
+        of_files = (documents(corpus_texts([name], progress)) for name in corpus)
+        texts = enumerate(itertools.chain.from_iterable(of_files))
+        numbered = ((str(number), text) for number, text in texts)
+        for one in make_perturbed(numbered, chosen, seed=seed, times=times):
+            if one.negative is None:
+                unchanged += 1
+                continue
+            made += 1
+            applied.update(one.kinds)
+            file.write(json.dumps(one._asdict(), ensure_ascii=False) + "\n")
+        if not made:
+            raise UserError(
+                f"the corpus has {unchanged:,} texts, of which none can be perturbed by {kinds}"
+            )
+    say(f"{out}: {made:,} negatives ({', '.join(f'{k}: {n:,}' for k, n in applied.items())})")
+    if unchanged:
+        say(f"note: texts in which nothing can be perturbed: {unchanged:,}")
+
+
+@click.command()
+@click.argument("negatives", nargs=-1, required=True, metavar="NEGATIVES...")
+@click.option("--out", required=True, help="The folder of the model.")
+@click.option(
+    "--start",
+    default="offline/minilm",
+    show_default=True,
+    help="An encoder to begin from; '' for random weights.",
+)
+@click.option(
+    "--batch", type=click.IntRange(1), default=16, show_default=True, help="Pairs a step."
+)
+@click.option(
+    "--window", type=click.IntRange(8), default=256, show_default=True, help="Tokens of a text."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["end", "beginning"]),
+    default="end",
+    show_default=True,
+    help="Which part of a longer text is read.",
+)
+@recipe_options(steps=1000, learning_rate=5e-5)
+@SOURCE
+@click.option("--allow-pickle", is_flag=True, help="Take a start whose weights are pickled.")
+def discriminator(
+    negatives: tuple[str, ...],
+    out: str,
+    start: str,
+    batch: int,
+    window: int,
+    keep: Literal["end", "beginning"],
+    sources: tuple[str, ...],
+    allow_pickle: bool,
+    **recipe: Any,
+) -> None:
+    """A classifier that tells human texts from negatives, for discriminator.score.
+
+    NEGATIVES are JSONL files of {"positive", "negative"}, as `levelfield train perturb` and the
+    sampler of CDM make them; a text is a string, or a list of turns. Random weights need a higher
+    --learning-rate, say 5e-4. Stopped and run again, it goes on from its last checkpoint.
+    """
+    from levelfield.training.discriminator import Spec, build_discriminator
+
+    spec = Spec(
+        recipe_of(**recipe),
+        start=start,
+        batch=batch,
+        window=window,
+        keep=keep,
+        device=recipe["device"],
+        allow_pickle=allow_pickle,
+    )
+    with progress_bar("training", spec.recipe.steps) as progress:
+        history = build_discriminator(
+            [Path(name) for name in negatives],
+            spec,
+            Path(out),
+            sources=sources,
+            notes=say,
+            progress=progress,
+        )
+    last = history[-1].validation
+    say(f"{out}: accuracy {last['accuracy']:.3f}, AUC {last['auc']:.3f} on held-out pairs")

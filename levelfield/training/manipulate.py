@@ -1,0 +1,283 @@
+"""Manipulations: a part of a text is taken out and written again, to make it worse.
+
+The strategies of Lu et al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution
+Methods", section 4.1.1 and Table 3. A document is a tuple of turns, or of sentences.
+
+A strategy is a locator, which says where to cut, and how often it is asked. Three are here:
+
+- `segment`: a run of at most 20 words within one turn, every such run equally likely. The paper
+  counts tokens of a model; words make the cut the same for every model.
+- `utterance`: a whole turn.
+- `mixed`: one or the other, equally likely.
+
+`NAME-single` cuts once; `NAME-multi` 1 to 4 times, equally likely, each time in what the last one
+left. The paper's AMR-guided cuts need a parser, which is not here: a package that has one
+announces its own `Locator` in the entry-point group `levelfield.locators`, say under `amr`, and
+the strategies `amr-single` and `amr-multi` are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import regex
+
+from levelfield.errors import UserError
+from levelfield.metrics.words import UNSPACED
+from levelfield.models.tokens import Gapped
+
+GROUP = "levelfield.locators"
+"""The entry-point group of other packages' locators."""
+
+LONGEST_SEGMENT = 20
+MOST_CUTS = 4
+TRIES = 5
+SEPARATOR = "\n"
+
+Document = tuple[str, ...]
+_WORD = regex.compile(rf"(?V1)[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
+
+
+class Cut(NamedTuple):
+    """What is taken out: characters `begin` to `end` of a turn."""
+
+    turn: int
+    begin: int
+    end: int
+
+
+class Locator(Protocol):
+    """Says where to cut a document; None where there is nothing to cut.
+
+    The random numbers are the locator's own: equal generators must give equal cuts.
+    """
+
+    def __call__(self, dialogue: Document, rng: np.random.Generator) -> Cut | None: ...
+
+
+class Infiller(Protocol):
+    """What writes segments: `levelfield.models.contrast.ContrastSampler`."""
+
+    @property
+    def sees_right(self) -> bool: ...
+    def infill(
+        self,
+        sources: Sequence[Gapped],
+        *,
+        seed: int,
+        max_tokens: int,
+        keys: Sequence[tuple[int, ...]],
+    ) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A locator that is asked once, or 1 to `most` times, each number equally likely."""
+
+    name: str
+    locate: Locator
+    most: int = 1
+
+
+class Edit(NamedTuple):
+    """A cut, the text that was there and the text that came instead; equal if nothing changed.
+
+    The cut is of the document that earlier edits left.
+    """
+
+    cut: Cut
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Manipulated:
+    """A document after its manipulations.
+
+    Attributes:
+        turns: the document as it is now.
+        edits: in order; none where there was nothing to cut.
+    """
+
+    turns: Document
+    edits: tuple[Edit, ...]
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text are: runs between blanks, or single characters of scripts that put
+    no blanks between words.
+
+    >>> words_of("Oh no!  火山")
+    [(0, 2), (3, 6), (8, 9), (9, 10)]
+    """
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def segment(dialogue: Document, rng: np.random.Generator) -> Cut | None:
+    """A run of at most 20 words within one turn; all such runs are equally likely."""
+    words = [words_of(turn) for turn in dialogue]
+    # a turn of n words has n − l + 1 runs of l words
+    kinds = [
+        (turn, length, len(of_turn) - length + 1)
+        for turn, of_turn in enumerate(words)
+        for length in range(1, min(len(of_turn), LONGEST_SEGMENT) + 1)
+    ]
+    if not kinds:
+        return None
+    runs = np.cumsum([count for _, _, count in kinds])
+    drawn = int(rng.integers(runs[-1]))
+    kind = int(np.searchsorted(runs, drawn, side="right"))
+    turn, length, _ = kinds[kind]
+    first = int(runs[kind]) - 1 - drawn
+    return Cut(turn, words[turn][first][0], words[turn][first + length - 1][1])
+
+
+def utterance(dialogue: Document, rng: np.random.Generator) -> Cut | None:
+    """A whole turn; all turns that are not blank are equally likely."""
+    turns = [i for i, turn in enumerate(dialogue) if turn.strip()]
+    if not turns:
+        return None
+    turn = turns[int(rng.integers(len(turns)))]
+    return Cut(turn, 0, len(dialogue[turn]))
+
+
+def mixed(dialogue: Document, rng: np.random.Generator) -> Cut | None:
+    """`segment` or `utterance`, equally likely."""
+    return (segment, utterance)[int(rng.integers(2))](dialogue, rng)
+
+
+LOCATORS: Mapping[str, Locator] = {"segment": segment, "utterance": utterance, "mixed": mixed}
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy of this name: a locator, ours or an installed package's, and -single or -multi.
+
+    Raises:
+        UserError: there is no such strategy, or its locator can't be loaded.
+    """
+    locator, _, times = name.rpartition("-")
+    if times not in ("single", "multi"):
+        raise UserError(f"strategy '{name}': expected LOCATOR-single or LOCATOR-multi; {_having()}")
+    return Strategy(name, _locator(locator), MOST_CUTS if times == "multi" else 1)
+
+
+def _locator(name: str) -> Locator:
+    if name in LOCATORS:
+        return LOCATORS[name]
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            found: Locator = entry.load()
+        except Exception as error:  # whatever a third party's module raises when imported
+            raise UserError(
+                f"locator '{name}' can't be loaded from {entry.value}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        return found
+    raise UserError(f"there is no locator '{name}'; {_having()}")
+
+
+def _having() -> str:
+    names = [*LOCATORS, *sorted(entry.name for entry in entry_points(group=GROUP))]
+    return f"there are {', '.join(names)}; other packages' come by the entry-point group {GROUP}"
+
+
+def manipulate(
+    documents: Sequence[Document],
+    infiller: Infiller,
+    strategy: Strategy,
+    *,
+    seed: int,
+    indices: Sequence[int],
+    max_tokens: int,
+    tries: int = TRIES,
+    separator: str = SEPARATOR,
+) -> list[Manipulated]:
+    """Documents with parts written again by the infiller, all documents side by side.
+
+    The infiller reads the turns joined by `separator`, which is a blank for sentences. What it
+    writes for a cut ends where it writes a separator that is more than blanks; and if it does not
+    read what stands right of the gap, a segment ends after as many words as were taken out. Where
+    that is nothing, or the same words as before, it is asked again with other random numbers,
+    `tries` times in all; then the text stays as it was, in an edit whose `old` and `new` are equal.
+
+    Args:
+        documents: what to manipulate.
+        indices: the number of each document; with the seed it decides all random numbers, so that
+            a document's manipulations do not depend on which others are there.
+        max_tokens: of the longest text that is written for a cut.
+
+    Raises:
+        UserError: a locator of another package cuts where there is no text.
+    """
+    stop = separator if separator.strip(" ") else "\n"
+    now = [list(document) for document in documents]
+    edits: list[list[Edit]] = [[] for _ in documents]
+    rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(i,))) for i in indices]
+    times = [int(rng.integers(1, strategy.most + 1)) for rng in rngs]
+    for step in range(strategy.most):
+        cuts: dict[int, Cut] = {}
+        for at in range(len(documents)):
+            if step < times[at] and (cut := strategy.locate(tuple(now[at]), rngs[at])) is not None:
+                _check(strategy, cut, now[at])
+                cuts[at] = cut
+        written: dict[int, str] = {}
+        for attempt in range(tries):
+            missing = [at for at in cuts if at not in written]
+            if not missing:
+                break
+            found = infiller.infill(
+                [gapped(now[at], cuts[at], separator) for at in missing],
+                seed=seed,
+                max_tokens=max_tokens,
+                keys=[(indices[at], step, attempt) for at in missing],
+            )
+            for at, text in zip(missing, found, strict=True):
+                old = _old(now[at], cuts[at])
+                new = text.partition(stop)[0].strip()
+                if not infiller.sees_right and old != now[at][cuts[at].turn]:
+                    new = _first_words(new, len(words_of(old)))
+                if new and new.split() != old.split():
+                    written[at] = new
+        for at, cut in cuts.items():
+            old = _old(now[at], cut)
+            new = written.get(at, old)
+            turn = now[at][cut.turn]
+            now[at][cut.turn] = turn[: cut.begin] + new + turn[cut.end :]
+            edits[at].append(Edit(cut, old, new))
+    return [
+        Manipulated(tuple(turns), tuple(of_one)) for turns, of_one in zip(now, edits, strict=True)
+    ]
+
+
+def gapped(turns: Sequence[str], cut: Cut, separator: str = SEPARATOR) -> Gapped:
+    """The turns joined, with a gap in place of the cut.
+
+    >>> gapped(["Hi.", "How are you?"], Cut(1, 4, 7))
+    Gapped(left='Hi.\\nHow ', right=' you?', gap=True)
+    """
+    turn = turns[cut.turn]
+    left = separator.join([*turns[: cut.turn], turn[: cut.begin]])
+    right = separator.join([turn[cut.end :], *turns[cut.turn + 1 :]])
+    return Gapped(left, right)
+
+
+def _old(turns: Sequence[str], cut: Cut) -> str:
+    return turns[cut.turn][cut.begin : cut.end]
+
+
+def _first_words(text: str, count: int) -> str:
+    words = words_of(text)
+    return text[: words[count - 1][1]] if len(words) > count else text
+
+
+def _check(strategy: Strategy, cut: Cut, turns: Sequence[str]) -> None:
+    if 0 <= cut.turn < len(turns) and 0 <= cut.begin < cut.end <= len(turns[cut.turn]):
+        return
+    raise UserError(
+        f"the locator of strategy '{strategy.name}' cuts {tuple(cut)} in a document of "
+        f"{len(turns)} turns; expected a turn of it, and a begin and end within that turn's text"
+    )
