@@ -1,0 +1,416 @@
+"""LLM judges in the manner of G-Eval: a model is shown a text and asked for a number.
+
+Liu et al. 2023, "G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment"; a baseline of
+"Contrastive Distribution Methods" (CDM), section 4.1.2 and appendix A.1, which has the prompt for
+dialogues whose kind ours are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from levelfield.errors import ModelError, UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.ctrleval import EMPTY, Outcome, Undefined
+from levelfield.metrics.llm_prompts import Template, read_template, shipped
+from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
+from levelfield.models.resolve import resolve
+from levelfield.sample import Sample
+from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.chat import Answer, ChatModel
+    from levelfield.models.choices import ChoosingModel
+
+Floats = npt.NDArray[np.float64]
+
+MASS = "mass on the scale"
+UNPARSABLE = "unparsable answers"
+NO_ROOM = "the question alone is longer than the model takes"
+NO_MASS = "no number of the scale has any probability"
+UNRESOLVED = "the server's log-probabilities don't tell a number from a longer one, as 1 from 10"
+UNRESOLVED_AT_MOST = 0.01
+"""Of the mass on numbers; what is left out of that could move a value by 1 % of the scale."""
+
+SAMPLES = 20
+"""Answers that are drawn where there are no log-probabilities, as G-Eval does."""
+
+
+@dataclass(frozen=True)
+class _LLMJudge:
+    """What all aspects have in common."""
+
+    model: str = "google/flan-t5-large"
+    base_url: str = ""
+    task: Literal["text", "dialogue", "reply"] = "text"
+    template: str = ""
+    expectation: Literal["auto", "logprobs", "samples"] = "auto"
+    samples: int | None = None
+    temperature: float | None = None
+    seed: int | None = 0
+    max_tokens: int | None = 16
+    top_logprobs: int = 20
+    key_variable: str = "OPENAI_API_KEY"
+    concurrency: int = 8
+    timeout: float = 60.0
+    retries: int = 5
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    allow_pickle: bool = False
+
+    name: ClassVar[str]
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    level: ClassVar[Level] = "sample"
+    higher_is_better: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        lowest = {"samples": 1, "max_tokens": 1, "top_logprobs": 1, "concurrency": 1, "retries": 0}
+        for option, least in lowest.items():
+            value = getattr(self, option)
+            if value is not None and value < least:
+                raise UserError(f"{self.name}: {option}={value}: expected at least {least}")
+        if not 0 < self.timeout <= 86_400:
+            raise UserError(f"{self.name}: timeout={self.timeout}: expected seconds above 0")
+        if self.temperature is not None and not 0 <= self.temperature < float("inf"):
+            raise UserError(f"{self.name}: temperature={self.temperature}: expected at least 0")
+        if self.base_url:
+            _ = self._server
+        elif self.expectation == "samples":
+            raise UserError(
+                f"{self.name}: expectation=samples needs a server (base_url); of a model on this "
+                "machine the probabilities are had exactly, and none needs to be drawn"
+            )
+        object.__setattr__(self, "requires", self._template.requires)
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value. With `expectation=auto` a server is asked once,
+        whether it gives log-probabilities, so that the signature says what is done."""
+        template = self._template
+        choices: dict[str, object] = {
+            "template": template.label,
+            "scale": f"{template.scale[0]}-{template.scale[-1]}",
+        }
+        if not self.base_url:
+            label = resolve(self.model, allow_pickle=self.allow_pickle).label
+            own: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
+            return signature(self.name, {**own, "dtype": self.dtype})
+        drawn = self._expectation == "samples"
+        return signature(
+            self.name,
+            {
+                "model": self.model,
+                "server": self._server.host,
+                **choices,
+                "expectation": self._expectation,
+                **({} if drawn else {"top": self.top_logprobs}),
+                "samples": self._samples,
+                "temperature": self._temperature,
+                "max-tokens": "none" if self.max_tokens is None else self.max_tokens,
+                "seed": "none" if self.seed is None else self.seed,
+            },
+        )
+
+    @property
+    def costs(self) -> Costs | None:
+        """What a server was asked so far by this process; None of a model on this machine."""
+        return _client(self).costs if self.base_url else None
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons, and their parts.
+
+        Raises:
+            ModelError: the model can't be had, or the server can't be asked.
+        """
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        found = list(zip(samples, self._outcomes(samples), strict=True))
+        rows = [(s.id, *part) for s, o in found if isinstance(o, Outcome) for part in o.parts]
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(
+                [o.value if isinstance(o, Outcome) else np.nan for _, o in found], np.float64
+            ),
+            undefined={s.id: o.reason for s, o in found if isinstance(o, Undefined)},
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+            truncated=frozenset(s.id for s, o in found if isinstance(o, Outcome) and o.cut),
+        )
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        shown = [self._shown(sample) for sample in samples]
+        whole = [blocks for blocks in shown if not isinstance(blocks, Undefined)]
+        rated = iter((self._ask_server if self.base_url else self._ask_model)(whole))
+        return [b if isinstance(b, Undefined) else next(rated) for b in shown]
+
+    def _shown(self, sample: Sample) -> dict[str, str] | Undefined:
+        """What is shown of a sample."""
+        blocks = self._template.blocks(sample)
+        missing = [field for field, block in blocks.items() if not block.strip()]
+        if "text" in missing:
+            return Undefined(EMPTY)
+        return Undefined(f"no {missing[0]}") if missing else blocks
+
+    # -- a model on this machine
+
+    def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[Outcome | Undefined]:
+        """E(s) under P(s) of every number s of the scale."""
+        from levelfield.models.choices import load_choosing
+
+        if not shown:
+            return []
+        model = load_choosing(
+            self.model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle
+        )
+        asked = [self._fit(blocks, model) for blocks in shown]
+        prompts = [a[0] for a in asked if not isinstance(a, Undefined)]
+        numbers = self._template.scale
+        log_p = iter(model.log_p(prompts, numbers) if prompts else ())
+        return [
+            a if isinstance(a, Undefined) else _expected(numbers, np.exp(next(log_p)), a[1])
+            for a in asked
+        ]
+
+    def _fit(self, blocks: dict[str, str], model: ChoosingModel) -> tuple[str, bool] | Undefined:
+        """The prompt, and whether the end of its longest block was cut to make it fit."""
+        held = [t for t in model.control_tokens if any(t in block for block in blocks.values())]
+        if held:
+            return Undefined(f"the text holds the model's control token {held[0]}")
+        longest = max(blocks, key=lambda field: len(blocks[field]))
+        # no token of a usual vocabulary spans 64 characters
+        near = {field: block[: 64 * model.limit] for field, block in blocks.items()}
+
+        def prompt(characters: int) -> str:
+            return self._template.prompt({**near, longest: near[longest][:characters]})
+
+        least, most = 0, len(near[longest])
+        if near == blocks and model.length(prompt(most)) <= model.limit:
+            return prompt(most), False
+        while least < most:
+            middle = (least + most + 1) // 2
+            if model.length(prompt(middle)) <= model.limit:
+                least = middle
+            else:
+                most = middle - 1
+        return (prompt(least), True) if near[longest][:least].strip() else Undefined(NO_ROOM)
+
+    # -- a server
+
+    def _ask_server(self, shown: Sequence[dict[str, str]]) -> list[Outcome | Undefined]:
+        """E(s) under what the answers, or the log-probabilities of their tokens, say."""
+        if not shown:
+            return []
+        answers = _client(self).answers(
+            [self._template.prompt(blocks) for blocks in shown],
+            n=self._samples,
+            temperature=self._temperature,
+            log_probabilities=self._expectation == "logprobs",
+        )
+        return [Undefined(a.reason) if isinstance(a, Refused) else self._rated(a) for a in answers]
+
+    def _rated(self, answers: Sequence[Answer]) -> Outcome | Undefined:
+        template = self._template
+        p: defaultdict[int, float] = defaultdict(float)
+        unresolved = 0.0
+        parsed = [(answer, found) for answer in answers if (found := template.read(answer.text))]
+        bad = len(answers) - len(parsed)
+        _client(self).count(answers=len(answers), unparsable=bad)
+        if not parsed:
+            scale = f"{template.scale[0]} to {template.scale[-1]}"
+            n = len(answers)
+            which = "the answer is no number" if n == 1 else f"none of {n} answers is a number"
+            return Undefined(f"{which} from {scale}")
+        for answer, found in parsed:
+            if self._expectation == "samples":
+                p[int(found["number"])] += 1.0
+                continue
+            masses = template.masses(answer.text, answer.steps) if answer.steps else None
+            if masses is None:
+                raise ModelError(
+                    f"model '{self.model}' at {self.base_url} gives no log-probabilities of its "
+                    "answer's tokens; --option expectation=samples does without"
+                )
+            for s, p_s in masses.p.items():
+                p[s] += p_s
+            unresolved += masses.unresolved
+        if unresolved > UNRESOLVED_AT_MOST * (unresolved + sum(p.values())):
+            return Undefined(UNRESOLVED)
+        mass = np.array([p[s] for s in template.scale]) / len(parsed)
+        return _expected(template.scale, mass, False, (UNPARSABLE, float(bad), 0.0))
+
+    # -- choices
+
+    @functools.cached_property
+    def _template(self) -> Template:
+        if self.template:
+            return read_template(self.template)
+        return shipped()[self.task, self.name.rpartition(".")[2]]
+
+    @property
+    def _server(self) -> Server:
+        return Server(
+            self.base_url, self.key_variable, self.concurrency, self.timeout, self.retries
+        )
+
+    @functools.cached_property
+    def _expectation(self) -> Literal["logprobs", "samples"]:
+        if self.expectation != "auto":
+            return self.expectation
+        return "logprobs" if _client(self).gives_log_probabilities() else "samples"
+
+    @property
+    def _samples(self) -> int:
+        default = SAMPLES if self._expectation == "samples" else 1
+        return default if self.samples is None else self.samples
+
+    @property
+    def _temperature(self) -> float:
+        default = 1.0 if self._expectation == "samples" else 0.0
+        return default if self.temperature is None else self.temperature
+
+
+@dataclass(frozen=True)
+class Overall(_LLMJudge):
+    """LLM judge of overall quality: the number that a model gives a text, in expectation.
+
+    V = Σ_s s P(s) / Σ_s P(s) over the whole numbers s of the template's scale, 1 to 10 in ours
+    (Liu et al. 2023, section 2.3; CDM, section 4.1.2 and appendix A.1). P(s) is, for
+
+    - a model on this machine (no `base_url`), exact: the probability of the answer s and nothing
+      else, for every s. Encoder-decoder models end it with EOS; behind the s of causal models
+      anything may follow but a digit, so that 1 is not also 10.
+    - a server that gives log-probabilities, that of the alternatives for the tokens of the number
+      in the answer. One that may be the beginning of a longer number (1 of 10) is split by the
+      next token's alternatives where the answer went that way; where it did not, and the longer
+      one is no token of its own in the list, it is left out, and the value is undefined if that
+      is more than 1 % of what is left.
+    - a server that gives none, the share of s among the answers that are numbers: V is their mean.
+
+    An answer must be a number of the scale and nothing else, as `7`, `Score: 7` or `7/10`; others
+    are counted, never guessed at. Parts: every s with its weight P(s) / Σ P; with weight 0 the
+    `mass on the scale`, Σ_s P(s), and the `unparsable answers` of a server.
+
+    Undefined: `empty text`; a field that the template shows is empty (`no prompt`); no answer is a
+    number of the scale; the server refuses the text as too long or by its content filter; the
+    text holds a control token of a model on this machine. Of a text that is too long for such a
+    model the end is cut off, and it counts as truncated.
+
+    Options:
+        model: hub name or folder; with `base_url` what the server calls it.
+        base_url: of a server that speaks OpenAI's protocol, up to `/chat/completions`; empty: a
+            model on this machine. No environment variable sets it: texts leave this machine only
+            when the command says so.
+        key_variable: the environment variable with the server's key; it is sent if it is set.
+        task: what the texts are: `text`; `dialogue`, all turns in `text`, one a line; `reply`, a
+            turn after those in `context`.
+        template: a TOML file that asks something else.
+        expectation: `logprobs`, `samples`, or `auto`: what the server gives, for which it is asked
+            with one short request.
+        samples: answers to each text; by default 1 with log-probabilities, else 20.
+        temperature: by default 0 with log-probabilities, else 1.
+        seed: of the server's sampling; `none` sends none.
+        max_tokens: of an answer; `none` sends none. A model that thinks aloud needs more.
+        top_logprobs: alternatives asked for with each token.
+        concurrency, timeout, retries: requests under way at once, seconds that the server may be
+            silent, and how often a request that failed is sent again.
+    """
+
+    name: ClassVar[str] = "llm-judge.overall"
+
+
+@dataclass(frozen=True)
+class Coherence(_LLMJudge):
+    """LLM judge of coherence: whether the sentences, or turns, of a text belong together.
+
+    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    """
+
+    name: ClassVar[str] = "llm-judge.coherence"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+
+
+@dataclass(frozen=True)
+class Consistency(_LLMJudge):
+    """LLM judge of consistency: whether a text keeps to its prompt, or to what was said before.
+
+    Of `task=text` the prompt is shown, of `dialogue` the text alone, of `reply` the context.
+
+    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    """
+
+    name: ClassVar[str] = "llm-judge.consistency"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})
+
+
+@dataclass(frozen=True)
+class Relevance(_LLMJudge):
+    """LLM judge of relevance: whether a text has what its control asks for, or is to the point.
+
+    Of `task=text` the control is shown, of `dialogue` the text alone, of `reply` the context.
+
+    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    """
+
+    name: ClassVar[str] = "llm-judge.relevance"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+
+
+@dataclass(frozen=True)
+class Fluency(_LLMJudge):
+    """LLM judge of fluency: whether a text is written as a careful native writer would.
+
+    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    """
+
+    name: ClassVar[str] = "llm-judge.fluency"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+
+
+@dataclass(frozen=True)
+class Commonsense(_LLMJudge):
+    """LLM judge of common sense: whether what a text describes can be and usually is so.
+
+    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    """
+
+    name: ClassVar[str] = "llm-judge.commonsense"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+
+
+ASPECTS = (Overall, Coherence, Consistency, Relevance, Fluency, Commonsense)
+
+
+@functools.lru_cache(maxsize=16)
+def _client(metric: _LLMJudge) -> ChatModel:
+    """One client a metric, so that their costs are told apart."""
+    asking = Asking(metric.model, metric.seed, metric.max_tokens, metric.top_logprobs)
+    return ChatClient(metric._server, asking)
+
+
+def _expected(
+    numbers: Sequence[int], p: Floats, cut: bool, *more: tuple[str, float, float]
+) -> Outcome | Undefined:
+    """Σ_s s P(s) / Σ_s P(s), with P(s) normalised as the weights of the parts."""
+    mass = p.sum()
+    if not (np.isfinite(mass) and mass > 0):
+        return Undefined(NO_MASS)
+    weights = p / mass
+    parts = [(str(s), float(s), float(w)) for s, w in zip(numbers, weights, strict=True) if w > 0]
+    value = float(weights @ np.array(numbers, np.float64))
+    return Outcome(value, [*parts, (MASS, float(mass), 0.0), *more], cut)
