@@ -382,7 +382,7 @@ class TorchInfillingModel:
     def _scaled(self, hidden: torch.Tensor) -> torch.Tensor:
         config = self._model.config
         if getattr(config, "scale_decoder_outputs", False):
-            return hidden * config.d_model**-0.5
+            hidden = hidden * config.d_model**-0.5
         return hidden
 
     def _logits(self, states: torch.Tensor, part: slice) -> torch.Tensor:

@@ -1,0 +1,234 @@
+"""BARTScore: how likely an encoder-decoder model finds one text given another.
+
+Yuan et al. 2021, "BARTScore: Evaluating Generated Text as Text Generation", section 3:
+
+    BARTScore(x → y) = (1/m) Σ_t log p(y_t | y_1 … y_{t−1}, x),
+
+y_1 … y_m the tokens of the target y and x the source; in nats a token, at most 0, higher is better.
+The direction is what the metrics differ in.
+
+The authors' average (average=authors, the default) is over everything that the tokenizer makes of
+the target: BART's `<s>` and `</s>` are among the m tokens, so p(<s> | </s>) and p(</s> | y) count.
+A model whose tokenizer puts nothing in front of a text (T5, PEGASUS) has the end token only.
+average=tokens leaves both out, of the sum and of m.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, Outcome, Undefined
+from levelfield.metrics.seq2seq import Floats, Seq2SeqMetric, unfit
+from levelfield.models.tokens import Gapped
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+NO_SOURCE = "no source"
+NO_CONTEXT = "no context"
+NO_REFERENCE = "no reference"
+
+
+class Direction(NamedTuple):
+    """A target and what it is scored given, under the name that it is reported by."""
+
+    part: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class _BARTScore(Seq2SeqMetric, abc.ABC):
+    """What all directions have in common."""
+
+    model: str = "facebook/bart-large-cnn"
+    average: Literal["authors", "tokens"] = "authors"
+
+    higher_is_better: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
+        """What is scored of a sample: groups of directions, each of which is averaged."""
+
+    @abc.abstractmethod
+    def _own_choice(self) -> tuple[str, str]:
+        """The option that this metric has beside the others' and its value."""
+
+    def _weights(self, of_groups: Floats) -> Floats:
+        """How much each group counts: (groups,), in sum 1."""
+        return np.full(len(of_groups), 1 / len(of_groups))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        own = dict([self._own_choice()])
+        choices = {"model": self._resolved.label, "average": self.average, **own}
+        return signature(self.name, {**choices, "dtype": self.dtype})
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        from levelfield.models.infilling import Target
+
+        authors = self.average == "authors"
+        asked = [
+            Undefined(EMPTY) if not sample.text.strip() else self._directions(sample)
+            for sample in samples
+        ]
+        flat = [one for a in asked if not isinstance(a, Undefined) for group in a for one in group]
+        if not flat:
+            return [a for a in asked if isinstance(a, Undefined)]
+        found = self._seq2seq().log_likelihood(
+            # of a source that is too long the beginning is kept
+            [Gapped("", one.source, gap=False) for one in flat],
+            [[Target(one.target, end=authors, begin=authors)] for one in flat],
+        )
+        scored = zip(found.log_p, found.source_cut, found.target_cut, strict=True)
+        outcomes: list[Outcome | Undefined] = []
+        for groups in asked:
+            if isinstance(groups, Undefined):
+                outcomes.append(groups)
+                continue
+            mine = [[(one, *next(scored)) for one in group] for group in groups]
+            why = [unfit(log_p) for group in mine for _, (log_p,), _, _ in group]
+            if any(why):
+                outcomes.append(Undefined(next(filter(None, why))))
+                continue
+            s = np.array([[log_p.mean() for _, (log_p,), _, _ in group] for group in mine])
+            weights = np.repeat(self._weights(s.mean(axis=1)) / s.shape[1], s.shape[1])
+            parts = [one.part for group in mine for one, *_ in group]
+            cut = any(of_source or any(of_target) for g in mine for *_, of_source, of_target in g)
+            # a part without weight may be −∞
+            value = float(s.ravel()[weights > 0] @ weights[weights > 0])
+            rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
+            outcomes.append(Outcome(value, rows, cut))
+        return outcomes
+
+
+@dataclass(frozen=True)
+class FromSource(_BARTScore):
+    """BARTScore of each text given what it was made from; its paper calls it faithfulness.
+
+    BARTScore(source → text) = (1/m) Σ_t log p(y_t | y_<t, x) (Yuan et al. 2021, section 3.2). In
+    nats a token, at most 0, higher is better. It needs no reference: this is the BARTScore among
+    CTRLEval's baselines (Ke et al. 2022, section 4.3), which does not say what x was.
+
+    Undefined: `empty text`; `no source`, `no prompt` or `no context`; a text without tokens.
+    Of a source or a text longer than the model takes the beginning is read, and it counts as
+    truncated; the end token of such a text is not scored.
+
+    Options:
+        given: what x is: the sample's `source`, its `prompt` (the whole text is scored, the prompt
+            in it included), or its `context`, the turns on a line each.
+        average: `authors`: begin and end tokens are averaged over as well, where the tokenizer puts
+            them. `tokens`: neither is.
+        model: an encoder-decoder model. dtype: of the weights; probabilities are computed in
+            float32 at least.
+    """
+
+    given: Literal["source", "prompt", "context"] = "source"
+
+    name: ClassVar[str] = "bartscore.source"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "requires", frozenset({"text", self.given}))
+
+    def _own_choice(self) -> tuple[str, str]:
+        return "given", self.given
+
+    def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
+        x, missing = {
+            "source": (sample.source, NO_SOURCE),
+            "prompt": (sample.prompt, NO_PROMPT),
+            "context": ("\n".join(sample.context), NO_CONTEXT),
+        }[self.given]
+        if not x.strip():
+            return Undefined(missing)
+        return [[Direction(f"{self.given} → text", x, sample.text)]]
+
+
+@dataclass(frozen=True)
+class _OfReferences(_BARTScore, abc.ABC):
+    """A direction between a text and its references."""
+
+    references: Literal["mean", "max"] = "mean"
+
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
+    _precision: ClassVar[bool]
+    _recall: ClassVar[bool]
+
+    def _own_choice(self) -> tuple[str, str]:
+        return "references", self.references
+
+    def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
+        references = [reference for reference in sample.references if reference.strip()]
+        if not references:
+            return Undefined(NO_REFERENCE)
+        groups = []
+        for n, reference in enumerate(references, 1):
+            precision = Direction(f"reference {n} → text", reference, sample.text)
+            recall = Direction(f"text → reference {n}", sample.text, reference)
+            groups.append([precision] * self._precision + [recall] * self._recall)
+        return groups
+
+    def _weights(self, of_groups: Floats) -> Floats:
+        if self.references == "mean":
+            return super()._weights(of_groups)
+        weights = np.zeros(len(of_groups))
+        weights[of_groups.argmax()] = 1.0
+        return weights
+
+
+@dataclass(frozen=True)
+class Precision(_OfReferences):
+    """BARTScore of each text given its reference.
+
+    BARTScore(reference → text) = (1/m) Σ_t log p(y_t | y_<t, r) (Yuan et al. 2021, section 3.2). In
+    nats a token, at most 0, higher is better.
+
+    Undefined: `empty text`; `no reference` (a blank one is none); a text without tokens. Long texts
+    are treated as by `bartscore.source`.
+
+    Options:
+        references: of several, the `mean` of their values or the `max`.
+        average, model, dtype: as for `bartscore.source`.
+    """
+
+    name: ClassVar[str] = "bartscore.precision"
+    _precision: ClassVar[bool] = True
+    _recall: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Recall(_OfReferences):
+    """BARTScore of the reference given each text.
+
+    BARTScore(text → reference) = (1/m) Σ_t log p(r_t | r_<t, y), m the tokens of the reference
+    (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is better.
+
+    Undefined, options: as for `bartscore.precision`; also a reference without tokens.
+    """
+
+    name: ClassVar[str] = "bartscore.recall"
+    _precision: ClassVar[bool] = False
+    _recall: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class F(_OfReferences):
+    """BARTScore in both directions between each text and its reference, averaged.
+
+    F = (BARTScore(reference → text) + BARTScore(text → reference)) / 2: the arithmetic mean, since
+    both are logarithms (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is
+    better. With references=max it is the reference of the highest F that counts.
+
+    Undefined, options: as for `bartscore.precision`; also a reference without tokens.
+    """
+
+    name: ClassVar[str] = "bartscore.f"
+    _precision: ClassVar[bool] = True
+    _recall: ClassVar[bool] = True

@@ -1,0 +1,111 @@
+"""Perplexity by a model that fills gaps: the whole text in the gap of an empty source."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from levelfield.errors import ModelError
+from levelfield.metrics.ctrleval import EMPTY, Outcome, Undefined
+from levelfield.metrics.fluency import perplexity
+from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
+from levelfield.models.resolve import Resolved
+from levelfield.models.tokens import Gapped
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+
+@dataclass(frozen=True)
+class InfillingPerplexity(Seq2SeqMetric):
+    """Perplexity of each text by an infilling model that sees nothing but a gap.
+
+    PPL(S) = exp(−(1/n) Σ_i log p(t_i | t_1 … t_{i−1}, source)), the source being the gap token
+    alone, n the tokens of the text and its end token (PPL-PEGASUS of Ke et al. 2022, CTRLEval,
+    section 4.3). At least 1, lower is better.
+
+    The paper says no more than "with a language model": that the source is only the gap is our
+    reading, which is what its coherence asks of a text of one sentence. The 2.6 to 3.4 that its
+    Figure 6 prints are small for perplexities and read like their logarithm: value=nll.
+
+    Undefined: `empty text`; no tokens; a text that holds the gap token; an infinite value. Of a
+    text longer than the model takes the beginning is scored, without an end token, and it counts
+    as truncated.
+
+    Options:
+        model: one that fills gaps: PEGASUS, T5, BART.
+        value: `perplexity`, or `nll`: its logarithm, in nats a token.
+        end: whether the end token is scored.
+        dtype: of the weights; probabilities are computed in float32 at least.
+    """
+
+    model: str = "google/pegasus-large"
+    value: Literal["perplexity", "nll"] = "perplexity"
+    end: bool = True
+
+    name: ClassVar[str] = "fluency.infilling-perplexity"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    higher_is_better: ClassVar[bool] = False
+
+    @property
+    def _resolved(self) -> Resolved:
+        found = super()._resolved
+        if found.model_type not in _FAMILIES:
+            raise ModelError(
+                f"model '{self.model}' is of the family {found.model_type}; {self.name} needs one "
+                f"that fills gaps: {', '.join(_FAMILIES)}"
+            )
+        return found
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        choices = {
+            "model": self._resolved.label,
+            "source": "gap",
+            "value": self.value,
+            "end": "scored" if self.end else "no",
+            "dtype": self.dtype,
+        }
+        return signature(self.name, choices)
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        from levelfield.models.infilling import Target, load_infilling
+
+        model = load_infilling(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            allow_pickle=self.allow_pickle,
+            batch_tokens=self.batch_tokens,
+        )
+        targets = [
+            Target(s.text, end=self.end)
+            for s in samples
+            if s.text.strip() and model.gap_token not in s.text
+        ]
+        found = model.log_likelihood([Gapped("", "")], [targets])
+        scored = zip(found.log_p[0], found.target_cut[0], strict=True)
+        outcomes: list[Outcome | Undefined] = []
+        for sample in samples:
+            if not sample.text.strip():
+                outcomes.append(Undefined(EMPTY))
+            elif model.gap_token in sample.text:
+                outcomes.append(
+                    Undefined(f"the text holds the model's gap token {model.gap_token}")
+                )
+            else:
+                log_p, cut = next(scored)
+                if why := unfit(log_p):
+                    outcomes.append(Undefined(why))
+                    continue
+                nll = -float(log_p.mean())
+                value = nll if self.value == "nll" else perplexity(log_p)
+                outcomes.append(Outcome(value, [("−log p of a token", nll, 1.0)], cut))
+        return outcomes
+
+
+_FAMILIES = ("pegasus", "t5", "bart")
+"""Whose gaps `levelfield.models.infilling` knows the format of; it is not imported here because it
+loads PyTorch."""

@@ -1,0 +1,239 @@
+"""BARTScore against the plain loop: one pair at a time through the whole model, with its labels."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from levelfield.errors import ModelError
+from levelfield.metrics.bartscore import F, FromSource, Precision, Recall
+from levelfield.sample import Sample
+
+Folders = dict[str, Path]
+ODD = [
+    "a",
+    "🙂👩‍👩‍👧",
+    "Ünïcödé ça",
+    "日本語のテキスト",
+    "x" * 200,
+    "Two\nlines.",
+    "Ends in a blank ",
+]
+
+
+class PlainLoop:
+    def __init__(self, folder: Path) -> None:
+        self.model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def log_p(self, source: str, target: str) -> torch.Tensor:
+        """Of all tokens that the tokenizer makes of the target, special ones included."""
+        labels = self.tokenizer(target, return_tensors="pt").input_ids
+        with torch.no_grad():
+            given = self.tokenizer(source, return_tensors="pt")
+            logits = self.model(
+                input_ids=given.input_ids, attention_mask=given.attention_mask, labels=labels
+            ).logits
+        nll = torch.nn.CrossEntropyLoss(reduction="none")
+        return -nll(logits[0].double(), labels[0])
+
+    def authors(self, source: str, target: str) -> float:
+        return float(self.log_p(source, target).mean())
+
+    def tokens(self, source: str, target: str) -> float:
+        """The mean over what is no special token."""
+        before = self.tokenizer("").input_ids.index(self.tokenizer.eos_token_id)
+        return float(self.log_p(source, target)[before:-1].mean())
+
+
+@pytest.fixture(scope="module", params=tiny.FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def plain(family: str, tiny_folders: Folders) -> PlainLoop:
+    return PlainLoop(tiny_folders[family])
+
+
+@pytest.fixture
+def folder(family: str, tiny_folders: Folders) -> str:
+    return str(tiny_folders[family])
+
+
+@pytest.fixture
+def bart(tiny_folders: Folders) -> str:
+    return str(tiny_folders["bart"])
+
+
+def samples() -> list[Sample]:
+    """Several texts of one source, as several systems give them, and what is odd."""
+    texts = [*tiny.texts()[:6], *ODD]
+    sources = tiny.texts()[20:24]
+    return [Sample(str(n), text, source=sources[n % len(sources)]) for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("average", ["authors", "tokens"])
+@pytest.mark.parametrize("batch_tokens", [None, 1, 300])
+def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average, batch_tokens):
+    given = samples()
+    found = FromSource(model=folder, average=average, batch_tokens=batch_tokens).score(given)
+    expected = [getattr(plain, average)(s.source, s.text) for s in given]
+    np.testing.assert_allclose(found.values, expected, atol=1e-5)
+    assert found.higher_is_better
+    assert found.parts is not None
+    assert found.parts["weight"].sum() == len(given)
+
+
+def test_barts_begin_token_counts_in_the_authors_average_only(tiny_folders, bart):
+    plain = PlainLoop(tiny_folders["bart"])
+    sample = Sample("a", "It rained.", source="The lake froze.")
+    of_begin, *of_tokens, of_end = plain.log_p(sample.source, sample.text).tolist()
+    n = len(of_tokens)
+    authors = FromSource(model=bart).score([sample]).values[0]
+    tokens = FromSource(model=bart, average="tokens").score([sample]).values[0]
+    assert tokens == pytest.approx(sum(of_tokens) / n, abs=1e-5)
+    assert authors * (n + 2) == pytest.approx(tokens * n + of_begin + of_end, abs=1e-4)
+
+
+def test_order_and_company_change_no_value(bart):
+    given = samples()
+    found = FromSource(model=bart).score(given).values
+    again = FromSource(model=bart).score(given[::-1]).values[::-1]
+    alone = [FromSource(model=bart).score([sample]).values[0] for sample in given]
+    np.testing.assert_allclose(again, found, atol=1e-5)
+    np.testing.assert_allclose(alone, found, atol=1e-5)
+
+
+def test_one_target_may_be_asked_for_with_and_without_its_begin_token(tiny_folders):
+    from levelfield.models.infilling import Target, load_seq2seq
+    from levelfield.models.tokens import Gapped
+
+    model = load_seq2seq(str(tiny_folders["bart"]))
+    source = Gapped("", "The lake froze.", gap=False)
+    targets = [Target("It rained.", True, begin) for begin in (True, False)]
+    targets += [Target("a", False, begin) for begin in (True, False)]
+    (found,) = model.log_likelihood([source], [targets]).log_p
+    for of_both, of_text in (found[:2], found[2:]):
+        np.testing.assert_allclose(of_both[1:], of_text, atol=1e-5)
+    plain = PlainLoop(tiny_folders["bart"]).log_p("The lake froze.", "It rained.")
+    np.testing.assert_allclose(found[0], plain, atol=1e-5)
+    np.testing.assert_allclose(found[2][0], plain[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "x"),
+    [
+        ("source", "Cold water."),
+        ("prompt", "The lake"),
+        ("context", "Is it cold?\nLook outside!"),
+    ],
+)
+def test_what_the_text_is_given_is_an_option(tiny_folders, bart, given, x):
+    sample = Sample(
+        "a",
+        "The lake froze.",
+        source="Cold water.",
+        prompt="The lake",
+        context=("Is it cold?", "Look outside!"),
+    )
+    metric = FromSource(model=bart, given=given)
+    assert metric.requires == {"text", given}
+    assert f"given:{given}" in metric.signature
+    expected = PlainLoop(tiny_folders["bart"]).authors(x, sample.text)
+    assert metric.score([sample]).values[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_of_several_references_the_mean_or_the_best_counts(plain, folder):
+    references = tuple(tiny.texts()[30:33])
+    given = [Sample("a", tiny.texts()[0], references=(references[0], "", *references[1:]))]
+    p = np.array([plain.authors(r, given[0].text) for r in references])
+    r = np.array([plain.authors(given[0].text, r) for r in references])
+    for metric, expected in ((Precision, p), (Recall, r), (F, (p + r) / 2)):
+        mean = metric(model=folder).score(given)
+        best = metric(model=folder, references="max").score(given)
+        assert mean.values[0] == pytest.approx(expected.mean(), abs=1e-5)
+        assert best.values[0] == pytest.approx(expected.max(), abs=1e-5)
+        for found in (mean, best):
+            assert found.parts is not None
+            s, weight = found.parts["score"].to_numpy(), found.parts["weight"].to_numpy()
+            assert weight.sum() == pytest.approx(1)
+            assert s @ weight == pytest.approx(found.values[0])
+
+
+@pytest.mark.parametrize(
+    ("sample", "metric", "options", "reason"),
+    [
+        (Sample("a", " \n", source="x"), FromSource, {}, "empty text"),
+        (Sample("a", "x", source=" "), FromSource, {}, "no source"),
+        (Sample("a", "x"), FromSource, {"given": "prompt"}, "no prompt"),
+        (Sample("a", "x"), FromSource, {"given": "context"}, "no context"),
+        (Sample("a", ""), F, {}, "empty text"),
+        (Sample("a", "x"), Precision, {}, "no reference"),
+        (Sample("a", "x", references=("", " ")), Recall, {}, "no reference"),
+    ],
+)
+def test_what_has_no_value_has_a_reason(bart, sample, metric, options, reason):
+    full = Sample(
+        "b", "It rained.", source="Rain.", prompt="It", context=("Wet?",), references=("Rain.",)
+    )
+    found = metric(model=bart, **options).score([sample, full])
+    assert found.undefined == {"a": reason}
+    assert np.isfinite(found.values[1])
+    assert metric(model=bart, **options).score([sample]).undefined == {"a": reason}
+
+
+def test_no_samples_give_no_scores(bart):
+    assert len(F(model=bart).score([])) == 0
+
+
+def test_long_sources_and_texts_keep_their_beginning_and_are_counted(tmp_path):
+    folder = tiny.save("bart", tmp_path / "bart", positions=40)
+    plain = PlainLoop(folder)
+    words = "one two three " * 40
+    given = [
+        Sample("a", "It rained.", source=words),
+        Sample("b", words, source="Rain."),
+        Sample("c", "It rained.", source="Rain."),
+    ]
+    found = FromSource(model=str(folder)).score(given)
+    assert found.truncated == {"a", "b"}
+    ids = plain.tokenizer(words, add_special_tokens=False).input_ids
+    beginning = plain.tokenizer.decode(ids[:38])
+    assert plain.tokenizer(beginning, add_special_tokens=False).input_ids == ids[:38]
+    assert found.values[0] == pytest.approx(plain.authors(beginning, "It rained."), abs=1e-5)
+    of_beginning = plain.log_p("Rain.", beginning)[:-1]  # all but the end token
+    assert found.values[1] == pytest.approx(of_beginning.mean().item(), abs=1e-5)
+
+
+def test_the_signature_names_what_could_change_a_value(bart):
+    signatures = {
+        metric.signature
+        for metric in (
+            FromSource(model=bart),
+            FromSource(model=bart, average="tokens"),
+            FromSource(model=bart, given="prompt"),
+            F(model=bart),
+            F(model=bart, references="max"),
+            Precision(model=bart),
+        )
+    }
+    assert len(signatures) == 6
+    assert Precision(model=bart, batch_tokens=7).signature in signatures
+
+
+def test_a_metric_travels(bart):
+    metric: Any = pickle.loads(pickle.dumps(F(model=bart, references="max")))
+    assert metric == F(model=bart, references="max")
+
+
+def test_a_causal_model_is_refused_with_what_to_take(causal_folders):
+    with pytest.raises(ModelError, match="needs an encoder-decoder, for example facebook/bart"):
+        _ = FromSource(model=str(causal_folders["gpt2"])).signature
