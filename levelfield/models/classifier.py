@@ -55,7 +55,7 @@ class TorchClassifier:
 
     Probabilities are the softmax of the logits; a head of one logit z has the two labels
     `not LABEL` and LABEL with 1 − σ(z) and σ(z). A text longer than the model takes keeps its
-    beginning.
+    beginning, or its end if the tokenizer's `truncation_side` is `left`.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class TorchClassifier:
 
     def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
         self._model = model
-        self._limit = min(tokenizer.model_max_length, _positions(model))
+        self._limit = int(min(tokenizer.model_max_length, _positions(model)))
+        self._keeps_end = tokenizer.truncation_side == "left"
         self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
         self._device = next(model.parameters()).device
         self._batch_tokens = batch_tokens or (4096 if self._device.type == "cpu" else 65536)
@@ -96,19 +97,32 @@ class TorchClassifier:
         """The model's own names of its labels, in the order of the columns."""
         return self._labels
 
+    @property
+    def limit(self) -> int:
+        """How many tokens of a text the model takes, special ones included."""
+        return self._limit
+
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
+
+    def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """The ids that the model sees of texts, with special tokens; and whether that is less than
+        all of a text."""
+        return self._tokens.fit(
+            [
+                Gapped(t, "", gap=False) if self._keeps_end else Gapped("", t, gap=False)
+                for t in texts
+            ],
+            self._limit,
+            join=lambda source: source.left + source.right,
+        )
 
     def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
         saw less than all of it, (texts,)."""
         distinct, place = unique(texts)
-        ids, cut = self._tokens.fit(
-            [Gapped("", text, gap=False) for text in distinct],
-            self._limit,
-            join=lambda source: source.right,
-        )
+        ids, cut = self.read(distinct)
         nothing = len(self._tokens.before) + len(self._tokens.after)
         readable = [i for i, one in enumerate(ids) if len(one) > nothing]
         p = np.full((len(distinct), len(self._labels)), np.nan)

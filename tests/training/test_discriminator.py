@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from levelfield.cli.train_discriminator import discriminator as command
 from levelfield.errors import ModelError, UserError
 from levelfield.models.classifier import TorchClassifier, load_classifier
+from levelfield.training import discriminator as module
 from levelfield.training.discriminator import (
     Discrimination,
     Encoded,
@@ -193,6 +194,13 @@ def test_every_pass_sees_every_pair_once_and_none_that_is_held_out(n, batch):
     assert not counts.keys() & {0, 1}
 
 
+def test_every_pass_has_an_order_of_its_own():
+    made = task(66, 2)  # a pool is a pass
+    first, second = ({frozenset(rows.tolist()) for rows in made._pool(pool)} for pool in (0, 1))
+    assert set().union(*first) == set().union(*second)
+    assert first != second
+
+
 def test_a_batch_depends_on_seed_and_step_only():
     one, again, other = task(100, 4), task(100, 4), task(100, 4, seed=1)
     late = again._pool(3)
@@ -292,6 +300,7 @@ class KilledError(Exception):
 def test_killed_and_resumed_is_as_if_nothing_had_happened(rows_file, tmp_path, kills):
     straight = build_discriminator([rows_file], spec(), tmp_path / "a", sources=())
     for steps in kills:
+        torch.manual_seed(steps)  # a new process has other random numbers at hand
         left = iter(range(steps))
 
         def kill_later(_: int, left=left) -> None:
@@ -334,6 +343,23 @@ def test_a_kill_while_the_checkpoint_is_cleared_away_leaves_a_finished_model(row
     (out / "training").mkdir()
     assert build_discriminator([rows_file], spec(2), out, sources=()) == first
     assert not (out / "training").exists()
+
+
+def test_a_kill_between_the_last_step_and_the_card_loses_nothing(rows_file, tmp_path, monkeypatch):
+    first = build_discriminator([rows_file], spec(2), tmp_path / "a", sources=())
+
+    def kill(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_card", kill)
+        with pytest.raises(KilledError):
+            build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
+    again = build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
+    assert [(r.loss, r.validation) for r in again] == [(r.loss, r.validation) for r in first]
+    a, b = (contents(tmp_path / name) for name in "ab")
+    assert a["model.safetensors"] == b["model.safetensors"]
+    assert a.keys() == b.keys()
 
 
 def test_a_checkpoint_of_other_rows_is_refused(rows_file, tmp_path):

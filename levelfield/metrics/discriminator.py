@@ -1,0 +1,180 @@
+"""How human a text is to a classifier that was trained to tell human texts from negatives."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from levelfield.errors import ModelError, UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.ctrleval import (
+    EMPTY,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    UNREADABLE,
+    Undefined,
+)
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.sample import Sample
+from levelfield.scores import Scores, concatenate
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.classifier import TorchClassifier
+
+TURN_MARK = "</UTT>"
+LABELS = {"negative", "positive"}
+"""Of the models that `levelfield train discriminator` makes."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """P(positive | text) of a discriminator, a classifier trained on human texts and negatives.
+
+    What it measures is what the negatives lack: with negatives from a contrast of two models it is
+    generative CDM (Lu et al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution
+    Methods", Algorithm 1), with negatives from perturbations it is in the manner of UNION, one of
+    the baselines of CTRLEval's section 4.3. In [0, 1], higher is better. A text longer than the
+    model was trained for is judged by the part that training kept, and counts as truncated.
+
+    Undefined: `empty text`; nothing in the text that the model can read; with text=continuation
+    `no prompt`, `prompt is not a prefix of the text` and `nothing after the prompt`.
+
+    Options:
+        model: a folder that `levelfield train discriminator` made; there is no default.
+        value: `probability`, or `logit`: log P(positive) − log P(negative), which still tells
+            texts apart whose probabilities are all but 0 or 1.
+        text: `whole`, or the `continuation` without the prompt.
+        task: `text` reads the text alone. `dialogue` reads the turns of `context` with the text as
+            the last one, a turn a line; without context the text is a whole dialogue, whose turns
+            are lines or separated by `</UTT>`.
+        dtype: of the weights.
+    """
+
+    model: str = ""
+    value: Literal["probability", "logit"] = "probability"
+    text: Literal["whole", "continuation"] = "whole"
+    task: Literal["text", "dialogue"] = "text"
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    name: ClassVar[str] = "discriminator.score"
+    level: ClassVar[Level] = "sample"
+    higher_is_better: ClassVar[bool] = True
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.text == "continuation" and self.task == "dialogue":
+            raise UserError("text=continuation is of task=text: a turn continues no prompt")
+        if self.text == "continuation":
+            object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
+        if self.task == "dialogue":
+            object.__setattr__(self, "reads", frozenset({"context"}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        choices = {
+            "model": self._resolved().label,
+            "value": self.value,
+            "text": self.text,
+            "task": self.task,
+            "dtype": self.dtype,
+        }
+        return signature(self.name, choices)
+
+    def _resolved(self) -> Resolved:
+        if not self.model.strip():
+            raise UserError(
+                f"{self.name} needs a discriminator: --option model=FOLDER; make negatives with "
+                "`levelfield train perturb` and the model with `levelfield train discriminator`"
+            )
+        return resolve(self.model, allow_pickle=self.allow_pickle)
+
+    @functools.cached_property
+    def _classifier(self) -> TorchClassifier:
+        from levelfield.models.classifier import load_classifier
+
+        found = load_classifier(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            allow_pickle=self.allow_pickle,
+            batch_tokens=self.batch_tokens,
+        )
+        if set(found.labels) != LABELS:
+            raise ModelError(
+                f"model '{self.model}' is no discriminator: its labels are "
+                f"{', '.join(found.labels)}, expected negative and positive; "
+                "`levelfield train discriminator` makes one"
+            )
+        return found
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        signature = self.signature
+        texts = [self._text(sample) for sample in samples]
+        readable = [text for text in texts if not isinstance(text, Undefined)]
+        found = iter(self._values(readable) if readable else ())
+        values: list[float] = []
+        undefined: dict[str, str] = {}
+        truncated: list[str] = []
+        for sample, text in zip(samples, texts, strict=True):
+            value, cut = (math.nan, False) if isinstance(text, Undefined) else next(found)
+            values.append(value)
+            if isinstance(text, Undefined):
+                undefined[sample.id] = text.reason
+            elif math.isnan(value):
+                undefined[sample.id] = UNREADABLE
+            elif cut:
+                truncated.append(sample.id)
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=np.array(values, np.float64),
+            undefined=undefined,
+            signature=signature,
+            higher_is_better=self.higher_is_better,
+            truncated=frozenset(truncated),
+        )
+
+    def _values(self, texts: Sequence[str]) -> list[tuple[float, bool]]:
+        """The value of each text, NaN without tokens; and whether the model saw less than all."""
+        p, cut = self._classifier.probabilities(texts)
+        at = self._classifier.labels.index("positive")
+        value = np.log(p[:, at]) - np.log(p[:, 1 - at]) if self.value == "logit" else p[:, at]
+        return list(zip(value.tolist(), cut.tolist(), strict=True))
+
+    def _text(self, sample: Sample) -> str | Undefined:
+        """What is read of a sample."""
+        text, prompt = sample.text, sample.prompt
+        if not text.strip():
+            return Undefined(EMPTY)
+        if self.task == "dialogue":
+            turns = [*sample.context, text]
+            parts = (part.strip() for turn in turns for part in turn.split(TURN_MARK))
+            dialogue = "\n".join(part for part in parts if part)
+            return dialogue or Undefined(EMPTY)
+        if self.text == "whole":
+            return text.strip()
+        if not prompt.strip():
+            return Undefined(NO_PROMPT)
+        if not text.startswith(prompt):
+            return Undefined(NOT_A_PREFIX)
+        return text[len(prompt) :].strip() or Undefined(NOTHING_AFTER)
