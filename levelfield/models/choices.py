@@ -15,7 +15,14 @@ from levelfield.errors import ModelError
 from levelfield.models.batching import unique
 from levelfield.models.causal import CausalTokens
 from levelfield.models.infilling import PLAIN, Target, TorchInfillingModel
-from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    positions,
+    torch_dtype,
+)
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Gapped
 
@@ -87,9 +94,8 @@ class EncoderDecoderChoices:
     @classmethod
     def of(cls, model: Any, tokenizer: Any) -> Self:
         """Around a model and a tokenizer that are there already."""
-        config = model.config
-        limit = getattr(config, "max_position_embeddings", None) or config.n_positions
-        return cls(TorchInfillingModel.of(model, tokenizer, style=PLAIN), int(limit), tokenizer)
+        limit = positions(model.config)
+        return cls(TorchInfillingModel.of(model, tokenizer, style=PLAIN), limit, tokenizer)
 
     @property
     def limit(self) -> int:

@@ -24,7 +24,14 @@ from levelfield.errors import ModelError, UserError
 from levelfield.models.batching import buckets, window
 from levelfield.models.causal import CausalTokens
 from levelfield.models.infilling import GAP_STYLES
-from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    positions,
+    torch_dtype,
+)
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Gapped, Tokens, check_same_vocabulary
 
@@ -32,8 +39,6 @@ Key = tuple[int, ...]
 
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 MAX_TOKENS = 64
-WITHOUT_LIMIT = 512
-"""Tokens read by an encoder-decoder whose configuration names no limit: T5's in training."""
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _LOWEST = -1e5
 """Log-probabilities below this count as this: γ times an infinite one is no number."""
@@ -417,9 +422,7 @@ class _Gaps:
         self.name = family
         self._style = GAP_STYLES[family]
         self._tokens = Tokens(tokenizer)
-        names = ("max_position_embeddings", "n_positions")
-        limits = [getattr(config, name, None) for config in configs for name in names]
-        self._limit = min((int(limit) for limit in limits if limit), default=WITHOUT_LIMIT)
+        self._limit = min(positions(config) for config in configs)
         gap, *given = (self._single(t) for t in (self._style.token, *self._style.given))
         self._gap = gap
         self._start = [configs[0].decoder_start_token_id, *given]

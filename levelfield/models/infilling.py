@@ -13,7 +13,14 @@ import torch
 
 from levelfield.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    positions,
+    torch_dtype,
+)
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.softmax import Block, token_log_p
 from levelfield.models.tokens import Gapped, Tokens
@@ -193,7 +200,7 @@ class TorchInfillingModel:
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
         config = model.config
-        self._limit = getattr(config, "max_position_embeddings", None) or config.n_positions
+        self._limit = positions(config)
         self._gap_id = self._single_id(style.token) if style.token else None
         given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
         self._start = [config.decoder_start_token_id, *given]

@@ -117,6 +117,17 @@ def fuse_activations(model: torch.nn.Module) -> None:
                 setattr(module, name, torch.nn.GELU(approximate="tanh"))
 
 
+WITHOUT_LIMIT = 512
+"""Tokens read by an encoder-decoder whose configuration names no limit, as T5's need not: T5 was
+trained on so many."""
+
+
+def positions(config: Any) -> int:
+    """How many tokens an encoder-decoder reads."""
+    limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
+    return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
+
+
 DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)
 """What loading files raises that are not what they should be."""
 

@@ -28,6 +28,13 @@ class Part(NamedTuple):
     weight: float
 
 
+class Piece(NamedTuple):
+    """A stretch of a text and the score of the part that it is."""
+
+    text: str
+    score: float
+
+
 @dataclass(frozen=True)
 class ShownSample:
     """A sample of the page.
@@ -72,6 +79,9 @@ class Breakdown:
         value: the weighted mean of the parts.
         many: whether they are too many to list.
         heaviest: the largest weight.
+        pieces: the text piece by piece with their scores, where the parts are the text itself
+            (tokens with their momentum); empty where they are not.
+        strongest: the largest score of a piece, its sign aside.
     """
 
     metric: str
@@ -81,6 +91,8 @@ class Breakdown:
     value: float
     many: bool
     heaviest: float
+    pieces: tuple[Piece, ...]
+    strongest: float
 
 
 @dataclass(frozen=True)
@@ -148,12 +160,14 @@ def _row(shown: ShownSample) -> Row:
         ),
         fields=tuple(_fields(sample, prompt)),
         breakdowns=tuple(
-            _breakdown(metric, tuple(parts)) for metric, parts in shown.parts.items() if parts
+            _breakdown(metric, tuple(parts), sample.text)
+            for metric, parts in shown.parts.items()
+            if parts
         ),
     )
 
 
-def _breakdown(metric: str, parts: tuple[Part, ...]) -> Breakdown:
+def _breakdown(metric: str, parts: tuple[Part, ...], text: str) -> Breakdown:
     weights = sum(p.weight for p in parts)
     value = sum(p.weight * p.score for p in parts) / weights if weights else float("nan")
     shortened = tuple(p._replace(part=_shortened(p.part)) for p in parts)
@@ -161,6 +175,7 @@ def _breakdown(metric: str, parts: tuple[Part, ...]) -> Breakdown:
     many = len(parts) > FEW_PARTS
     lowest = by_pull[0] if len(parts) > 2 and pull(by_pull[0], value) < 0 else None
     farthest = sorted(shortened, key=lambda p: -abs(pull(p, value)))[:FARTHEST]
+    pieces = _pieces(parts, text) if many else ()
     return Breakdown(
         metric=metric,
         parts=shortened,
@@ -169,7 +184,22 @@ def _breakdown(metric: str, parts: tuple[Part, ...]) -> Breakdown:
         value=value,
         many=many,
         heaviest=max((p.weight for p in parts), default=0.0),
+        pieces=pieces,
+        strongest=max((abs(p.score) for p in pieces if math.isfinite(p.score)), default=0.0),
     )
+
+
+def _pieces(parts: Sequence[Part], text: str) -> tuple[Piece, ...]:
+    """Parts that are numbered from 1 and make the text when they are put together, or with its
+    context before it; none where they don't."""
+    found = []
+    for number, part in enumerate(parts, start=1):
+        label, _, piece = part.part.partition(": ")
+        if label != str(number):
+            return ()
+        found.append(Piece(piece, part.score))
+    joined = "".join(piece.text for piece in found).strip()
+    return tuple(found) if joined and (joined in text or text.strip() in joined) else ()
 
 
 def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +16,8 @@ from levelfield.models.contrast import FIM
 from levelfield.models.loading import fuse_activations, load_pretrained, pick_device, quiet
 from levelfield.models.resolve import Kind, resolve
 from levelfield.training.card import Card, write_card
-from levelfield.training.corpus import Corpus, tokenise
+from levelfield.training.corpus import Corpus, digest_of_texts, tokenise
+from levelfield.training.folder import close, opened, run_of, saved_tokenizer
 from levelfield.training.infiller import (
     Family,
     Format,
@@ -93,13 +92,11 @@ def build_infiller(
     """
     quiet()
     device = pick_device(spec.device)
+    run = run_of(spec, digest_of_texts(texts()))
+    if (history := opened(out, run)) is not None:
+        notes(f"{out} holds this model already")
+        return history
     training = out / "training"
-    if not training.exists() and out.exists() and any(out.iterdir()):
-        if _finished(out, spec):
-            notes(f"{out} holds this model already")
-            return _history(out)
-        raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
-    training.mkdir(parents=True, exist_ok=True)
     model, tokenizer = _begin(texts, spec, training, device)
     corpus = tokenise(texts(), tokenizer)
     notes(f"{len(corpus):,} documents, {len(corpus.ids):,} tokens")
@@ -118,18 +115,13 @@ def build_infiller(
         model = model.half()
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    _write_history(out, spec, history)
     write_card(_card(out, spec, model, corpus, history, sources, device), out)
-    for left in training.iterdir():
-        left.unlink()
-    training.rmdir()
+    close(out, run, history)
     return history
 
 
 def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tuple[Any, Any]:
     """Model and tokenizer before the first step; the same ones every time."""
-    from transformers import AutoTokenizer
-
     if spec.start:
         kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
         model, tokenizer = load_pretrained(
@@ -145,12 +137,12 @@ def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tu
                 torch.manual_seed(spec.recipe.seed)
                 model.resize_token_embeddings(len(tokenizer))
         return model, tokenizer
-    folder = Path(spec.tokenizer) if spec.tokenizer else training
-    if not spec.tokenizer and not (folder / "tokenizer.json").is_file():
-        train_tokenizer(_some(texts()), spec.vocabulary).save_pretrained(training)
-    elif not (folder / "tokenizer.json").is_file():
-        raise UserError(f"{folder} holds no tokenizer.json")
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if spec.tokenizer and not (Path(spec.tokenizer) / "tokenizer.json").is_file():
+        raise UserError(f"{spec.tokenizer} holds no tokenizer.json")
+    tokenizer = saved_tokenizer(
+        Path(spec.tokenizer) if spec.tokenizer else training / "tokenizer",
+        lambda: train_tokenizer(_some(texts()), spec.vocabulary),
+    )
     model = new_model(spec.family, spec.size, len(tokenizer), spec.recipe.seed, positions=POSITIONS)
     fuse_activations(model)
     return model.to(device), tokenizer
@@ -165,27 +157,6 @@ def _some(texts: Iterator[str]) -> Iterator[str]:
         taken += len(piece)
         if taken >= SAMPLE:
             return
-
-
-def _finished(out: Path, spec: Spec) -> bool:
-    try:
-        about = json.loads((out / "training.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return bool(about["spec"] == json.loads(json.dumps(dataclasses.asdict(spec))))
-
-
-def _history(out: Path) -> list[Row]:
-    about = json.loads((out / "training.json").read_text(encoding="utf-8"))
-    return [Row(**row) for row in about["history"]]
-
-
-def _write_history(out: Path, spec: Spec, history: Sequence[Row]) -> None:
-    about = {
-        "spec": dataclasses.asdict(spec),
-        "history": [dataclasses.asdict(row) for row in history],
-    }
-    (out / "training.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 def _card(

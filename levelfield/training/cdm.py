@@ -232,6 +232,7 @@ def run_cdm(plan: CDMPlan, out: Path, *, notes: Callable[[str], object], bar: Ba
             spec,
             out / "discriminator",
             sources=plan.sources,
+            separator=SEPARATORS[chosen.unit],
             notes=notes,
             progress=progress,
         )

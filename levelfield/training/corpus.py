@@ -110,6 +110,14 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
     return Corpus(np.concatenate(parts), begins, digest.hexdigest())
 
 
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """Names the documents of a corpus and their order."""
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return found.hexdigest()
+
+
 def _line_break(tokenizer: Any) -> list[int]:
     """What stands between two lines."""
     whole, first, second = _ids(tokenizer, ["a\nb", "a", "b"])

@@ -11,14 +11,12 @@ the other. The value of a text is P(positive | text), which `discriminator.score
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import itertools
 import json
 import logging
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +36,7 @@ from levelfield.models.classifier import TorchClassifier
 from levelfield.models.loading import DAMAGE, cannot_load, load_tokenizer, pick_device, quiet
 from levelfield.models.resolve import resolve
 from levelfield.training.card import Card, write_card
+from levelfield.training.folder import close, opened, run_of, saved_tokenizer
 from levelfield.training.infiller import Size, digest_of, train_tokenizer
 from levelfield.training.loop import Loss, Recipe, Row, fit
 
@@ -49,7 +48,6 @@ LABELS = ("negative", "positive")
 SHARE = 10
 """One text in so many is held out."""
 MOST_HELD_OUT = 1000
-RECORD = "training.json"
 VALIDATION_TOKENS = 8192
 
 EMPTY = "a text is empty"
@@ -382,15 +380,11 @@ def build_discriminator(
     quiet()
     device = pick_device(spec.device)
     rows = read_rows(files, separator)
-    run = _run(rows, spec)
-    training = out / "training"
-    if (history := _finished(out, run)) is not None:
+    run = run_of(spec, rows.digest)
+    if (history := opened(out, run)) is not None:
         notes(f"{out} holds this model already")
-        shutil.rmtree(training, ignore_errors=True)
         return history
-    if not training.is_dir() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
-    training.mkdir(parents=True, exist_ok=True)
+    training = out / "training"
     model, tokenizer = _begin(rows, spec, training)
     tokenizer.model_max_length = spec.window
     tokenizer.truncation_side = "left" if spec.keep == "end" else "right"
@@ -407,37 +401,8 @@ def build_discriminator(
     tokenizer.model_max_length = reader.limit  # what made ids of texts has lifted it
     tokenizer.save_pretrained(out)
     write_card(_card(out, spec, model, rows, pairs, history, sources, device), out)
-    _write_record(out, run, history)
-    shutil.rmtree(training)
+    close(out, run, history)
     return history
-
-
-def _run(rows: Rows, spec: Spec) -> Mapping[str, Any]:
-    """What a finished model was made with, as JSON has it."""
-    made_with = dataclasses.asdict(spec)
-    del made_with["device"]
-    if spec.start:
-        made_with["start"] = resolve(spec.start, allow_pickle=spec.allow_pickle).label
-    found: Mapping[str, Any] = json.loads(json.dumps({"spec": made_with, "rows": rows.digest}))
-    return found
-
-
-def _finished(out: Path, run: Mapping[str, Any]) -> list[Row] | None:
-    """The history of this run's finished model; None if it is not there."""
-    try:
-        about = json.loads((out / RECORD).read_text(encoding="utf-8"))
-        same = {name: about[name] for name in run} == run
-        return [Row(**row) for row in about["history"]] if same else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_record(out: Path, run: Mapping[str, Any], history: Sequence[Row]) -> None:
-    """Written last and as a whole: where it is, the model is finished."""
-    about = {**run, "history": [dataclasses.asdict(row) for row in history]}
-    beside = out / f"{RECORD}.tmp"
-    beside.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    beside.replace(out / RECORD)
 
 
 def _begin(rows: Rows, spec: Spec, training: Path) -> tuple[Any, Any]:
@@ -501,18 +466,16 @@ def _labels() -> dict[str, Any]:
 def _own_tokenizer(rows: Rows, vocabulary: int, folder: Path) -> Any:
     """Trained on the texts at the first call, and kept for later ones."""
     from tokenizers import processors
-    from transformers import AutoTokenizer
 
-    if not folder.is_dir():
+    def trained() -> Any:
         made = train_tokenizer(itertools.chain.from_iterable(rows.pairs), vocabulary)
         # the head reads the state of the first token, which should say nothing itself
         made.backend_tokenizer.post_processor = processors.TemplateProcessing(
             single="</s> $A </s>", special_tokens=[("</s>", made.eos_token_id)]
         )
-        beside = folder.with_name("tokenizer.tmp")
-        made.save_pretrained(beside)
-        beside.replace(folder)
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return made
+
+    return saved_tokenizer(folder, trained)
 
 
 def _random(spec: Spec, vocabulary: int) -> Any:

@@ -27,6 +27,8 @@ from levelfield.metric import Progress, no_progress
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""What AdamW keeps of every parameter."""
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,10 @@ def _save(
 ) -> None:
     tensors = {}
     for name, parameter in _named(model):
-        state = optimizer.state[parameter]
         tensors[f"weight {name}"] = parameter.detach().contiguous()
-        for moment in ("exp_avg", "exp_avg_sq"):
-            tensors[f"{moment} {name}"] = state[moment].contiguous()
+        if state := optimizer.state.get(parameter):  # none where no gradient ever came
+            for moment in MOMENTS:
+                tensors[f"{moment} {name}"] = state[moment].contiguous()
     lines = "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in history)
     (folder / HISTORY).write_text(lines, encoding="utf-8")
     beside = folder / f"{CHECKPOINT}.{os.getpid()}"
@@ -229,11 +231,11 @@ def _resume(
             step = int(about["step"])
             for name, parameter in _named(model):
                 parameter.data.copy_(file.get_tensor(f"weight {name}"))
-                optimizer.state[parameter] = {
-                    "step": torch.tensor(float(step)),
-                    "exp_avg": file.get_tensor(f"exp_avg {name}"),
-                    "exp_avg_sq": file.get_tensor(f"exp_avg_sq {name}"),
-                }
+                if f"{MOMENTS[0]} {name}" in file.keys():  # noqa: SIM118  (it is no mapping)
+                    optimizer.state[parameter] = {
+                        "step": torch.tensor(float(step)),
+                        **{moment: file.get_tensor(f"{moment} {name}") for moment in MOMENTS},
+                    }
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise UserError(f"{path} is damaged; delete it to begin again: {error}") from error
     history = [Row(**json.loads(line)) for line in about["history"].splitlines()]

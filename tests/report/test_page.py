@@ -188,6 +188,23 @@ def test_of_many_parts_those_that_pull_farthest_are_named():
     assert html.count('r="2.6"') == 72
 
 
+def test_parts_that_are_the_text_itself_colour_it():
+    text = "one <b>bee</b>, two bees and then a great many more of them all at once there"
+    words = [" " * (i > 0) + word for i, word in enumerate(text.split(" "))]
+    parts = [Part(f"{i}: {w}", (-1) ** i * i / 4, 1 / len(words)) for i, w in enumerate(words, 1)]
+    sample = one(text=text, parts={METRICS[0]: parts})
+    (row,) = rows([sample])
+    assert "".join(piece.text for piece in row.breakdowns[0].pieces) == text
+    html = render(report_of([sample], METRICS[:1]))
+    assert 'r="2.6"' not in html
+    assert html.count('<span class="up"') + html.count('<span class="down"') == len(words)
+    assert 'title="−0.25">one</span>' in html
+    assert "<b>bee" not in html
+    others = [part._replace(part=part.part.replace("bee", "wasp")) for part in parts]
+    (row,) = rows([one(text=text, parts={METRICS[0]: others})])
+    assert row.breakdowns[0].pieces == ()
+
+
 def test_a_long_part_is_cut():
     (row,) = rows([one(parts={METRICS[0]: [Part("very " * 1000, 0.5, 1.0)]})])
     assert len(row.breakdowns[0].parts[0].part) <= 300

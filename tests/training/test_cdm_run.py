@@ -160,7 +160,7 @@ def test_all_mistakes_of_a_plan_are_named_at_once(tmp_path):
     with pytest.raises(InputError) as caught:
         load_cdm_plan(file)
     said = str(caught.value)
-    for part in ("nowhere.txt", "colour", "use start", "gamma", "amr-multi", "verses"):
+    for part in ("nowhere.txt", "colour", "use start", "gamma", "locator 'amr'", "verses"):
         assert part in said
     with pytest.raises(UserError, match="can't be read"):
         load_cdm_plan(tmp_path / "none.toml")

@@ -1,0 +1,79 @@
+"""The folder of a model that is trained: what it was made with, and whether it is finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.errors import UserError
+from levelfield.models.resolve import resolve
+from levelfield.training.loop import Row
+
+RECORD = "training.json"
+Run = Mapping[str, Any]
+
+
+def run_of(spec: Any, data: str) -> Run:
+    """What a finished model was made with, as JSON has it: its spec, device aside, the revision it
+    began from, and the digest of the data."""
+    made_with = dataclasses.asdict(spec)
+    del made_with["device"]
+    if spec.start:
+        allow = bool(getattr(spec, "allow_pickle", False))
+        made_with["start"] = resolve(spec.start, allow_pickle=allow).label
+    found: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
+    return found
+
+
+def opened(out: Path, run: Run) -> list[Row] | None:
+    """The history of this run's finished model; None where it is yet to be trained, in
+    `out/training`, which is there then.
+
+    Raises:
+        UserError: the folder holds something else.
+    """
+    training = out / "training"
+    if (history := _finished(out, run)) is not None:
+        shutil.rmtree(training, ignore_errors=True)
+        return history
+    if not training.is_dir() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
+    try:
+        training.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out}: can't be written: {error.strerror}") from error
+    return None
+
+
+def close(out: Path, run: Run, history: Sequence[Row]) -> None:
+    """Says that the model is finished, last and as a whole, and removes the checkpoint."""
+    about = {**run, "history": [dataclasses.asdict(row) for row in history]}
+    beside = out / f"{RECORD}.tmp"
+    beside.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    beside.replace(out / RECORD)
+    shutil.rmtree(out / "training")
+
+
+def saved_tokenizer(folder: Path, train: Callable[[], Any]) -> Any:
+    """The tokenizer in a folder, trained and saved there as a whole if it is not there yet."""
+    from transformers import AutoTokenizer
+
+    if not folder.is_dir():
+        beside = folder.with_name(f"{folder.name}.tmp")
+        shutil.rmtree(beside, ignore_errors=True)
+        train().save_pretrained(beside)
+        beside.replace(folder)
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def _finished(out: Path, run: Run) -> list[Row] | None:
+    try:
+        about = json.loads((out / RECORD).read_text(encoding="utf-8"))
+        same = {name: about[name] for name in run} == run
+        return [Row(**row) for row in about["history"]] if same else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
