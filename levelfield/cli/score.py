@@ -272,6 +272,8 @@ def _run(
             run.n += len(partition)
         for corpus in corpora:
             _write(corpus.scores(), out, None)
+    asked = [(metric.name, getattr(metric, "costs", None)) for metric in metrics]
+    run.notes += [f"{name}: {costs}" for name, costs in asked if costs]
     return run
 
 

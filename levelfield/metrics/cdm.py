@@ -105,7 +105,8 @@ class Pair(Protocol):
 
 
 class EncoderDecoderPair:
-    """A pair of encoder-decoders: each unit is a target, the rest its source.
+    """A pair of encoder-decoders, or of causal models that fill in the middle: each unit is a
+    target, the rest its source.
 
     Args:
         form: `infilling` shows what stands before and behind a unit, `conditional` what stands
@@ -214,8 +215,9 @@ class Momentum:
             divided by `</UTT>` or else by line ends. `commonsense`: the text given the wanted
             keywords, joined by blanks.
         form: `infilling`: each sentence or turn in a gap of the rest, which the paper found to
-            agree better with people; encoder-decoders only, and those that were trained to fill
-            gaps (segment insertion: T5, BART, PEGASUS). `conditional`: given what stands before it.
+            agree better with people; of models that were trained to fill gaps: T5, BART, PEGASUS,
+            and causal ones with fill-in-the-middle tokens. `conditional`: given what stands
+            before it.
         gap: form=conditional of encoder-decoders: whether the source ends with the gap token. True
             is what a model wants that was trained on gaps only, as the original T5 was; False what
             one wants that was fine-tuned from sources to texts.
@@ -321,11 +323,6 @@ class Momentum:
             raise ModelError(
                 f"amateur '{a.name}' and expert '{e.name}' are {a.kind} models; momentum needs "
                 "two encoder-decoders or two causal models"
-            )
-        if a.kind == "causal" and self.form == "infilling":
-            raise ModelError(
-                f"amateur '{a.name}' is a causal model, which fills no gaps; take "
-                "form=conditional, or two encoder-decoders"
             )
         _check_pair(a, e)
         return a, e
@@ -563,6 +560,11 @@ def _load_pair(
             name, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
         )
 
+    if causal and form == "infilling":
+        from levelfield.models.fim import FimModel
+
+        one, other = (FimModel(causal_model(name)) for name in (amateur, expert))
+        return EncoderDecoderPair(one, other, form, gap=True)
     if causal:
         return CausalPair(causal_model(amateur), causal_model(expert))
     return EncoderDecoderPair(encoder_decoder(amateur), encoder_decoder(expert), form, gap=gap)

@@ -124,6 +124,17 @@ class CausalTokens:
         ids = sorted((int(id), token) for token, id in self._tokenizer.get_vocab().items())
         return hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
 
+    @property
+    def end_id(self) -> int | None:
+        """The id of the end-of-text token; None if there is none."""
+        id = self._tokenizer.eos_token_id
+        return None if id is None else int(id)
+
+    def single(self, token: str) -> int | None:
+        """The id of an entry of the vocabulary; None if there is no such entry."""
+        id = self._tokenizer.get_vocab().get(token)
+        return None if id is None else int(id)
+
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Vocabulary ids of whole texts."""
         return [list(ids) for ids in self._encode(texts)["input_ids"]] if texts else []
@@ -273,6 +284,45 @@ class TorchCausalModel:
             self._remember(text, found[text])
         return [found[distinct[at]] for at in place]
 
+    @property
+    def limit(self) -> int:
+        """How many tokens the model takes."""
+        return self._tokens.limit
+
+    @property
+    def end_id(self) -> int | None:
+        """The id of the end-of-text token."""
+        return self._tokens.end_id
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token that is written as it stands in the vocabulary; None if none is."""
+        return self._tokens.single(token)
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
+        return [one.ends.tolist() for one in self._tokens.fit(texts)]
+
+    def log_p_after(
+        self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[Floats]:
+        """log P(target token | prompt, target tokens before it): (tokens,) for each target.
+
+        Prompts are ids and read as they are, nothing is put before them; they are not empty.
+        """
+        log_p: list[Floats] = [np.empty(0)] * len(targets)
+        some = np.array([i for i, target in enumerate(targets) if target], np.intp)
+        whole = [[*prompts[i], *targets[i]] for i in some.tolist()]
+        with torch.inference_mode():
+            for bucket in buckets([len(ids) - 1 for ids in whole], self._batch_tokens):
+                rows = some[bucket].tolist()
+                ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
+                given = [one[:-1] for one in ids]
+                begins = [len(prompts[i]) - 1 for i in rows]
+                found = self._log_p_at(given, [one[1:] for one in ids], begins)
+                for i, values in zip(rows, found, strict=True):
+                    log_p[i] = values
+        return log_p
+
     @functools.cached_property
     def _unigram_bos(self) -> Floats:
         with torch.inference_mode():
@@ -307,27 +357,37 @@ class TorchCausalModel:
         return list(zip(texts, tokenised, log_p, strict=True))
 
     def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
-        """Log-probabilities of the tokens of one batch.
+        """Log-probabilities of the tokens of one batch of texts, after BOS."""
+        given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
+        return self._log_p_at(given, ids, [0] * len(ids))
 
-        Texts are padded on the right, so no scored position ever attends to padding: the model
+    def _log_p_at(
+        self, given: Sequence[Ints], tokens: Sequence[Ints], begins: Sequence[int]
+    ) -> list[Floats]:
+        """Of one batch, the log-probabilities of what comes after what is given at each place from
+        `begins` on.
+
+        Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
         """
-        lengths = np.array([len(one) for one in ids])
-        given = np.full((len(ids), lengths.max()), self._tokens.bos_id, np.int64)
-        for row, one in zip(given, ids, strict=True):
-            row[1 : len(one)] = one[:-1]
-        real = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
-        states = self._body(torch.from_numpy(given).to(self._device))[real]
-        tokens = torch.from_numpy(np.concatenate(ids)).to(self._device)
+        lengths = np.array([len(one) for one in given])
+        padded = np.full((len(given), lengths.max()), self._tokens.bos_id, np.int64)
+        for row, one in zip(padded, given, strict=True):
+            row[: len(one)] = one
+        at = np.arange(lengths.max())
+        scored = (at < lengths[:, None]) & (at >= np.array(begins)[:, None])
+        ids = torch.from_numpy(padded).to(self._device)
+        states = self._body(ids)[torch.from_numpy(scored).to(self._device)]
+        wanted = np.concatenate([one[b:] for one, b in zip(tokens, begins, strict=True)])
         log_p = token_log_p(
             self._head,
             states,
             torch.arange(len(states), device=self._device),
-            tokens,
+            torch.from_numpy(wanted).to(self._device),
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
+        return np.split(log_p.cpu().numpy(), np.cumsum(scored.sum(1))[:-1])
 
     def _some_ids(self, model: Any) -> torch.Tensor:
         """BOS and the first tokens of the vocabulary: (1, 16) at most. Padding is not among them:

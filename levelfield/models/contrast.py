@@ -23,6 +23,7 @@ import torch
 from levelfield.errors import ModelError, UserError
 from levelfield.models.batching import buckets, window
 from levelfield.models.causal import CausalTokens
+from levelfield.models.fim import FIM
 from levelfield.models.infilling import GAP_STYLES
 from levelfield.models.loading import (
     Device,
@@ -37,7 +38,6 @@ from levelfield.models.tokens import Gapped, Tokens, check_same_vocabulary
 
 Key = tuple[int, ...]
 
-FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 MAX_TOKENS = 64
 _SENTINEL = re.compile(r"<extra_id_\d+>")
 _LOWEST = -1e5

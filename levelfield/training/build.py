@@ -12,7 +12,7 @@ import torch
 
 from levelfield.errors import UserError
 from levelfield.metric import Progress, no_progress
-from levelfield.models.contrast import FIM
+from levelfield.models.fim import FIM
 from levelfield.models.loading import fuse_activations, load_pretrained, pick_device, quiet
 from levelfield.models.resolve import Kind, resolve
 from levelfield.training.card import Card, write_card

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 
 from levelfield.errors import ModelError, UserError
-from levelfield.models.contrast import FIM
+from levelfield.models.fim import FIM
 from levelfield.training.corpus import Corpus
 from levelfield.training.loop import Loss
 

@@ -507,13 +507,13 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
     ("families", "form", "said"),
     [
         (("t5", "gpt2"), "infilling", "are not of one kind"),
-        (("gpt2", "gpt2"), "infilling", "fills no gaps"),
+        (("gpt2", "gpt2"), "infilling", "not trained to fill gaps"),
     ],
 )
 def test_a_pair_of_the_wrong_kinds_is_refused(folders, families, form, said):
     amateur, expert = (folders[family][i] for i, family in enumerate(families))
     with pytest.raises(ModelError, match=said):
-        _ = Momentum(amateur, expert, form=form).signature
+        Momentum(amateur, expert, form=form).score([dialogue()])
 
 
 def test_output_layers_may_be_padded_to_different_sizes(folders, tmp_path):
