@@ -92,12 +92,15 @@ def build_infiller(
     """
     quiet()
     device = pick_device(spec.device)
-    run = run_of(spec, digest_of_texts(texts()))
+    data = digest_of_texts(texts())
+    run = run_of(spec, data)
     if (history := opened(out, run)) is not None:
         notes(f"{out} holds this model already")
         return history
     training = out / "training"
-    model, tokenizer = _begin(texts, spec, training, device)
+    model, tokenizer = _begin(
+        texts, spec, training / f"tokenizer-{spec.vocabulary}-{data[:12]}", device
+    )
     corpus = tokenise(texts(), tokenizer)
     notes(f"{len(corpus):,} documents, {len(corpus.ids):,} tokens")
     ends = sentence_ends(tokenizer, int(model.config.vocab_size))
@@ -120,8 +123,9 @@ def build_infiller(
     return history
 
 
-def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tuple[Any, Any]:
-    """Model and tokenizer before the first step; the same ones every time."""
+def _begin(texts: Texts, spec: Spec, own: Path, device: torch.device) -> tuple[Any, Any]:
+    """Model and tokenizer before the first step; the same ones every time. A tokenizer that is
+    trained here is kept at `own`."""
     if spec.start:
         kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
         model, tokenizer = load_pretrained(
@@ -140,7 +144,7 @@ def _begin(texts: Texts, spec: Spec, training: Path, device: torch.device) -> tu
     if spec.tokenizer and not (Path(spec.tokenizer) / "tokenizer.json").is_file():
         raise UserError(f"{spec.tokenizer} holds no tokenizer.json")
     tokenizer = saved_tokenizer(
-        Path(spec.tokenizer) if spec.tokenizer else training / "tokenizer",
+        Path(spec.tokenizer) if spec.tokenizer else own,
         lambda: train_tokenizer(_some(texts()), spec.vocabulary),
     )
     model = new_model(spec.family, spec.size, len(tokenizer), spec.recipe.seed, positions=POSITIONS)

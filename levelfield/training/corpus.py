@@ -99,23 +99,33 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
                 lengths.append(len(ids))
             document = number
     lengths = [length for length in lengths if length]
-    if not lengths:
-        raise UserError("the corpus is empty: there is no text in it to train on")
-    if len(lengths) < FEWEST:
-        raise UserError(
-            "the corpus is one document; at least two are needed, one to train on and one to "
-            "validate on (documents are separated by empty lines, else every line is one)"
-        )
+    _check(len(lengths))
     begins = np.concatenate([[0], np.cumsum(lengths)])
     return Corpus(np.concatenate(parts), begins, digest.hexdigest())
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
-    """Names the documents of a corpus and their order."""
-    found = hashlib.sha256()
+    """Names the documents of a corpus and their order.
+
+    Raises:
+        UserError: there is no text, or one document only.
+    """
+    found, count = hashlib.sha256(), 0
     for text in texts:
         found.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        count += 1
+    _check(count)
     return found.hexdigest()
+
+
+def _check(documents: int) -> None:
+    if not documents:
+        raise UserError("the corpus is empty: there is no text in it to train on")
+    if documents < FEWEST:
+        raise UserError(
+            "the corpus is one document; at least two are needed, one to train on and one to "
+            "validate on (documents are separated by empty lines, else every line is one)"
+        )
 
 
 def _line_break(tokenizer: Any) -> list[int]:
