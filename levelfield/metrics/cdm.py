@@ -331,7 +331,10 @@ class Momentum:
         try:
             return resolve(name, allow_pickle=self.allow_pickle)
         except ModelError as error:
-            raise ModelError(f"option {role}: {error}") from error
+            raise ModelError(
+                f"option {role}: {error}; of pairs --option amateur=offline/infill-amateur "
+                "--option expert=offline/infill-expert does"
+            ) from error
 
     @property
     def _gap(self) -> bool:

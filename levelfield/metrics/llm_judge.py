@@ -338,7 +338,7 @@ class Overall(_LLMJudge):
 class Coherence(_LLMJudge):
     """LLM judge of coherence: whether the sentences, or turns, of a text belong together.
 
-    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.coherence"
@@ -351,7 +351,7 @@ class Consistency(_LLMJudge):
 
     Of `task=text` the prompt is shown, of `dialogue` the text alone, of `reply` the context.
 
-    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.consistency"
@@ -364,7 +364,7 @@ class Relevance(_LLMJudge):
 
     Of `task=text` the control is shown, of `dialogue` the text alone, of `reply` the context.
 
-    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.relevance"
@@ -375,7 +375,7 @@ class Relevance(_LLMJudge):
 class Fluency(_LLMJudge):
     """LLM judge of fluency: whether a text is written as a careful native writer would.
 
-    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.fluency"
@@ -386,7 +386,7 @@ class Fluency(_LLMJudge):
 class Commonsense(_LLMJudge):
     """LLM judge of common sense: whether what a text describes can be and usually is so.
 
-    The value, what makes it undefined, and the options: as for `llm-judge.overall`.
+    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.commonsense"

@@ -355,7 +355,7 @@ class _Shipped(_Asked, abc.ABC):
 class Coherence(_Shipped):
     """P(yes) to whether a response follows from the dialogue so far.
 
-    P(yes), what is undefined, and the options: as for `question`. The wording is ours,
+    P(yes), and the options: as for `question`. Undefined: as there. The wording is ours,
     in `questions.toml`, not the one that the default model was trained on.
     """
 
@@ -367,7 +367,7 @@ class Coherence(_Shipped):
 class Engagingness(_Shipped):
     """P(yes) to whether a response makes one want to go on talking.
 
-    As `questions.coherence`.
+    As `questions.coherence`. Undefined: as for `question`.
     """
 
     name: ClassVar[str] = "questions.engagingness"
@@ -378,7 +378,7 @@ class Engagingness(_Shipped):
 class Groundedness(_Shipped):
     """P(yes) to whether a response rests on given facts, which are the sample's source.
 
-    As `questions.coherence`.
+    As `questions.coherence`. Undefined: as for `question`.
     """
 
     name: ClassVar[str] = "questions.groundedness"
@@ -389,7 +389,7 @@ class Groundedness(_Shipped):
 class Naturalness(_Shipped):
     """P(yes) to whether a person could have said a response.
 
-    As `questions.coherence`.
+    As `questions.coherence`. Undefined: as for `question`.
     """
 
     name: ClassVar[str] = "questions.naturalness"
@@ -400,7 +400,7 @@ class Naturalness(_Shipped):
 class Understandability(_Shipped):
     """P(yes) to whether it is clear what a response means in its dialogue.
 
-    As `questions.coherence`.
+    As `questions.coherence`. Undefined: as for `question`.
     """
 
     name: ClassVar[str] = "questions.understandability"

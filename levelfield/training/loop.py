@@ -233,7 +233,7 @@ def _resume(
                 parameter.data.copy_(file.get_tensor(f"weight {name}"))
                 if f"{MOMENTS[0]} {name}" in file.keys():  # noqa: SIM118  (it is no mapping)
                     optimizer.state[parameter] = {
-                        "step": torch.tensor(float(step)),
+                        "step": torch.tensor(float(step), device=parameter.device),
                         **{moment: file.get_tensor(f"{moment} {name}") for moment in MOMENTS},
                     }
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
