@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,9 @@ PREVIEW = 320
 PART_TEXT = 300
 FEW_PARTS = 12
 """Up to this many parts are listed one by one; more are drawn as a plot."""
+
+_BETWEEN = re.compile(r"(\s|</UTT>)+")
+"""What parts of a text leave out between them: blanks, and the marks between turns."""
 
 FARTHEST = 6
 """Of many parts, how many of those that pull the value farthest are named."""
@@ -160,14 +164,14 @@ def _row(shown: ShownSample) -> Row:
         ),
         fields=tuple(_fields(sample, prompt)),
         breakdowns=tuple(
-            _breakdown(metric, tuple(parts), sample.text)
+            _breakdown(metric, tuple(parts), sample)
             for metric, parts in shown.parts.items()
             if parts
         ),
     )
 
 
-def _breakdown(metric: str, parts: tuple[Part, ...], text: str) -> Breakdown:
+def _breakdown(metric: str, parts: tuple[Part, ...], sample: Sample) -> Breakdown:
     weights = sum(p.weight for p in parts)
     value = sum(p.weight * p.score for p in parts) / weights if weights else float("nan")
     shortened = tuple(p._replace(part=_shortened(p.part)) for p in parts)
@@ -175,7 +179,7 @@ def _breakdown(metric: str, parts: tuple[Part, ...], text: str) -> Breakdown:
     many = len(parts) > FEW_PARTS
     lowest = by_pull[0] if len(parts) > 2 and pull(by_pull[0], value) < 0 else None
     farthest = sorted(shortened, key=lambda p: -abs(pull(p, value)))[:FARTHEST]
-    pieces = _pieces(parts, text) if many else ()
+    pieces = _pieces(parts, sample) if many else ()
     return Breakdown(
         metric=metric,
         parts=shortened,
@@ -189,17 +193,32 @@ def _breakdown(metric: str, parts: tuple[Part, ...], text: str) -> Breakdown:
     )
 
 
-def _pieces(parts: Sequence[Part], text: str) -> tuple[Piece, ...]:
-    """Parts that are numbered from 1 and make the text when they are put together, or with its
-    context before it; none where they don't."""
-    found = []
-    for number, part in enumerate(parts, start=1):
-        label, _, piece = part.part.partition(": ")
-        if label != str(number):
-            return ()
-        found.append(Piece(piece, part.score))
-    joined = "".join(piece.text for piece in found).strip()
-    return tuple(found) if joined and (joined in text or text.strip() in joined) else ()
+def _pieces(parts: Sequence[Part], sample: Sample) -> tuple[Piece, ...]:
+    """Parts that are numbered from 1, have scores of both signs and are the text in its order, all
+    of it, what follows its prompt, or it with its context before it; none where they are not."""
+    labels = [part.part.partition(": ") for part in parts]
+    if [label for label, _, _ in labels] != [str(n) for n in range(1, len(parts) + 1)]:
+        return ()
+    if min(part.score for part in parts) >= 0 or max(part.score for part in parts) <= 0:
+        return ()
+    whole = "\n".join([*sample.context, sample.text])
+    for text in (sample.text, sample.text.removeprefix(sample.prompt), whole):
+        if found := _aligned([piece for _, _, piece in labels], text):
+            return tuple(Piece(t, part.score) for t, part in zip(found, parts, strict=True))
+    return ()
+
+
+def _aligned(pieces: Sequence[str], text: str) -> list[str]:
+    """The pieces with what stands between them and is no text; empty if they don't make it up."""
+    at, found = 0, []
+    for piece in pieces:
+        between = _BETWEEN.match(text, at)
+        skipped = between[0] if between and not text.startswith(piece, at) else ""
+        if not text.startswith(piece, at + len(skipped)):
+            return []
+        found.append(skipped + piece)
+        at += len(skipped) + len(piece)
+    return [] if text[at:].strip() else found
 
 
 def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:

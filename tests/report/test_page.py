@@ -200,6 +200,15 @@ def test_parts_that_are_the_text_itself_colour_it():
     assert html.count('<span class="up"') + html.count('<span class="down"') == len(words)
     assert 'title="−0.25">one</span>' in html
     assert "<b>bee" not in html
+    # blanks that no part holds stand between the pieces all the same, and after a prompt
+    bare = [part._replace(part=part.part.replace(": ", ":").replace(" ", "").replace(":", ": "))
+            for part in parts]  # fmt: skip
+    more = one(text=f"Well, {text}", prompt="Well,", parts={METRICS[0]: bare})
+    (row,) = rows([more])
+    assert "".join(piece.text for piece in row.breakdowns[0].pieces) == f" {text}"
+    above = [part._replace(score=abs(part.score)) for part in parts]
+    (row,) = rows([one(text=text, parts={METRICS[0]: above})])
+    assert row.breakdowns[0].pieces == ()
     others = [part._replace(part=part.part.replace("bee", "wasp")) for part in parts]
     (row,) = rows([one(text=text, parts={METRICS[0]: others})])
     assert row.breakdowns[0].pieces == ()
