@@ -185,7 +185,7 @@ def _discriminator(table: Table, seed: int, device: str, folder: Path) -> discri
         recipe=_recipe(table, seed, device, steps=1000, learning_rate=5e-5),
         start=_named(table, "start", "offline/minilm", folder),
         batch=table.whole("batch", 16),
-        window=table.whole("window", 256),
+        window=table.whole("window", 512),
         device=device,
     )
     table.finish()
