@@ -17,6 +17,11 @@ from levelfield.errors import ModelError
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
 OFFLINE_MODEL = "offline/minilm"
+EMBEDDED = {
+    "offline/infill-amateur": "d0547d409cb44d2cc7f0500749571f7396f29347ec4eb6f5b7ab4728cb44fbcf",
+    "offline/infill-expert": "9c0e4a3dc9e5ff3816c3e3769cc3adfd0038688a310a2e7983aa3930a018c931",
+}
+"""Infillers that come with the package, and the sha256 of their weights; `docs/infillers.md`."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -94,7 +99,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     """The files of a model by name.
 
     Args:
-        name: `offline/minilm`, a local folder, or a hub name, optionally `name@revision`.
+        name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
+            `name@revision`.
         allow_pickle: also take weights that are pickled; unpickling can run any code.
 
     Raises:
@@ -105,6 +111,9 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
+    elif name in EMBEDDED:
+        path = Path(__file__).parent / name.replace("/", os.sep)
+        revision = _checked(path / "model.safetensors", EMBEDDED[name])
     elif Path(name).expanduser().is_dir():
         path = Path(name).expanduser().resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder
@@ -113,7 +122,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        raise ModelError(f"there is no embedded model '{name}'; there is {OFFLINE_MODEL}")
+        known = ", ".join((OFFLINE_MODEL, *EMBEDDED))
+        raise ModelError(f"there is no embedded model '{name}'; there are {known}")
     else:
         name, path, revision = _from_hub(name, allow_pickle)
     config = _config(path, name)

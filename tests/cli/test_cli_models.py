@@ -103,7 +103,7 @@ def test_a_text_that_holds_the_gap_token_is_undefined_and_says_so(
         ("./nowhere", "there is no model folder './nowhere'"),
         ("/nowhere/at/all", "there is no model folder"),
         ("a/b/c", "there is no model folder 'a/b/c'"),
-        ("offline/maxilm", "there is offline/minilm"),
+        ("offline/maxilm", "there are offline/minilm, offline/infill-amateur"),
         ("google/pegasus large", "is neither a folder nor a model name"),
         ("google//pegasus", "there is no model folder"),
         ("..", "has no config.json"),

@@ -1,0 +1,64 @@
+"""The infillers that come with the package: whole, small, of one vocabulary, and of use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import levelfield
+from levelfield.errors import ModelError
+from levelfield.metrics.cdm import Momentum
+from levelfield.models import resolve as resolving
+from levelfield.models.infilling import Target, load_infilling
+from levelfield.models.resolve import EMBEDDED, resolve
+from levelfield.models.tokens import Gapped
+from levelfield.sample import Sample
+
+FOLDER = Path(levelfield.__file__).parent / "models" / "offline"
+PAIR = ("offline/infill-amateur", "offline/infill-expert")
+
+
+def test_there_are_two_and_they_are_small():
+    assert tuple(EMBEDDED) == PAIR
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 80e6
+    for name in PAIR:
+        card = (resolve(name).path / "README.md").read_text(encoding="utf-8")
+        for fact in ("Trained on | CPU", "nats a token on held-out", "CC BY-SA", "public domain"):
+            assert fact in card
+
+
+def test_weights_that_are_not_those_are_refused(monkeypatch):
+    monkeypatch.setattr(resolving, "EMBEDDED", dict.fromkeys(PAIR, "0" * 64))
+    with pytest.raises(ModelError, match="not the pinned file"):
+        resolve.__wrapped__(PAIR[0])
+
+
+def test_the_expert_knows_better_what_people_write():
+    text = "It was the best day of the year. The sun was in the sky, and there was no wind."
+    left, right = text.split(" The ")
+    models = [load_infilling(name) for name in PAIR]
+    ids = [model.token_ids([text]) for model in models]
+    assert ids[0] == ids[1]
+    found = [
+        model.log_likelihood([Gapped(left + " ", "")], [[Target("The " + right, True)]]).log_p[0][0]
+        for model in models
+    ]
+    assert found[1].mean() > found[0].mean() > -np.log(8192)
+
+
+def test_words_in_order_are_likelier_than_the_same_words_in_disorder():
+    model = load_infilling(PAIR[1])
+    good = "He went to the house and sat in the chair."
+    bad = "House to the he chair sat and the went in."
+    found = model.log_likelihood([Gapped("", "")], [[Target(good, True), Target(bad, True)]])
+    first, second = found.log_p[0]
+    assert first.mean() > second.mean()
+
+
+def test_momentum_needs_no_network():
+    sample = Sample(id="a", text="It was late. The house was dark, and nobody came.")
+    found = Momentum(*PAIR, device="cpu").score([sample])
+    assert np.isfinite(found.values).all()
+    assert "offline/infill-expert@" in found.signature
