@@ -55,7 +55,7 @@ def counts() -> list[int]:
         ("c.txt", CORPUS.encode()),
         ("c", CORPUS.replace("\n", "\r\n").encode()),
         ("c.txt", b"\xef\xbb\xbf" + CORPUS.encode()),
-        ("c.txt.gz", gzip.compress(CORPUS.encode())),
+        ("c.txt.gz", gzip.compress(CORPUS.encode(), mtime=0)),
         ("c.xz", lzma.compress(CORPUS.encode())),
         ("c.jsonl", JSONL.encode()),
         ("c.json", json.dumps([{"text": text} for text in TEXTS]).encode()),

@@ -30,8 +30,8 @@ RECORDS = "".join(json.dumps({"id": "same", "text": text}) + "\n" for text in TE
         ("c", LINES.removesuffix(b"\n")),
         ("C.TXT", LINES.replace(b"\n", b"\r\n")),
         ("c.txt", b"\xef\xbb\xbf" + LINES),
-        ("c.txt.gz", gzip.compress(b"\xef\xbb\xbf" + LINES)),
-        ("C.GZ", gzip.compress(LINES)),
+        ("c.txt.gz", gzip.compress(b"\xef\xbb\xbf" + LINES, mtime=0)),
+        ("C.GZ", gzip.compress(LINES, mtime=0)),
         ("c.v1.xz", lzma.compress(LINES)),
         ("c.jsonl", RECORDS),
         ("C.NDJSON", b"\xef\xbb\xbf" + RECORDS),
@@ -70,7 +70,11 @@ def test_lines_come_back_as_they_were_written(tmp_path_factory, texts):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("c.jsonl.gz", gzip.compress(RECORDS), r"c.jsonl.gz: packed .jsonl files .* unpack it"),
+        (
+            "c.jsonl.gz",
+            gzip.compress(RECORDS, mtime=0),
+            r"c.jsonl.gz: packed .jsonl files .* unpack it",
+        ),
         ("c.CSV.XZ", lzma.compress(b"text\na\n"), r"packed .csv files .* unpack it"),
         ("c.txt.bz2", b"", r"\.bz2 files are not read; unpack it"),
         ("c.txt", b"one\ntwo caf\xe9\n", r"c.txt:2: not UTF-8: byte 0xe9 at column 8"),
@@ -78,7 +82,7 @@ def test_lines_come_back_as_they_were_written(tmp_path_factory, texts):
         ("c", b"one\0\n", "c:1: NUL"),
         ("c.jsonl", b'{"text": "a"}\n{\n', "c.jsonl:2: not JSON"),
         ("c.jsonl", b'{"words": "a"}\n', "c.jsonl:1: text: missing"),
-        ("c.gz", gzip.compress(LINES)[:-9], "c.gz: can't be read: "),
+        ("c.gz", gzip.compress(LINES, mtime=0)[:-9], "c.gz: can't be read: "),
         ("c.xz", b"no xz", "c.xz: can't be read: "),
     ],
 )
