@@ -97,7 +97,7 @@ def _metric(given: Mapping[str, Any]) -> Momentum:
 def _rated(metric: Momentum, samples: Iterable[Sample], aspect: str, progress: Progress) -> Rated:
     import numpy as np
 
-    from levelfield.metrics.ctrleval import Undefined
+    from levelfield.metrics.outcomes import Undefined
 
     sequences: list[Floats] = []
     targets: list[float] = []

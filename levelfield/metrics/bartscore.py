@@ -23,7 +23,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, Outcome, Undefined
+from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT
+from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Floats, Seq2SeqMetric, unfit
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
@@ -49,7 +50,6 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     model: str = "facebook/bart-large-cnn"
     average: Literal["authors", "tokens"] = "authors"
 
-    higher_is_better: ClassVar[bool] = True
 
     @abc.abstractmethod
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:

@@ -13,27 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-import polars as pl
 
 from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metric import Level
 from levelfield.metrics import segmenter
-from levelfield.metrics.ctrleval import (
-    EMPTY,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
-    ONE_SENTENCE,
-    UNREADABLE,
-    Outcome,
-    Undefined,
-)
+from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, ONE_SENTENCE, UNREADABLE
 from levelfield.metrics.fluency import CUT_BEFORE, NOT_NUMBERS
 from levelfield.metrics.keywords import NO_KEYWORDS, keywords_of
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.pooling import POOLINGS, Floats, LinearPooler
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.signature import signature
 
 if TYPE_CHECKING:
@@ -191,7 +182,7 @@ class CausalPair:
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(OfOutcomes):
     r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
 
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
@@ -299,16 +290,6 @@ class Momentum:
             reading if isinstance(reading, Undefined) else _checked(reading, next(found))
             for reading in readings
         ]
-
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons, and their tokens."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    # -- models
 
     @functools.cached_property
     def _resolved(self) -> tuple[Resolved, Resolved]:
@@ -438,23 +419,9 @@ class Momentum:
 
     # -- values
 
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        found = self.momentum(samples) if samples else []
-        outcomes = [o if isinstance(o, Undefined) else self._outcome(o) for o in found]
-        pairs = list(zip(samples, outcomes, strict=True))
-        rows = [(s.id, *part) for s, o in pairs if isinstance(o, Outcome) for part in o.parts]
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(
-                [np.nan if isinstance(o, Undefined) else o.value for o in outcomes], np.float64
-            ),
-            undefined={s.id: o.reason for s, o in pairs if isinstance(o, Undefined)},
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-            truncated=frozenset(s.id for s, o in pairs if isinstance(o, Outcome) and o.cut),
-        )
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        found = self.momentum(samples)
+        return [o if isinstance(o, Undefined) else self._outcome(o) for o in found]
 
     def _outcome(self, units: Sequence[UnitMomentum]) -> Outcome:
         sequences = [u.m for u in units if u.m.size]

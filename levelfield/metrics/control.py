@@ -21,14 +21,7 @@ import polars as pl
 
 from levelfield.corpus import CorpusValue, OfGroups
 from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics.ctrleval import (
-    EMPTY,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
-    Outcome,
-    Undefined,
-    prefix_end,
-)
+from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, prefix_end
 from levelfield.metrics.judges import (
     TIE,
     Judge,
@@ -39,6 +32,7 @@ from levelfield.metrics.judges import (
     describe,
     load,
 )
+from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.sample import Sample
 from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.signature import signature

@@ -15,21 +15,21 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from levelfield.aspects import GAP, TEXT, Aspect, load_aspect, shipped
 from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level, Metric, Progress, no_progress, partitions
+from levelfield.metric import Metric, Progress, no_progress
 from levelfield.metrics import iwf as iwf_lists
 from levelfield.metrics import segmenter
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.scores import Scores
 from levelfield.signature import signature
 
 if TYPE_CHECKING:
@@ -46,22 +46,8 @@ NOTHING_AFTER = "nothing after the prompt"
 UNREADABLE = "nothing in it that the model has tokens for"
 
 
-class Undefined(NamedTuple):
-    """Why a sample has no value."""
-
-    reason: str
-
-
-class Outcome(NamedTuple):
-    """The value of one sample and what it is made of."""
-
-    value: float
-    parts: Sequence[tuple[str, float, float]]
-    cut: bool
-
-
 @dataclass(frozen=True)
-class _Options(abc.ABC):
+class _Options(OfOutcomes, abc.ABC):
     """What all aspects of CTRLEval have in common."""
 
     model: str = OFFLINE_MODEL
@@ -71,10 +57,6 @@ class _Options(abc.ABC):
     allow_pickle: bool = False
     normalize: Literal["tokens", "none"] = "tokens"
     patterns: Literal["infilling", "ppl-gpt", "bartscore"] = "infilling"
-
-    level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool] = True
-    name: ClassVar[str]
 
     @property
     def _resolved(self) -> Resolved:
@@ -113,44 +95,6 @@ class _Options(abc.ABC):
             self._infills,
             self.patterns,
             self.normalize,
-        )
-
-    @property
-    @abc.abstractmethod
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-
-    @abc.abstractmethod
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        """What comes out for each of these samples."""
-
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons, and their parts."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        outcomes = self._outcomes(samples) if samples else []
-        defined = {
-            s.id: o for s, o in zip(samples, outcomes, strict=True) if isinstance(o, Outcome)
-        }
-        rows = [(id, *part) for id, outcome in defined.items() for part in outcome.parts]
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array([defined[s.id].value if s.id in defined else np.nan for s in samples]),
-            undefined={
-                s.id: o.reason
-                for s, o in zip(samples, outcomes, strict=True)
-                if isinstance(o, Undefined)
-            },
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-            truncated=frozenset(id for id, outcome in defined.items() if outcome.cut),
         )
 
 

@@ -12,14 +12,8 @@ import numpy as np
 
 from levelfield.errors import ModelError, UserError
 from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics.ctrleval import (
-    EMPTY,
-    NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
-    UNREADABLE,
-    Undefined,
-)
+from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
+from levelfield.metrics.outcomes import Undefined
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.sample import Sample
 from levelfield.scores import Scores, concatenate

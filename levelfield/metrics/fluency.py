@@ -21,14 +21,8 @@ import numpy.typing as npt
 from levelfield.corpus import CorpusValue, OfGroups
 from levelfield.errors import ModelError, UserError
 from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics.ctrleval import (
-    EMPTY,
-    NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
-    UNREADABLE,
-    Undefined,
-)
+from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
+from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.unigram import Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
 from levelfield.metrics.unigram import load as load_unigrams

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from levelfield.errors import ModelError
-from levelfield.metrics.ctrleval import EMPTY, Outcome, Undefined
+from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.fluency import perplexity
+from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.resolve import Resolved
 from levelfield.models.tokens import Gapped

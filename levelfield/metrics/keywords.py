@@ -15,13 +15,8 @@ import regex
 
 from levelfield.errors import UserError
 from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics.ctrleval import (
-    EMPTY,
-    NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
-    Undefined,
-)
+from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER
+from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.words import UNSPACED, plain, words
 from levelfield.sample import Sample
 from levelfield.scores import PARTS_SCHEMA, Scores, concatenate

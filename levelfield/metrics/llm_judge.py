@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.metrics.ctrleval import EMPTY, Outcome, Undefined
+from levelfield.metric import Level
+from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.signature import signature
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ SAMPLES = 20
 
 
 @dataclass(frozen=True)
-class _LLMJudge:
+class _LLMJudge(OfOutcomes):
     """What all aspects have in common."""
 
     model: str = "google/flan-t5-large"
@@ -124,34 +123,6 @@ class _LLMJudge:
     def costs(self) -> Costs | None:
         """What a server was asked so far by this process; None of a model on this machine."""
         return _client(self).costs if self.base_url else None
-
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons, and their parts.
-
-        Raises:
-            ModelError: the model can't be had, or the server can't be asked.
-        """
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        found = list(zip(samples, self._outcomes(samples), strict=True))
-        rows = [(s.id, *part) for s, o in found if isinstance(o, Outcome) for part in o.parts]
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(
-                [o.value if isinstance(o, Outcome) else np.nan for _, o in found], np.float64
-            ),
-            undefined={s.id: o.reason for s, o in found if isinstance(o, Undefined)},
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-            truncated=frozenset(s.id for s, o in found if isinstance(o, Outcome) and o.cut),
-        )
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         shown = [self._shown(sample) for sample in samples]

@@ -27,8 +27,9 @@ import numpy as np
 
 from levelfield.errors import ModelError, UserError
 from levelfield.metrics import segmenter
-from levelfield.metrics.ctrleval import EMPTY, UNREADABLE, Outcome, Undefined
+from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.fluency import NOT_NUMBERS
+from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
@@ -166,7 +167,6 @@ class _Asked(Seq2SeqMetric, abc.ABC):
     over: Literal["text", "sentences", "turns"] = "text"
     language: str = "english"
 
-    higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ from transformers import (
 from levelfield.cache import SegmentCache, score_with_cache
 from levelfield.errors import ModelError, UserError
 from levelfield.metrics.cdm import Momentum, UnitMomentum
-from levelfield.metrics.ctrleval import Undefined
+from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.sample import Sample
 
