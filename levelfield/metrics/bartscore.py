@@ -50,7 +50,6 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     model: str = "facebook/bart-large-cnn"
     average: Literal["authors", "tokens"] = "authors"
 
-
     @abc.abstractmethod
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         """What is scored of a sample: groups of directions, each of which is averaged."""
