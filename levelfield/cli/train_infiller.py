@@ -48,7 +48,13 @@ def recipe_options(*, steps: int, learning_rate: float) -> Callable[[F], F]:
 
 
 def recipe_of(
-    steps: int, learning_rate: float, every: int, seed: int, device: str, precision: str
+    steps: int,
+    learning_rate: float,
+    every: int,
+    seed: int,
+    device: str,
+    precision: str,
+    embeddings: float = 1.0,
 ) -> Recipe:
     """The recipe of these options; the warm-up is a twentieth of the steps, 100 at most."""
     from levelfield.models.loading import pick_device
@@ -59,6 +65,7 @@ def recipe_of(
     return Recipe(
         steps=steps,
         learning_rate=learning_rate,
+        embeddings=embeddings,
         warmup=min(100, steps // 20),
         every=every,
         seed=seed,
@@ -83,6 +90,12 @@ def recipe_of(
 @click.option("--tokenizer", default="", help="A model folder whose tokenizer to take.")
 @click.option("--batch", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--window", type=click.IntRange(8, 512), default=96, show_default=True)
+@click.option(
+    "--embeddings",
+    type=click.FloatRange(0),
+    help="Learning rate of the embeddings in those of the rest. "
+    "[default: 15 for a t5 from random weights, else 1]",
+)
 @click.option("--half", is_flag=True, help="Save weights in half precision.")
 @SOURCE
 @recipe_options(steps=20_000, learning_rate=1e-3)
@@ -98,6 +111,7 @@ def infiller(
     batch: int,
     window: int,
     half: bool,
+    embeddings: float | None,
     sources: tuple[str, ...],
     **recipe: Any,
 ) -> None:
@@ -118,8 +132,10 @@ def infiller(
     head = next(size for size in (64, 32, 16, 8) if width % size == 0 or size == 8)
     if width % head:
         raise UserError(f"--width {width}: expected a multiple of 8")
+    if embeddings is None:
+        embeddings = 15.0 if family == "t5" and not start else 1.0
     spec = Spec(
-        recipe=recipe_of(**recipe),
+        recipe=recipe_of(**recipe, embeddings=embeddings),
         family="causal" if family == "causal" else "t5",
         start=start,
         size=Size(width, layers, 3 * width, head),

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 import safetensors
 import safetensors.torch
 import torch
+from transformers import PreTrainedModel
 
 from levelfield.errors import UserError
 from levelfield.metric import Progress, no_progress
@@ -40,7 +41,10 @@ class Recipe:
         learning_rate: after the warm-up; falls linearly to a tenth over the last `decay` of steps.
         warmup: steps over which it rises from 0.
         decay: share of the steps, from the end.
-        weight_decay: of AdamW, on matrices only.
+        weight_decay: of AdamW, on matrices other than the embeddings.
+        embeddings: the learning rate of the input embeddings, in learning rates of the rest. A new
+            T5 has embeddings of deviation 1, about fifteen times its other weights, and was made
+            for an optimizer whose updates grow with what they update (Raffel et al. 2020, 3.1.2).
         clip: largest norm of the gradient.
         seed: of weights, batches and dropout.
         precision: what is multiplied; weights and their updates are float32 either way.
@@ -52,6 +56,7 @@ class Recipe:
     warmup: int = 100
     decay: float = 0.5
     weight_decay: float = 0.01
+    embeddings: float = 1.0
     clip: float = 1.0
     seed: int = 0
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -123,7 +128,7 @@ def fit(
     model.train()
     for step in range(done, recipe.steps):
         for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step)
+            group["lr"] = recipe.rate(step) * group["scale"]
         loss = _step(model, task, recipe, optimizer, step)
         total, count = total + loss.total, count + loss.count
         progress(1)
@@ -166,13 +171,25 @@ def _validate(model: torch.nn.Module, task: Task) -> Mapping[str, float]:
 
 
 def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    of_matrices = [p for p in model.parameters() if p.ndim > 1 and p.requires_grad]
-    others = [p for p in model.parameters() if p.ndim <= 1 and p.requires_grad]
+    embeddings = _input_embeddings(model)
+    rest = [p for p in model.parameters() if p.requires_grad and p is not embeddings]
+    of_embeddings = [] if embeddings is None else [embeddings]
+    matrices = [p for p in rest if p.ndim > 1]
+    others = [p for p in rest if p.ndim <= 1]
     groups = [
-        {"params": of_matrices, "weight_decay": recipe.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": matrices, "scale": 1.0, "weight_decay": recipe.weight_decay},
+        {"params": others, "scale": 1.0, "weight_decay": 0.0},
+        {"params": of_embeddings, "scale": recipe.embeddings, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
+
+
+def _input_embeddings(model: torch.nn.Module) -> torch.nn.Parameter | None:
+    """The table of token embeddings, if the model has one and it is learnt."""
+    if not isinstance(model, PreTrainedModel):
+        return None
+    weight = model.get_input_embeddings().weight
+    return weight if isinstance(weight, torch.nn.Parameter) and weight.requires_grad else None
 
 
 def _identity(task: Task, recipe: Recipe) -> str:

@@ -51,6 +51,16 @@ def infilling(family: str = "t5", batch: int = 4) -> tuple[Any, Infilling, Any]:
     return model, task, tokenizer
 
 
+@pytest.mark.parametrize(("embeddings", "learnt"), [(0.0, False), (1.0, True)])
+def test_embeddings_have_a_learning_rate_of_their_own(tmp_path, embeddings, learnt):
+    model, task, _ = infilling()
+    begun = {name: p.detach().clone() for name, p in model.named_parameters()}
+    fit(model, task, Recipe(steps=2, warmup=1, embeddings=embeddings), tmp_path)
+    changed = {name for name, p in model.named_parameters() if not torch.equal(p, begun[name])}
+    assert ("shared.weight" in changed) is learnt
+    assert begun.keys() - changed <= {"shared.weight"}
+
+
 @pytest.mark.parametrize("family", ["t5", "causal"])
 def test_a_run_that_was_killed_has_the_loss_curve_of_one_that_was_not(tmp_path, family):
     recipe = Recipe(steps=12, every=4, warmup=2)
