@@ -154,16 +154,22 @@ def create(
         names: names of metrics, no families.
         given: options with their values; a metric that does not have one is made without it.
         words: options as the user wrote them; one that no metric has is the user's mistake.
+            `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
     known: dict[str, dict[str, inspect.Parameter]] = {n: options(metric_class(n)) for n in names}
+    mine = {name: _words_of(name, words) for name in names}
     for word in words:
-        if not any(word in parameters for parameters in known.values()):
-            having = sorted({p for parameters in known.values() for p in parameters})
-            raise UserError(f"no option '{word}' in {', '.join(names)}; there are {having}")
+        whose, _, option = word.rpartition(":")
+        having = {n: known[n] for n in names if not whose or _is_of(n, whose)}
+        if not having:
+            raise UserError(f"--option {word}=…: '{whose}' is none of {', '.join(names)}")
+        if not any(option in parameters for parameters in having.values()):
+            all_of = sorted({p for parameters in having.values() for p in parameters})
+            raise UserError(f"no option '{option}' in {', '.join(having)}; there are {all_of}")
     made = []
     for name, parameters in known.items():
         values = {k: v for k, v in given.items() if k in parameters}
-        for k, v in words.items():
+        for k, v in mine[name].items():
             if k in parameters:
                 values[k] = parse_option(f"{name}: option {k}", v, parameters[k])
         required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
@@ -171,6 +177,21 @@ def create(
             raise UserError(f"metric '{name}' needs --option {required[0]}=…")
         made.append(metric_class(name)(**values))
     return made
+
+
+def _words_of(name: str, words: Mapping[str, str]) -> dict[str, str]:
+    """The options among `words` that are for a metric; what names it more closely wins."""
+    found: dict[str, str] = {}
+    for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
+        whose, _, option = word.rpartition(":")
+        if not whose or _is_of(name, whose):
+            found[option] = words[word]
+    return found
+
+
+def _is_of(name: str, whose: str) -> bool:
+    """Whether a metric is what a word names: itself or a member of the family."""
+    return name == whose or name.startswith(f"{whose}.")
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

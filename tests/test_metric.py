@@ -77,3 +77,14 @@ def test_partitions_hold_every_sample_once_in_order():
     found = list(partitions(samples))
     assert [len(p) for p in found] == [64, 64, 2]
     assert [s.id for p in found for s in p] == [s.id for s in samples]
+
+
+def test_an_option_can_be_for_one_metric_or_family_and_the_nearest_name_wins():
+    names = ["control.average", "control.majority", "fluency.perplexity"]
+    words = {"judges": "a", "control:judges": "b", "control.majority:judges": "c", "model": "m"}
+    average, majority, perplexity = create(names, {}, words)
+    assert (average.judges, majority.judges, perplexity.model) == ("b", "c", "m")
+    with pytest.raises(UserError, match="'controls' is none of"):
+        create(names, {}, {"controls:judges": "a"})
+    with pytest.raises(UserError, match="no option 'judges' in fluency"):
+        create(names, {}, {"fluency.perplexity:judges": "a"})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from levelfield.cli.options import pairs
+from levelfield.cli.task import TASKS, Task, print_task
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.errors import UserError
@@ -21,6 +22,7 @@ from levelfield.metric import Metric, Progress, create, matching, partitions
 
 if TYPE_CHECKING:
     from levelfield.io import Census, Source
+    from levelfield.meta.joint import Criterion
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
     from levelfield.sample import Sample
@@ -29,9 +31,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--metric", "-m", "names", multiple=True, required=True, help="A metric or a family.")
+@click.option("--metric", "-m", "names", multiple=True, help="A metric or a family.")
+@click.option("--task", type=click.Choice(sorted(TASKS)), help="Metrics that belong together.")
+@click.option(
+    "--content",
+    metavar="METRIC",
+    help="With --task: what stands for content in the joint mean of content and style.",
+)
 @click.option("--model", help="Hub name (NAME or NAME@REVISION), folder, or offline/minilm.")
-@click.option("--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of a metric.")
+@click.option(
+    "--option",
+    "-o",
+    "words",
+    multiple=True,
+    metavar="[METRIC:]NAME=VALUE",
+    help="Of all metrics that have it, or of one metric or family.",
+)
 @click.option("--format", "format", help="Of the files; else their suffix says it.")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
@@ -78,6 +93,7 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     if len(on_stdout) + as_json > 1:
         raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
     check_targets(targets, files)
+    task = _task(names, given)
     source = open_samples(
         files,
         format=given["format"],
@@ -88,25 +104,66 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     )
     with progress_bar("reading", None) as progress:
         census = source.check(progress=progress)
-    metrics = [_counted(metric, source, census) for metric in _metrics(names, census, given)]
+    metrics = [_counted(metric, source, census) for metric in _metrics(names, task, census, given)]
     for metric in metrics:
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
     grouping = Grouping.choose(given["by"], census)
     corpora = [Corpora(m, given["corpus_by"]) for m in metrics if is_corpus_metric(m)]
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
     run = _run(source, census, of_samples, corpora, grouping, given)
-    _results(run, grouping, files, given, as_json)
+    _results(run, grouping, files, given, as_json, _joined(task, metrics, given["content"]))
 
 
-def _metrics(names: Sequence[str], census: Census, given: Mapping[str, Any]) -> list[Metric]:
-    """The metrics asked for, without those of a family that the samples lack a field for."""
-    wanted: dict[str, bool] = {}
+def _task(names: Sequence[str], given: Mapping[str, Any]) -> Task | None:
+    """The task asked for, if any."""
+    if not names and not given["task"]:
+        raise UserError("name what to measure: --metric NAME (`levelfield metrics` lists them)")
+    if not given["task"]:
+        if given["content"]:
+            raise UserError("--content needs --task")
+        return None
+    if given["model"] is not None:
+        raise UserError(
+            f"--task {given['task']} has models of several kinds; say whose: "
+            f"--option bertscore:model={given['model']}"
+        )
+    return TASKS[given["task"]]
+
+
+def _joined(
+    task: Task | None, metrics: Sequence[Metric], wanted: str | None
+) -> tuple[Task, list[Criterion]] | None:
+    """What the joint mean of a task is made of: content and style; empty if one is not scored."""
+    from levelfield.meta.joint import Criterion
+
+    if task is None:
+        return None
+    by_name = {metric.name: metric for metric in metrics if not is_corpus_metric(metric)}
+    if wanted is not None and wanted not in by_name:
+        raise UserError(f"--content {wanted}: expected one of {', '.join(by_name)}")
+    content = wanted or next((name for name in task.content if name in by_name), None)
+    if content is None or task.style not in by_name:
+        return task, []
+    chosen = [by_name[content], by_name[task.style]]
+    return task, [Criterion(m.name, getattr(m, "best", 1.0)) for m in chosen]
+
+
+def _metrics(
+    names: Sequence[str], task: Task | None, census: Census, given: Mapping[str, Any]
+) -> list[Metric]:
+    """The metrics asked for; of a family or task those that the samples have the fields for."""
+    wanted: dict[str, bool] = dict.fromkeys(
+        (member for name in (task.metrics if task else ()) for member in matching(name)), False
+    )
     for name in names:
         for member in matching(name):
             wanted[member] = wanted.get(member, False) or member == name
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
     common |= {"model": given["model"]} if given["model"] is not None else {}
-    made = create(list(wanted), common, pairs("--option", given["words"]))
+    said = pairs("--option", given["words"])
+    usual = task.words if task else {}
+    usual = {word: value for word, value in usual.items() if word.rpartition(":")[2] not in said}
+    made = create(list(wanted), common, {**usual, **said})
     kept = []
     for metric in made:
         if unknown := sorted(set(metric.requires) - set(census.filled)):
@@ -291,13 +348,19 @@ def _results(
     files: Sequence[str],
     given: Mapping[str, Any],
     as_json: bool,
+    joined: tuple[Task, list[Criterion]] | None,
 ) -> None:
     """Says what came out: on the terminal, as JSON, as a page."""
     from levelfield.cli.summaries import metric_document, print_summaries
-    from levelfield.meta.summary import Resampling, summarise, summarise_corpus
+    from levelfield.meta.joint import joint
+    from levelfield.meta.summary import Resampling, adjusted, summarise, summarise_corpus
 
     resampling = Resampling(seed=given["seed"])
     summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)
+    if joined and joined[1]:
+        content, style = joined[1]
+        means = joint(run.tally, content, style, compare=grouping.compares, resampling=resampling)
+        summaries = adjusted([*summaries, *means])
     summaries += [summarise_corpus(corpus.scores(), corpus.rows()) for corpus in run.corpora]
     for note in run.notes:
         say(f"note: {note}")
@@ -327,6 +390,8 @@ def _results(
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     elif "-" not in (given["out"], given["parts"], given["report"]):
+        if joined:
+            print_task(joined[0], summaries, grouping.name)
         print_summaries(summaries, grouping.name)
     written = [w for w in (given["out"], given["parts"], given["report"]) if w and w != "-"]
     if written:

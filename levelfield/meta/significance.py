@@ -7,13 +7,15 @@ beforehand (listwise) and says how many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+OfMeans = Callable[[Floats], Floats]
+"""A statistic of several means: (resamples, columns) -> (resamples,)."""
 
 _TIE = 1e-10
 """Numbers nearer to each other than this share of their largest possible size are equal."""
@@ -80,18 +82,85 @@ def cluster_bootstrap_mean(
     Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ;
     no mean without a value. `Interval.why_undefined` says so.
     """
+    columns = np.asarray(values, dtype=np.float64)[..., None]
+    return cluster_bootstrap(
+        columns, clusters, lambda means: means[:, 0], resamples=resamples, level=level, seed=seed
+    )
+
+
+def cluster_bootstrap(
+    values: npt.ArrayLike,
+    clusters: npt.ArrayLike,
+    statistic: OfMeans,
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """A statistic of the means of several columns, with its interval; see `cluster_bootstrap_mean`.
+
+    Args:
+        values: (n, columns); a row with a NaN is left out.
+        clusters: (n,) anything that sorts; equal entries are one cluster.
+        statistic: of the columns' means; `Interval.mean` is its value.
+        resamples, level, seed: as for `cluster_bootstrap_mean`, and the same clusters are drawn.
+    """
     values, clusters = _defined(values, clusters)
-    S, n = _cluster_sums(values, clusters)  # (K,), (K,)
-    mean = float(S.sum() / n.sum()) if n.size else float("nan")
+    S, n = _cluster_sums(values, clusters)  # (K, columns), (K,)
+    observed = float(statistic(S.sum(axis=0, keepdims=True) / n.sum())[0]) if n.size else np.nan
     if n.size < 2:
-        return Interval(mean, float("nan"), float("nan"), values.size, n.size)
+        return Interval(observed, float("nan"), float("nan"), len(values), n.size)
     rng = np.random.default_rng(seed)
-    means = np.empty(resamples)
-    for rows in _chunks(resamples, n.size):
+    found = np.empty(resamples)
+    for rows in _chunks(resamples, S.size):
         drawn = rng.integers(n.size, size=(rows.stop - rows.start, n.size))
-        means[rows] = S[drawn].sum(axis=1) / n[drawn].sum(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(mean, float(low), float(high), values.size, n.size)
+        found[rows] = statistic(S[drawn].sum(axis=1) / n[drawn].sum(axis=1)[:, None])
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(observed, float(low), float(high), len(values), n.size)
+
+
+def swap_permutation(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    clusters: npt.ArrayLike,
+    statistic: OfMeans,
+    *,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> float:
+    """Two-sided p of a difference in a statistic of several means, by swapping whole clusters.
+
+    What `paired_permutation` is for the difference of one mean: if two systems are exchangeable,
+    what they have on the inputs of a cluster could as well be the other way round. The statistic
+    is |f(means of a) − f(means of b)|. p = (b + 1) / (m + 1), b of m random patterns reaching it.
+
+    Args:
+        a, b: (n, columns) of two systems on the same inputs; a row with a NaN in either is left
+            out.
+        clusters: (n,) equal entries are swapped together.
+
+    Undefined (NaN): no inputs.
+    """
+    pair = np.concatenate([np.asarray(a, np.float64), np.asarray(b, np.float64)], axis=1)
+    pair, clusters = _defined(pair, clusters)
+    if not len(pair):
+        return float("nan")
+    S, n = _cluster_sums(pair, clusters)
+    S_a, S_b = np.split(S / n.sum(), 2, axis=1)  # (K, columns) each
+    both, gap = S_a + S_b, S_a - S_b
+
+    def difference(signs: Floats) -> Floats:
+        of_a = (both.sum(axis=0) + signs @ gap) / 2
+        found: Floats = np.abs(statistic(of_a) - statistic(both.sum(axis=0) - of_a))
+        return found
+
+    observed = float(difference(np.ones((1, n.size), np.float64))[0])
+    rng = np.random.default_rng(seed)
+    reached = 0
+    for rows in _chunks(permutations, n.size):
+        signs = 2.0 * rng.integers(2, size=(rows.stop - rows.start, n.size)).astype(np.float64) - 1
+        reached += int((difference(signs) >= observed - _TIE * np.abs(S).sum()).sum())
+    return (reached + 1) / (permutations + 1)
 
 
 def paired_permutation(
@@ -195,19 +264,21 @@ def cohen_dz(differences: npt.ArrayLike) -> float:
 def _defined(
     values: npt.ArrayLike, clusters: npt.ArrayLike
 ) -> tuple[Floats, npt.NDArray[np.generic]]:
-    """The values that are not NaN, with their clusters."""
+    """The values, or rows of values, without NaN, with their clusters."""
     v, c = np.asarray(values, dtype=np.float64), np.asarray(clusters)
-    if v.ndim != 1 or v.shape != c.shape:
+    if v.ndim not in (1, 2) or v.shape[:1] != c.shape:
         raise ValueError(f"expected one cluster a value, got {c.shape} for {v.shape}")
-    kept = ~np.isnan(v)
+    kept = ~np.isnan(v) if v.ndim == 1 else ~np.isnan(v).any(axis=1)
     return v[kept], c[kept]
 
 
 def _cluster_sums(values: Floats, clusters: npt.NDArray[np.generic]) -> tuple[Floats, Floats]:
-    """Sum and number of the values of each cluster, clusters in sorted order."""
+    """Sum and number of the values, or rows, of each cluster, clusters in sorted order."""
     _, code = np.unique(clusters, return_inverse=True)
-    S = np.bincount(code, weights=values).astype(np.float64)
-    return S, np.bincount(code).astype(np.float64)
+    n = np.bincount(code).astype(np.float64)
+    columns = [np.bincount(code, weights=column) for column in np.atleast_2d(values.T)]
+    S: Floats = np.stack(columns, axis=-1).astype(np.float64)
+    return S.reshape(n.size, *values.shape[1:]), n
 
 
 def _flippable(differences: Floats, clusters: npt.NDArray[np.generic]) -> Floats:

@@ -179,7 +179,7 @@ class Tally:
         column.reasons.update(scores.undefined.values())
         column.truncated += len(scores.truncated)
 
-    def table(self) -> _Table:
+    def table(self) -> Table:
         """All that was added, as arrays with rows in the order of the ids' hashes.
 
         Raises:
@@ -204,7 +204,7 @@ class Tally:
                     f"it has {len(scored)}, or they are of other samples"
                 )
             values[metric] = np.array(column.values)[order]
-        return _Table(
+        return Table(
             ids=ids,
             clusters=np.array(self._clusters, dtype=np.uint64)[rows],
             inputs=np.array(self._inputs, dtype=np.uint64)[rows],
@@ -242,9 +242,8 @@ def summarise(
         ValueError: as `Tally.table`.
     """
     table = tally.table()
-    # what was generated from nothing shared is a cluster of its own, as a value and as an input
-    clusters = np.where(table.clusters == _NONE, table.ids, table.clusters)
-    pairing = _Pairing(table) if compare and len(table.names) > 1 else None
+    clusters = table.own_clusters
+    pairing = Pairing(table) if compare and len(table.names) > 1 else None
 
     def interval(v: Floats, of: Hashes) -> Interval:
         return cluster_bootstrap_mean(
@@ -316,7 +315,7 @@ def summarise(
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
             )
         )
-    return _adjusted(summaries)
+    return adjusted(summaries)
 
 
 def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary:
@@ -393,7 +392,7 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """A run as columns of equal length: (n,) each, `groups` as positions in `names`."""
 
     ids: Hashes
@@ -403,11 +402,16 @@ class _Table:
     names: tuple[str, ...]
     values: Mapping[str, Floats]
 
+    @property
+    def own_clusters(self) -> Hashes:
+        """The clusters; what was generated from nothing shared is one of its own."""
+        return np.where(self.clusters == _NONE, self.ids, self.clusters)
 
-class _Pairing:
+
+class Pairing:
     """Which rows of a table answer the same input."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: Table) -> None:
         self._rows = np.flatnonzero(table.inputs != _NONE)
         inputs = table.inputs[self._rows]
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
@@ -450,11 +454,13 @@ def _note(differences: Floats, clusters: Hashes) -> str:
     return "; ".join(notes)
 
 
-def _adjusted(summaries: Sequence[MetricSummary]) -> list[MetricSummary]:
+def adjusted(summaries: Sequence[MetricSummary]) -> list[MetricSummary]:
     """The summaries with p adjusted over all their comparisons."""
-    adjusted = iter(holm([c.p for s in summaries for c in s.comparisons]).tolist())
+    p_adjusted = iter(holm([c.p for s in summaries for c in s.comparisons]).tolist())
     return [
-        replace(s, comparisons=tuple(replace(c, p_adjusted=next(adjusted)) for c in s.comparisons))
+        replace(
+            s, comparisons=tuple(replace(c, p_adjusted=next(p_adjusted)) for c in s.comparisons)
+        )
         for s in summaries
     ]
 

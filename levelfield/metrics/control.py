@@ -44,6 +44,7 @@ UNDECIDED = "(undecided)"
 NO_ATTRIBUTE = "no judged attribute"
 NO_MAJORITY = "no majority of the judges"
 ONE_ATTRIBUTE = "one attribute only"
+CANT_READ = "a judge can't read the text"
 
 
 class Asked(NamedTuple):
@@ -293,6 +294,32 @@ class Average(_OfSamples):
         ]
         parts = [(n, float(r), 1 / len(right)) for n, r in zip(names, right, strict=True)]
         return Outcome(sum(right) / len(right), parts, any(one.cut for one in judged))
+
+
+@dataclass(frozen=True)
+class Probability(_OfSamples):
+    """Style strength: how likely the judges find the wanted label.
+
+    Mean over the J judges of P(wanted | text), with several attributes over all their judges: the
+    confidence of a style classifier (Lai et al. 2021; Mao 2021, sections 2.2.2 and 3.2.2), which
+    tells texts apart that get the same vote. In [0, 1]; the parts are each judge's.
+
+    Undefined: as for control.average, and `a judge can't read the text`.
+
+    Options: as for control.average.
+    """
+
+    name: ClassVar[str] = "control.probability"
+
+    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+        p = [_probability(verdict, one.wanted) for one in judged for verdict in one.verdicts]
+        if np.isnan(p).any():
+            return Undefined(CANT_READ)
+        names = [
+            f"{one.attribute}/{v.judge}: P({one.wanted})" for one in judged for v in one.verdicts
+        ]
+        parts = [(name, value, 1 / len(p)) for name, value in zip(names, p, strict=True)]
+        return Outcome(sum(p) / len(p), parts, any(one.cut for one in judged))
 
 
 @dataclass(frozen=True)

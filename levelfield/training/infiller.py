@@ -123,8 +123,9 @@ class Infilling:
         window: tokens of the longest example.
         start: names the weights that training begins from.
 
-    Examples of `POOL` batches are drawn together and sorted by length, so that little of a batch is
-    padding; the batches of a pool then come in random order.
+    Examples of `POOL` batches are drawn together and sorted by the length of the segment, and of
+    every `ALIKE` batches by the length of the rest, so that little of a batch is padding; the
+    batches of a pool then come in random order.
     """
 
     corpus: Corpus
@@ -136,6 +137,7 @@ class Infilling:
     start: str
 
     POOL = 32
+    ALIKE = 4
 
     @property
     def identity(self) -> str:
@@ -182,7 +184,12 @@ class Infilling:
         self, rng: np.random.Generator, among: npt.NDArray[np.intp], count: int
     ) -> list[Batch]:
         examples = draw(self.corpus, among, rng, self.batch * count, self.window, self.ends)
-        examples.sort(key=lambda e: (len(e.segment), len(e.left) + len(e.right)))
+        examples.sort(key=lambda e: len(e.segment))
+        some = self.ALIKE * self.batch
+        for at in range(0, len(examples), some):
+            examples[at : at + some] = sorted(
+                examples[at : at + some], key=lambda e: len(e.left) + len(e.right)
+            )
         batches = [
             self.format.batch(examples[at : at + self.batch], self._start)
             for at in range(0, len(examples), self.batch)

@@ -1,0 +1,130 @@
+"""Tasks: metrics that belong together, and one table of systems over their criteria."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from levelfield.cli.terminal import console
+
+if TYPE_CHECKING:
+    from levelfield.meta.summary import GroupSummary, MetricSummary
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is scored unless the user says more.
+
+    Attributes:
+        metrics: metrics and families that are always scored.
+        criteria: criterion -> families of the metrics that measure it.
+        words: options that hold unless the user says otherwise, as `METRIC:NAME`.
+        content: the metrics of content for the joint mean, the first one that there is.
+        style: the metric of style in it.
+    """
+
+    metrics: tuple[str, ...]
+    criteria: Mapping[str, tuple[str, ...]]
+    words: Mapping[str, str]
+    content: tuple[str, ...]
+    style: str
+
+    def criterion(self, metric: str) -> str | None:
+        """What a metric measures; None if that is not known."""
+        for criterion, families in self.criteria.items():
+            if any(metric == f or metric.startswith(f"{f}.") for f in families):
+                return criterion
+        return None
+
+
+TASKS: Mapping[str, Task] = {
+    "style-transfer": Task(
+        metrics=(
+            "bleu",
+            "chrf",
+            "bertscore",
+            "control.average",
+            "fluency.infilling-perplexity",
+            "style.degenerate",
+        ),
+        criteria={
+            "content": (
+                "bleu",
+                "corpus-bleu",
+                "chrf",
+                "corpus-chrf",
+                "meteor",
+                "rouge-1",
+                "rouge-2",
+                "rouge-l",
+                "bertscore",
+                "wmd",
+                "mover",
+                "cosine",
+                "bleurt",
+                "comet",
+                "bartscore",
+                "keywords",
+            ),
+            "style": ("control",),
+            "fluency": ("fluency", "style.perplexity"),
+            "both": ("joint",),
+            "no rewrite": ("style.degenerate",),
+        },
+        words={
+            "bertscore:model": "offline/minilm",
+            "control:judges": "offline",
+            "fluency.infilling-perplexity:model": "offline/infill-expert",
+        },
+        content=("bleu.references", "bleu.source"),
+        style="control.average",
+    ),
+}
+
+
+def print_task(task: Task, summaries: Sequence[MetricSummary], grouped_by: str) -> None:
+    """One table on stdout: a row a system, a column a metric, under the criterion it measures."""
+    columns = list(_columns(task, summaries))
+    table = Table(escape(grouped_by), "n", box=None, pad_edge=False, collapse_padding=True)
+    table.columns[1].justify = "right"
+    for criterion, s in columns:
+        arrow = "↑" if s.higher_is_better else "↓"
+        short = s.metric.replace("infilling-", "").replace(".references", ".refs")
+        table.add_column(f"{criterion}\n{escape(short)} {arrow}", justify="right")
+    for place, name in enumerate(g.group for g in columns[0][1].groups):
+        groups = [s.groups[place] for _, s in columns]
+        table.add_row(Text(name), f"{groups[0].n:,}", *map(_cell, groups))
+    out = console()
+    out.print(table)
+    out.print(
+        Text(
+            "means, with half of the 95 % interval's width; a dash: no value, see below for why",
+            "dim",
+        )
+    )
+    out.print()
+
+
+def _columns(task: Task, summaries: Sequence[MetricSummary]) -> Iterator[tuple[str, MetricSummary]]:
+    """The summaries in the order of the criteria that they measure."""
+    for criterion in task.criteria:
+        for s in summaries:
+            if task.criterion(s.metric) == criterion:
+                yield criterion, s
+
+
+def _cell(group: GroupSummary) -> str:
+    interval = group.interval
+    if not math.isfinite(interval.mean):
+        return "–"
+    digits = 1 if abs(interval.mean) >= 10 else 3
+    shown = f"{interval.mean:.{digits}f}"
+    if not math.isfinite(interval.low):
+        return shown
+    return f"{shown} ±{(interval.high - interval.low) / 2:.{digits}f}"

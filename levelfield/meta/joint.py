@@ -1,0 +1,200 @@
+"""Two criteria in one number: the geometric and the harmonic mean of two metrics' means.
+
+A rewrite that copies its source keeps all content and has no style; one that ignores its source can
+have all style and no content. So style transfer is reported as one mean of both, which is high only
+if both are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import UserError
+from levelfield.meta.significance import (
+    Floats,
+    Interval,
+    OfMeans,
+    cluster_bootstrap,
+    swap_permutation,
+)
+from levelfield.meta.summary import (
+    DEFAULT,
+    OVERALL,
+    Comparison,
+    GroupSummary,
+    Hashes,
+    MetricSummary,
+    Pairing,
+    Resampling,
+    Tally,
+)
+from levelfield.signature import signature, with_run
+
+Rows = npt.NDArray[np.bool_]
+
+
+def geometric(means: Floats) -> Floats:
+    """G = √(c s) of means (…, 2), 0 where one of them is negative.
+
+    >>> geometric(np.array([[0.9, 0.4]]))
+    array([0.6])
+    """
+    c, s = np.moveaxis(np.maximum(means, 0), -1, 0)
+    found: Floats = np.sqrt(c * s)
+    return found
+
+
+def harmonic(means: Floats) -> Floats:
+    """H = 2 c s / (c + s) of means (…, 2), 0 where one of them is 0 or negative.
+
+    >>> harmonic(np.array([[0.6, 0.3]]))
+    array([0.4])
+    """
+    c, s = np.moveaxis(np.maximum(means, 0), -1, 0)
+    total = c + s
+    found: Floats = np.divide(2 * c * s, total, out=np.zeros_like(total), where=total > 0)
+    return found
+
+
+MEANS: Mapping[str, OfMeans] = {"geometric": geometric, "harmonic": harmonic}
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A metric of samples with what its best value is, so that 1 is best."""
+
+    metric: str
+    best: float = 1.0
+
+
+def joint(
+    tally: Tally,
+    content: Criterion,
+    style: Criterion,
+    *,
+    compare: bool = True,
+    resampling: Resampling = DEFAULT,
+) -> list[MetricSummary]:
+    """Summaries of the geometric and the harmonic mean of content and style, as
+    `joint.geometric` and `joint.harmonic`.
+
+    A system's G and H are of its two means over the samples that have both values, in [0, 1].
+    Their intervals draw clusters with both columns; systems are compared on the inputs on which
+    all of them have both values, p by swapping the two systems' values of whole clusters. There is
+    no effect size: G and H are no means of differences.
+
+    Args:
+        tally: samples and scores of a run that has both metrics.
+        compare: whether the groups are systems.
+
+    p is not adjusted for the number of comparisons; `adjusted` does that for all of a run.
+
+    Raises:
+        UserError: a metric of which lower is better, or that the run does not have.
+    """
+    columns = {column.metric: column for column in tally.columns()}
+    for criterion in (content, style):
+        if criterion.metric not in columns:
+            raise UserError(f"no values of {criterion.metric}; there are {', '.join(columns)}")
+        if not columns[criterion.metric].higher_is_better:
+            raise UserError(f"{criterion.metric}: lower is better, so it has no part in a mean")
+    table = tally.table()
+    values = np.stack([table.values[c.metric] / c.best for c in (content, style)], axis=1)
+    clusters = table.own_clusters
+    pairing = Pairing(table) if compare and len(table.names) > 1 else None
+
+    def row(name: str, rows: Rows, of: OfMeans) -> GroupSummary:
+        v = values[rows]
+        interval = cluster_bootstrap(
+            v, clusters[rows], of,
+            resamples=resampling.resamples, level=resampling.level, seed=resampling.seed,
+        )  # fmt: skip
+        return GroupSummary(name, len(v), len(v) - interval.n, interval)
+
+    def compared(of: OfMeans) -> list[Comparison]:
+        if pairing is None:
+            return []
+        of_content, of_style = (pairing.means(column) for column in values.T)
+        both = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
+        complete = ~np.isnan(both).any(axis=(1, 2))
+        return [
+            _comparison(
+                (table.names[a], table.names[b]),
+                both[complete][:, [a, b]],
+                pairing.clusters[complete],
+                int((~complete).sum()),
+                of,
+                pairing.why_empty,
+                resampling,
+            )
+            for a, b in itertools.combinations(range(len(table.names)), 2)
+        ]
+
+    choices = {
+        "content": content.metric,
+        "best": content.best,
+        "style": style.metric,
+        "best-style": style.best,
+    }
+    undefined = int(np.isnan(values).any(axis=1).sum())
+    return [
+        MetricSummary(
+            metric=f"joint.{name}",
+            signature=with_run(
+                signature(f"joint.{name}", choices), n=len(values), undefined=undefined, truncated=0
+            ),
+            higher_is_better=True,
+            overall=row(OVERALL, np.ones(len(values), np.bool_), of),
+            groups=tuple(
+                row(group, table.groups == code, of) for code, group in enumerate(table.names)
+            ),
+            comparisons=tuple(compared(of)),
+            reasons={"content or style undefined": undefined} if undefined else {},
+        )
+        for name, of in MEANS.items()
+    ]
+
+
+def _comparison(
+    names: tuple[str, str],
+    values: Floats,
+    clusters: Hashes,
+    left_out: int,
+    of: OfMeans,
+    why_empty: str,
+    resampling: Resampling,
+) -> Comparison:
+    """Two systems by their values on equal inputs, (inputs, 2 systems, 2 criteria)."""
+    flat = values.reshape(len(values), 4)
+    interval: Interval = cluster_bootstrap(
+        flat,
+        clusters,
+        lambda means: of(means[:, :2]) - of(means[:, 2:]),
+        resamples=resampling.resamples,
+        level=resampling.level,
+        seed=resampling.seed,
+    )
+    p = swap_permutation(
+        values[:, 0], values[:, 1], clusters, of,
+        permutations=resampling.permutations, seed=resampling.seed,
+    )  # fmt: skip
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        inputs=len(values),
+        left_out=left_out,
+        clusters=interval.clusters,
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        effect=math.nan,
+        p=p,
+        p_adjusted=math.nan,
+        note="" if len(values) else why_empty,
+    )

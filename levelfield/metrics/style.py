@@ -1,0 +1,186 @@
+"""Style transfer: outputs that are none, and perplexity under a model of the wanted style.
+
+How well the style was hit is `control.average` and `control.probability` with judges of the style;
+what the content metrics are is in docs/style-transfer.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from levelfield.errors import UserError
+from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.fluency import Perplexity
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.models.resolve import resolve
+from levelfield.sample import Sample
+from levelfield.scores import Scores, concatenate
+from levelfield.signature import signature
+
+Kind = Literal["empty", "copy of the source", "one word"]
+
+NO_SOURCE = "empty source"
+NO_STYLE = "no wanted style"
+
+
+def degenerate(text: str, source: str) -> Kind | None:
+    """What a text is in place of a rewrite of its source; None if it may be one.
+
+    `empty`: nothing but white space. `copy of the source`: the same characters, white space and
+    Unicode normalisation aside; a change of case or of punctuation is a rewrite, since some styles
+    are made of it. `one word`: no blank in it, though the source has some.
+
+    >>> degenerate("So it  goes.", "So it goes.")
+    'copy of the source'
+    >>> degenerate("so it goes", "So it goes.") is None
+    True
+    """
+    ours, theirs = _plain(text), _plain(source)
+    if not ours:
+        return "empty"
+    if ours == theirs:
+        return "copy of the source"
+    return "one word" if " " not in ours and " " in theirs else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@dataclass(frozen=True)
+class Degenerate(OfOutcomes):
+    """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
+
+    1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
+    has all of the content and a perfect score of every content metric against the source, which is
+    why this share stands beside them. The part of a sample names the kind.
+
+    Undefined: `empty source`. An empty text is defined here: 1.
+    """
+
+    name: ClassVar[str] = "style.degenerate"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
+    higher_is_better: ClassVar[bool] = False
+
+    @property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, {"kinds": "empty,copy,one-word", "white-space": "ignored"})
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        return [self._outcome(sample) for sample in samples]
+
+    @staticmethod
+    def _outcome(sample: Sample) -> Outcome | Undefined:
+        if not sample.source.strip():
+            return Undefined(NO_SOURCE)
+        kind = degenerate(sample.text, sample.source)
+        parts = [(kind, 1.0, 1.0)] if kind else []
+        return Outcome(float(kind is not None), parts, cut=False)
+
+
+@dataclass(frozen=True)
+class StylePerplexity:
+    """Perplexity of each text under the language model of its wanted style.
+
+    `fluency.perplexity` of the text under the causal model that belongs to the label its control
+    wants: fluent is what people who write in that style would write. At least 1, lower is better;
+    values under two models are not comparable unless they share a vocabulary.
+
+    Undefined: `no wanted style` where the control names no label with a model; and as for
+    `fluency.perplexity`.
+
+    Options:
+        models: a causal model for each label, `formal=FOLDER,informal=FOLDER`, hub names or
+            folders. Needed.
+        dtype: as for `fluency.perplexity`.
+
+    Raises:
+        UserError: `models` is not written so, or names a label twice.
+    """
+
+    models: str
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    name: ClassVar[str] = "style.perplexity"
+    level: ClassVar[Level] = "sample"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    higher_is_better: ClassVar[bool] = False
+
+    @functools.cached_property
+    def _of(self) -> Mapping[str, Perplexity]:
+        """Label, in lower case -> its metric."""
+        found: dict[str, Perplexity] = {}
+        for pair in self.models.split(","):
+            label, equals, model = (word.strip() for word in pair.partition("="))
+            if not (label and equals and model) or label.casefold() in found:
+                raise UserError(
+                    f"{self.name}: models={self.models}: expected LABEL=MODEL,LABEL=MODEL with "
+                    "every label once"
+                )
+            found[label.casefold()] = Perplexity(
+                model=model,
+                device=self.device,
+                dtype=self.dtype,
+                batch_tokens=self.batch_tokens,
+                allow_pickle=self.allow_pickle,
+            )
+        return found
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        models = {
+            f"model-{label}": resolve(metric.model, allow_pickle=self.allow_pickle).label
+            for label, metric in sorted(self._of.items())
+        }
+        return signature(self.name, {**models, "dtype": self.dtype})
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, undefined ones with their reasons."""
+        scored = [self._scores(())]
+        for partition in partitions(samples):
+            scored.append(self._scores(partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _scores(self, samples: Sequence[Sample]) -> Scores:
+        labels = [next(self._labels(sample), None) for sample in samples]
+        values = np.full(len(samples), np.nan)
+        undefined: dict[str, str] = {}
+        truncated: set[str] = set()
+        for label, metric in self._of.items():
+            rows = [i for i, own in enumerate(labels) if own == label]
+            if not rows:
+                continue
+            found = metric.score([samples[i] for i in rows])
+            values[rows] = found.values
+            undefined |= found.undefined
+            truncated |= found.truncated
+        undefined |= {
+            sample.id: NO_STYLE for sample, own in zip(samples, labels, strict=True) if own is None
+        }
+        return Scores(
+            metric=self.name,
+            ids=tuple(sample.id for sample in samples),
+            values=values,
+            undefined=undefined,
+            signature=self.signature,
+            higher_is_better=self.higher_is_better,
+            truncated=frozenset(truncated),
+        )
+
+    def _labels(self, sample: Sample) -> Iterator[str]:
+        """The wanted labels that have a model."""
+        for wanted in sample.control.values():
+            if isinstance(wanted, str) and wanted.casefold() in self._of:
+                yield wanted.casefold()
