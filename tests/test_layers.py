@@ -22,6 +22,7 @@ ORDER = [
     "study",
     "training",
     "report",
+    "rating",
     "cli",
 ]
 

@@ -47,7 +47,6 @@ TASKS: Mapping[str, Task] = {
     "style-transfer": Task(
         metrics=(
             "bleu",
-            "chrf",
             "bertscore",
             "control.average",
             "fluency.infilling-perplexity",
@@ -93,22 +92,32 @@ def print_task(task: Task, summaries: Sequence[MetricSummary], grouped_by: str) 
     columns = list(_columns(task, summaries))
     table = Table(escape(grouped_by), "n", box=None, pad_edge=False, collapse_padding=True)
     table.columns[1].justify = "right"
+    shown = ""
     for criterion, s in columns:
+        measure, _, member = s.metric.rpartition(".")
+        above = criterion if criterion != shown else ""
         arrow = "↑" if s.higher_is_better else "↓"
-        short = s.metric.replace("infilling-", "").replace(".references", ".refs")
-        table.add_column(f"{criterion}\n{escape(short)} {arrow}", justify="right")
+        table.add_column(
+            f"{above}\n{escape(measure)}\n{escape(_SHORT.get(member, member))} {arrow}",
+            justify="right",
+        )
+        shown = criterion
     for place, name in enumerate(g.group for g in columns[0][1].groups):
         groups = [s.groups[place] for _, s in columns]
         table.add_row(Text(name), f"{groups[0].n:,}", *map(_cell, groups))
     out = console()
     out.print(table)
-    out.print(
-        Text(
-            "means, with half of the 95 % interval's width; a dash: no value, see below for why",
-            "dim",
-        )
-    )
+    said = "means, and under them half of the 95 % interval's width; –: no value, see below for why"
+    out.print(Text(said, "dim"))
     out.print()
+
+
+_SHORT = {
+    "references": "refs",
+    "infilling-perplexity": "perplexity",
+    "corpus-perplexity": "corpus-ppl",
+    "degenerate": "share",
+}
 
 
 def _columns(task: Task, summaries: Sequence[MetricSummary]) -> Iterator[tuple[str, MetricSummary]]:
@@ -119,12 +128,12 @@ def _columns(task: Task, summaries: Sequence[MetricSummary]) -> Iterator[tuple[s
                 yield criterion, s
 
 
-def _cell(group: GroupSummary) -> str:
+def _cell(group: GroupSummary) -> Text:
     interval = group.interval
     if not math.isfinite(interval.mean):
-        return "–"
-    digits = 1 if abs(interval.mean) >= 10 else 3
-    shown = f"{interval.mean:.{digits}f}"
-    if not math.isfinite(interval.low):
-        return shown
-    return f"{shown} ±{(interval.high - interval.low) / 2:.{digits}f}"
+        return Text("–")
+    digits = 1 if abs(interval.mean) >= 10 else 2
+    shown = Text(f"{interval.mean:.{digits}f}")
+    if math.isfinite(interval.low):
+        shown.append(f"\n±{(interval.high - interval.low) / 2:.{digits}f}", "dim")
+    return shown

@@ -1,0 +1,192 @@
+"""METEOR: the words that a text shares with its source or its references, or nearly so."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from levelfield.errors import UserError
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts
+from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.stems import stem, stemmer_label
+from levelfield.metrics.treebank import treebank_label, treebank_words
+from levelfield.metrics.wordnet import WordNet, installed_wordnet
+from levelfield.signature import signature
+
+Variant = Literal["nltk", "lai-2022"]
+Synonyms = Callable[[str], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class METEOR(OfTexts):
+    """METEOR of each text.
+
+    METEOR = (1 − γ (c/m)^β) · P R / (α P + (1 − α) R), m the words of the text that match a word of
+    the reference, P = m / words of the text, R = m / words of the reference, c the number of runs
+    of matches that are next to each other in both (Lavie and Agarwal 2007, "METEOR: An Automatic
+    Metric for MT Evaluation with High Levels of Correlation with Human Judgments"; in the thesis
+    section 3.2.1). Words match if they are equal in lower case, else by their stems (Porter), else
+    as synonyms (WordNet), each word once; like NLTK and unlike the paper it does not look for the
+    alignment with the fewest crossings. Of several references the one of the highest value counts.
+    0 to 1 (`lai-2022` can go above).
+
+    Undefined: `empty text`; `empty source` or `no references`. No match is 0.
+
+    Options:
+        variant: `nltk`: equal to NLTK's `meteor_score` of `word_tokenize`; what is looked up in
+            WordNet are the stems that are left, so `child` and `baby` (stem `babi`) do not match.
+            `lai-2022`: as NLTK counted up to 3.5, of words between white space: the words are
+            looked up, those included that have matched by their stems, which so may count twice;
+            equal to the column released with the judgements of Lai et al. (2022).
+        synonyms: `wordnet`; `none`, so exact and stem matches only; `auto`, WordNet where it is
+            installed, and the signature says which.
+        alpha, beta, gamma: α, β, γ.
+    """
+
+    variant: Variant = "nltk"
+    synonyms: Literal["auto", "wordnet", "none"] = "auto"
+    alpha: float = 0.9
+    beta: float = 3.0
+    gamma: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise UserError(f"{self.name}: alpha={self.alpha}: expected 0 to 1")
+        if not 0 <= self.gamma <= 1:
+            raise UserError(f"{self.name}: gamma={self.gamma}: expected 0 to 1")
+        if self.beta < 0:
+            raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more")
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value.
+
+        Raises:
+            UserError: WordNet is asked for and not installed.
+        """
+        wordnet = self._wordnet()
+        choices = {
+            "variant": self.variant,
+            "tokenizer": treebank_label() if self.variant == "nltk" else "whitespace",
+            "stemmer": stemmer_label(),
+            "synonyms": wordnet.label if wordnet else "none",
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "gamma": self.gamma,
+        }
+        return signature(self.name, choices)
+
+    def _wordnet(self) -> WordNet | None:
+        found = None if self.synonyms == "none" else installed_wordnet()
+        if self.synonyms == "wordnet" and not found:
+            raise UserError(
+                f"{self.name}: synonyms=wordnet: WordNet is not installed; install Debian's "
+                "wordnet-base or NLTK's corpus 'wordnet', or say synonyms=none"
+            )
+        return found
+
+    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome:
+        words = self._words(text)
+        values = [self._of_alignment(words, self._words(one)) for one in references]
+        best = values.index(max(values))
+        rows = [(self._part(n), v, float(n == best + 1)) for n, v in enumerate(values, 1)]
+        return Outcome(values[best], rows, cut=False)
+
+    def _words(self, text: str) -> list[str]:
+        cut = treebank_words(text) if self.variant == "nltk" else text.split()
+        return [word.lower() for word in cut]
+
+    def _of_alignment(self, words: Sequence[str], reference: Sequence[str]) -> float:
+        wordnet = self._wordnet()
+        synonyms = _synonyms(wordnet, repeat=self.variant == "lai-2022") if wordnet else _none
+        matches = aligned(words, reference, self.variant, synonyms)
+        m, c = len(matches), chunks(matches)
+        if not m:
+            return 0.0
+        p, r = m / len(words), m / len(reference)
+        f = p * r / (self.alpha * p + (1 - self.alpha) * r)
+        penalty = self.gamma * math.pow(c / m, self.beta)
+        return (1 - penalty) * f
+
+
+class METEORSource(METEOR, OfSource):
+    name: ClassVar[str] = "meteor.source"
+
+
+class METEORReferences(METEOR, OfReferences):
+    name: ClassVar[str] = "meteor.references"
+
+
+class Match(NamedTuple):
+    """The places of two words that match."""
+
+    text: int
+    reference: int
+
+
+def aligned(
+    words: Sequence[str], reference: Sequence[str], variant: Variant, synonyms: Synonyms
+) -> list[Match]:
+    """The words of a text with those of a reference that they match, in the text's order."""
+    left, right = dict(enumerate(words)), dict(enumerate(reference))
+    exact = _matches(left, right, lambda word: (word,))
+    left, right = _unmatched(left, right, exact)
+    left_stems = {place: stem(word) for place, word in left.items()}
+    right_stems = {place: stem(word) for place, word in right.items()}
+    by_stem = _matches(left_stems, right_stems, lambda stem: (stem,))
+    if variant == "nltk":
+        left, right = _unmatched(left_stems, right_stems, by_stem)
+    by_synonym = _matches(left, right, lambda word: {word, *synonyms(word)})
+    return sorted(exact + by_stem + by_synonym, key=lambda match: match.text)
+
+
+def chunks(matches: Sequence[Match]) -> int:
+    """Into how many runs the matches fall that are next to each other on both sides."""
+    starts = [
+        match
+        for before, match in itertools.pairwise(matches)
+        if match != (before.text + 1, before.reference + 1)
+    ]
+    return len(starts) + bool(matches)
+
+
+def _matches(
+    left: dict[int, str], right: dict[int, str], equal: Callable[[str], Iterable[str]]
+) -> list[Match]:
+    """From the last word to the first, each with the last word on the right that is still free and
+    among those that it equals."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, word in right.items():
+        places[word].append(place)
+    found = []
+    for place in reversed(left):
+        free = [places[word] for word in equal(left[place]) if places.get(word)]
+        if free:
+            found.append(Match(place, max(free, key=lambda of: of[-1]).pop()))
+    return found
+
+
+def _unmatched(
+    left: dict[int, str], right: dict[int, str], matches: Sequence[Match]
+) -> tuple[dict[int, str], dict[int, str]]:
+    of_text = {match.text for match in matches}
+    of_reference = {match.reference for match in matches}
+    return (
+        {place: word for place, word in left.items() if place not in of_text},
+        {place: word for place, word in right.items() if place not in of_reference},
+    )
+
+
+def _none(_: str) -> Iterable[str]:
+    return ()
+
+
+@functools.lru_cache(maxsize=4)
+def _synonyms(wordnet: WordNet, *, repeat: bool) -> Synonyms:
+    """Its synonyms, remembered: looking a word up takes longer than all else."""
+    return functools.lru_cache(maxsize=1 << 16)(functools.partial(wordnet.synonyms, repeat=repeat))

@@ -1,0 +1,348 @@
+"""BLEU and chrF: the n-grams that a text shares with its source or its references.
+
+Both are sacreBLEU's (Post 2018, "A Call for Clarity in Reporting BLEU Scores"): our numbers are
+what it computes, of a text (`bleu`, `chrf`) and of a group of texts (`corpus-bleu`,
+`corpus-chrf`). All values are 0 to 100, higher is better. A blank reference counts as none, here
+as for all metrics against references.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from levelfield.corpus import CorpusValue, OfGroups
+from levelfield.errors import UserError
+from levelfield.metric import Level
+from levelfield.metrics.against import Against, OfReferences, OfSource, OfTexts, compared
+from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.treebank import Rules, treebank_label, treebank_words
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+Tokenize = Literal["13a", "intl", "char", "zh", "none"]
+"""sacreBLEU's tokenizers that need neither a download nor another program."""
+
+NO_TOKEN = "no token in the text"
+NO_TEXT = "no text has a token"
+
+
+@dataclass(frozen=True)
+class SentenceBLEU(OfTexts):
+    """BLEU of each text.
+
+    BLEU = BP · exp((1/N) Σ_n log p_n), p_n the share of the text's n-grams that a reference has
+    (each as often as one reference has it at most), n up to 4, and BP = min(1, exp(1 − r/c)), c
+    and r the lengths of the text and of the reference nearest to it in length (Papineni et al.
+    2002, section 2; in the thesis section 3.2.1). 0 to 100 in every variant.
+
+    Undefined: `empty text`; `empty source` or `no references`; a text of which the tokenizer makes
+    no token.
+
+    Options:
+        variant: `sacrebleu`: an order of which the text has no n-gram is left out (effective
+            order), and of the k-th order without a match p_n = 1/(2^k · n-grams) (smoothing exp).
+            `nltk`: NLTK's `sentence_bleu` with smoothing method 1 (p_n = 0.1/n-grams) of
+            `word_tokenize`. `lai-2022`: the same with the words of NLTK 3.4, as released with the
+            judgements of Lai et al. (2022), there divided by 100.
+        tokenize: sacreBLEU's tokenizer; NLTK's variants have their own.
+        lowercase: of the text and of what it is compared with.
+    """
+
+    best: ClassVar[float] = 100.0
+
+    variant: Literal["sacrebleu", "nltk", "lai-2022"] = "sacrebleu"
+    tokenize: Tokenize = "13a"
+    lowercase: bool = False
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        if self.variant == "sacrebleu":
+            choices = _bleu_choices(self.tokenize, self.lowercase) | {"effective-order": "yes"}
+        else:
+            choices = {
+                "case": _case(self.lowercase),
+                "tokenizer": treebank_label(self._rules),
+                "smoothing": "method1",
+            }
+        return signature(self.name, {"variant": self.variant, **choices})
+
+    @property
+    def _rules(self) -> Rules:
+        return "installed" if self.variant == "nltk" else "3.4"
+
+    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome | Undefined:
+        if self.variant == "sacrebleu":
+            bleu = _bleu(self.tokenize, self.lowercase, effective_order=True)
+            scored = bleu.sentence_score(text, references)
+            return Outcome(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
+        if self.lowercase:
+            text, references = text.lower(), tuple(one.lower() for one in references)
+        words = treebank_words(text, self._rules)
+        of = [treebank_words(one, self._rules) for one in references]
+        return Outcome(100 * _nltk_bleu(words, of), (), cut=False)
+
+
+@dataclass(frozen=True)
+class SentenceCHRF(OfTexts):
+    """chrF of each text: the character n-grams, and if wanted the word n-grams, that it shares.
+
+    chrF = (1 + β²) P R / (β² P + R), P and R the means over n of the shares of the text's and the
+    reference's n-grams that match (Popović 2015, "chrF: character n-gram F-score for automatic MT
+    evaluation"); white space does not count. Of several references the one of the highest value
+    counts. 0 to 100. Equal to sacreBLEU's `sentence_chrf`, and divided by 100 to the column
+    released with the judgements of Lai et al. (2022).
+
+    Undefined: `empty text`; `empty source` or `no references`.
+
+    Options:
+        char_order: the longest character n-gram. word_order: the longest word n-gram; 0 is chrF, 2
+        is chrF++. beta: how many times recall counts as much as precision.
+    """
+
+    best: ClassVar[float] = 100.0
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: int = 2
+
+    def __post_init__(self) -> None:
+        _check_orders(self.name, self.char_order, self.word_order, self.beta)
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
+
+    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome:
+        chrf = _chrf(self.char_order, self.word_order, self.beta)
+        return Outcome(chrf.sentence_score(text, references).score, (), cut=False)
+
+
+class Counts(NamedTuple):
+    """What a group's value is made of.
+
+    Attributes:
+        sums: sacreBLEU's statistics, summed over the texts; empty without texts.
+        texts: how many there are.
+        without: how many of them have nothing to be compared with.
+    """
+
+    sums: tuple[int, ...]
+    texts: int
+    without: int
+
+
+@dataclass(frozen=True)
+class _OfCorpus(OfGroups, abc.ABC):
+    """A value of a group from statistics of its texts that are summed."""
+
+    level: ClassVar[Level] = "corpus"
+    higher_is_better: ClassVar[bool] = True
+    name: ClassVar[str]
+    requires: ClassVar[frozenset[str]]
+    against: ClassVar[Against]
+
+    @property
+    @abc.abstractmethod
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+
+    @abc.abstractmethod
+    def _sacrebleu(self) -> BLEU | CHRF:
+        """What counts."""
+
+    @abc.abstractmethod
+    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of the sums that say how long the texts are."""
+
+    def state(self, samples: Sequence[Sample]) -> Counts:
+        """The statistics of these texts."""
+        pairs = [(sample.text, compared(sample, self.against)) for sample in samples]
+        usable = [(text, references) for text, references in pairs if references]
+        metric = self._sacrebleu()
+        rows = [
+            metric._extract_corpus_statistics([text], [[one] for one in references])[0]
+            for text, references in usable
+        ]
+        sums = tuple(map(sum, zip(*rows, strict=True)))
+        return Counts(sums, len(pairs), len(pairs) - len(usable))
+
+    def merge(self, a: Counts, b: Counts) -> Counts:
+        """The statistics of both."""
+        if a.sums and b.sums:
+            sums = tuple(x + y for x, y in zip(a.sums, b.sums, strict=True))
+        else:
+            sums = a.sums or b.sums
+        return Counts(sums, a.texts + b.texts, a.without + b.without)
+
+    def value(self, state: Counts) -> CorpusValue:
+        """sacreBLEU's value of the sums."""
+        if state.without:
+            missing = "no source" if self.against == "source" else "no references"
+            reason = f"{state.without} of {state.texts} texts have {missing}"
+            return CorpusValue(float("nan"), reason)
+        if not any(self._of_texts(state.sums)):
+            return CorpusValue(float("nan"), NO_TEXT)
+        # a list of its own: sacreBLEU may write into it
+        return CorpusValue(self._sacrebleu()._compute_score_from_stats(list(state.sums)).score)
+
+
+@dataclass(frozen=True)
+class CorpusBLEU(_OfCorpus):
+    """BLEU of a group of texts.
+
+    BLEU = BP · exp((1/4) Σ_n log p_n) with matches, n-grams and lengths summed over the group
+    before they are divided (Papineni et al. 2002, section 2.2), so it is not the mean of `bleu`. 0
+    to 100. Equal to sacreBLEU's `corpus_bleu`, also where texts have different numbers of
+    references. An empty text counts, as one of length 0: it lowers the value through BP.
+
+    Undefined: a text of the group has nothing to be compared with, and the reason says how many; no
+    text of the group has a token.
+
+    Options:
+        tokenize, lowercase: as for `bleu`. Smoothing is exp, as sacreBLEU's default.
+    """
+
+    tokenize: Tokenize = "13a"
+    lowercase: bool = False
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, _bleu_choices(self.tokenize, self.lowercase))
+
+    def _sacrebleu(self) -> BLEU:
+        return _bleu(self.tokenize, self.lowercase, effective_order=False)
+
+    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+        return sums[:1]
+
+
+@dataclass(frozen=True)
+class CorpusCHRF(_OfCorpus):
+    """chrF of a group of texts.
+
+    chrF as for `chrf`, with matches and n-grams of each order summed over the group before they are
+    divided; of several references a text's best one counts. 0 to 100. Equal to sacreBLEU's
+    `corpus_chrf`. An empty text counts: what it should have said is missing from recall.
+
+    Undefined: as for `corpus-bleu`.
+
+    Options:
+        char_order, word_order, beta: as for `chrf`.
+    """
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: int = 2
+
+    def __post_init__(self) -> None:
+        _check_orders(self.name, self.char_order, self.word_order, self.beta)
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
+
+    def _sacrebleu(self) -> CHRF:
+        return _chrf(self.char_order, self.word_order, self.beta)
+
+    def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+        return sums[::3]
+
+
+class BLEUSource(SentenceBLEU, OfSource):
+    name: ClassVar[str] = "bleu.source"
+
+
+class BLEUReferences(SentenceBLEU, OfReferences):
+    name: ClassVar[str] = "bleu.references"
+
+
+class CHRFSource(SentenceCHRF, OfSource):
+    name: ClassVar[str] = "chrf.source"
+
+
+class CHRFReferences(SentenceCHRF, OfReferences):
+    name: ClassVar[str] = "chrf.references"
+
+
+class CorpusBLEUSource(CorpusBLEU, OfSource):
+    name: ClassVar[str] = "corpus-bleu.source"
+
+
+class CorpusBLEUReferences(CorpusBLEU, OfReferences):
+    name: ClassVar[str] = "corpus-bleu.references"
+
+
+class CorpusCHRFSource(CorpusCHRF, OfSource):
+    name: ClassVar[str] = "corpus-chrf.source"
+
+
+class CorpusCHRFReferences(CorpusCHRF, OfReferences):
+    name: ClassVar[str] = "corpus-chrf.references"
+
+
+def _check_orders(name: str, char_order: int, word_order: int, beta: int) -> None:
+    for option, value, least in (
+        ("char_order", char_order, 1),
+        ("word_order", word_order, 0),
+        ("beta", beta, 1),
+    ):
+        if value < least:
+            raise UserError(f"{name}: {option}={value}: expected {least} or more")
+
+
+def _case(lowercase: bool) -> str:
+    return "lower" if lowercase else "mixed"
+
+
+def _bleu_choices(tokenize: Tokenize, lowercase: bool) -> dict[str, str]:
+    return {
+        "case": _case(lowercase),
+        "tokenizer": tokenize,
+        "smoothing": "exp",
+        "sacrebleu": version("sacrebleu"),
+    }
+
+
+def _chrf_choices(char_order: int, word_order: int, beta: int) -> dict[str, object]:
+    return {
+        "case": "mixed",
+        "char-order": char_order,
+        "word-order": word_order,
+        "beta": beta,
+        "sacrebleu": version("sacrebleu"),
+    }
+
+
+@functools.cache
+def _bleu(tokenize: Tokenize, lowercase: bool, *, effective_order: bool) -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # force: says nothing about texts that look tokenised
+    return BLEU(lowercase, force=True, tokenize=tokenize, effective_order=effective_order)
+
+
+@functools.cache
+def _chrf(char_order: int, word_order: int, beta: int) -> CHRF:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF(char_order, word_order, beta)
+
+
+def _nltk_bleu(words: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    method1 = SmoothingFunction(epsilon=0.1).method1
+    return float(sentence_bleu(references, words, smoothing_function=method1))

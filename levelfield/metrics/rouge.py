@@ -1,0 +1,305 @@
+"""ROUGE: the n-grams, or the longest common subsequence, that a text shares with another.
+
+Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries"; in the thesis section 3.2.1.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import UserError
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts
+from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.stems import stem, stemmer_label
+from levelfield.metrics.treebank import treebank_label, treebank_words
+from levelfield.metrics.words import words
+from levelfield.signature import signature
+
+Tokens = tuple[str, ...]
+Value = Literal["f", "precision", "recall"]
+
+_LATIN = re.compile(r"[a-z0-9]+")
+
+
+class Overlap(NamedTuple):
+    """What a text and a reference share.
+
+    Attributes:
+        m: units (n-grams, or words of the longest common subsequence) that match.
+        text, reference: units of each.
+    """
+
+    m: int
+    text: int
+    reference: int
+
+    def value(self, of: Value, beta: float | None) -> float | None:
+        """Precision m/text, recall m/reference, or F; None for 0/0.
+
+        F = (1 + β²) P R / (R + β² P) = (1 + β²) m / (text + β² reference), which is defined as long
+        as either has a unit. β = P/R if `beta` is None.
+        """
+        if of == "precision":
+            return self.m / self.text if self.text else None
+        if of == "recall":
+            return self.m / self.reference if self.reference else None
+        if not (self.text or self.reference):
+            return None
+        if not self.m:
+            return 0.0
+        if beta is None:
+            beta = self.reference / self.text
+        return (1 + beta**2) * self.m / (self.text + beta**2 * self.reference)
+
+
+@dataclass(frozen=True)
+class ROUGE(OfTexts, abc.ABC):
+    """ROUGE of each text.
+
+    With m the units that a text and its reference share: P = m / units of the text, R = m / units
+    of the reference, F = (1 + β²) P R / (R + β² P). A unit is an n-gram (`rouge-1`, `rouge-2`; each
+    matches as often as both have it) or a word of the longest common subsequence (`rouge-l`). Lin
+    2004, sections 2 and 3; in the thesis section 3.2.1. 0 to 1. Equal to the package `rouge-score`,
+    which reads only a to z and 0 to 9.
+
+    Undefined: `empty text`; `empty source` or `no references`; a text, or all it is compared with,
+    without a token of the tokenizer, which `rouge-score` gives as 0; neither has an n-gram (two
+    texts of one word have no 2-gram), or for precision or recall the one that it divides by.
+
+    Options:
+        value: `f`, `precision` or `recall`.
+        beta: β, how many times recall counts as much as precision; `none` is the variant's, which
+            is 1 unless said below.
+        multiple: references: `max`, the one of the highest F; `jackknife`, each left out in turn,
+            the mean over the highest of the rest (Lin 2004, section 2.1; one reference: its value);
+            `mean`, of all.
+        tokenizer: `rouge-score`: runs of a to z and 0 to 9, in lower case. `unicode`: words of any
+            script, case folded, without punctuation.
+        stemmer: words of more than three characters are stemmed (Porter).
+        variant: `rouge-score`. `lai-2022`: as the package `rouge` counted up to 0.3: the words of
+            NLTK 3.4, case and punctuation kept, full stops dropped; of n-grams and words each
+            different one counts once; for `rouge-l` the union of the longest common subsequences of
+            all pairs of sentences, and β = P/R. With value=f equal to the columns released with the
+            judgements of Lai et al. (2022). It has no tokenizer or stemmer to choose.
+    """
+
+    value: Value = "f"
+    beta: float | None = None
+    multiple: Literal["max", "jackknife", "mean"] = "max"
+    tokenizer: Literal["rouge-score", "unicode"] = "rouge-score"
+    stemmer: bool = False
+    variant: Literal["rouge-score", "lai-2022"] = "rouge-score"
+
+    _unit: ClassVar[str]
+    _beta_of_lai: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.beta is not None and self.beta < 0:
+            raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more, or none")
+        if self.variant == "lai-2022" and (self.stemmer or self.tokenizer != "rouge-score"):
+            raise UserError(f"{self.name}: variant=lai-2022 has no tokenizer or stemmer to choose")
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        tokenizer = self.tokenizer if self.variant == "rouge-score" else treebank_label("3.4")
+        choices = {
+            "variant": self.variant,
+            "tokenizer": tokenizer,
+            "stemmer": stemmer_label() if self.stemmer else "none",
+            "value": self.value,
+            "beta": "precision/recall" if self._beta is None else self._beta,
+            "multiple": self.multiple,
+        }
+        return signature(self.name, choices)
+
+    @property
+    def _beta(self) -> float | None:
+        if self.beta is not None:
+            return self.beta
+        return 1.0 if self.variant == "rouge-score" else self._beta_of_lai
+
+    @abc.abstractmethod
+    def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
+        """What the sentences of a text and of a reference share."""
+
+    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome | Undefined:
+        of_text = self._sentences(text)
+        if not of_text:
+            return Undefined("no token in the text")
+        all_of = [self._sentences(one) for one in references]
+        if not any(all_of):
+            return Undefined(f"no token in the {self.against}")
+        return self._of_several([self._shared(of_text, one) if one else None for one in all_of])
+
+    def _of_several(self, shared: Sequence[Overlap | None]) -> Outcome | Undefined:
+        """The value of several references; one without tokens, or whose value is 0/0, has none."""
+        found = [
+            (self._part(n), value, f)
+            for n, one in enumerate(shared, 1)
+            if one
+            and (value := one.value(self.value, self._beta)) is not None
+            and (f := one.value("f", self._beta)) is not None
+        ]
+        if not found:
+            of = {"f": "either", "precision": "the text", "recall": f"the {self.against}"}
+            return Undefined(f"no {self._unit} in {of[self.value]}")
+        weights = weights_of(np.array([f for *_, f in found]), self.multiple)
+        value = float(weights @ np.array([value for _, value, _ in found]))
+        rows = [
+            (part, value, weight)
+            for (part, value, _), weight in zip(found, weights.tolist(), strict=True)
+        ]
+        return Outcome(value, rows, cut=False)
+
+    def _sentences(self, text: str) -> Sequence[Tokens]:
+        """Only the variant lai-2022 cuts a text into sentences; none if it has no token."""
+        if self.variant == "lai-2022":
+            return split_at_full_stops(treebank_words(text, "3.4"))
+        if self.tokenizer == "rouge-score":
+            found = _LATIN.findall(text.lower())
+        else:
+            found = [word for word in words(text) if any(map(str.isalnum, word))]
+        if self.stemmer:
+            found = [stem(word) if len(word) > 3 else word for word in found]
+        return [tuple(found)] if found else []
+
+
+class _OfNGrams(ROUGE):
+    n: ClassVar[int]
+
+    def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
+        a, b = (Counter(ngrams(_joined(one), self.n)) for one in (text, reference))
+        if self.variant == "lai-2022":
+            a, b = Counter(set(a)), Counter(set(b))
+        return Overlap((a & b).total(), a.total(), b.total())
+
+
+class _OfSubsequences(ROUGE):
+    _unit: ClassVar[str] = "word"
+    _beta_of_lai: ClassVar[float | None] = None
+
+    def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
+        if self.variant == "lai-2022":
+            union = {word for r in reference for t in text for word in lcs(r, t)}
+            return Overlap(len(union), len(set(_joined(text))), len(set(_joined(reference))))
+        a, b = _joined(text), _joined(reference)
+        return Overlap(lcs_length(a, b), len(a), len(b))
+
+
+class _ROUGE1(_OfNGrams):
+    n: ClassVar[int] = 1
+    _unit: ClassVar[str] = "word"
+
+
+class _ROUGE2(_OfNGrams):
+    n: ClassVar[int] = 2
+    _unit: ClassVar[str] = "2-gram"
+
+
+class ROUGE1Source(_ROUGE1, OfSource):
+    name: ClassVar[str] = "rouge-1.source"
+
+
+class ROUGE1References(_ROUGE1, OfReferences):
+    name: ClassVar[str] = "rouge-1.references"
+
+
+class ROUGE2Source(_ROUGE2, OfSource):
+    name: ClassVar[str] = "rouge-2.source"
+
+
+class ROUGE2References(_ROUGE2, OfReferences):
+    name: ClassVar[str] = "rouge-2.references"
+
+
+class ROUGELSource(_OfSubsequences, OfSource):
+    name: ClassVar[str] = "rouge-l.source"
+
+
+class ROUGELReferences(_OfSubsequences, OfReferences):
+    name: ClassVar[str] = "rouge-l.references"
+
+
+def weights_of(
+    f: npt.NDArray[np.float64], multiple: Literal["max", "jackknife", "mean"]
+) -> npt.NDArray[np.float64]:
+    """(references,) how much each counts, in sum 1, given the F of each.
+
+    Leaving each of k references out in turn, the best is the highest of the rest k − 1 times, and
+    the second best once, when the best is left out.
+    """
+    k = len(f)
+    if multiple == "mean":
+        return np.full(k, 1 / k)
+    weights = np.zeros(k)
+    descending = np.argsort(-f, kind="stable")
+    weights[descending[0]] = 1.0
+    if multiple == "jackknife" and k > 1:
+        weights[descending[:2]] = (k - 1) / k, 1 / k
+    return weights
+
+
+def ngrams(tokens: Tokens, n: int) -> list[Tokens]:
+    """Every n tokens in a row."""
+    return [tokens[i : i + n] for i in range(len(tokens) - n + 1)]
+
+
+def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """The length of the longest common subsequence.
+
+    Bit-parallel (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"): bit i of `rows` is 0
+    where the column of the table of dynamic programming goes up by 1 at a[i].
+    """
+    where: dict[Hashable, int] = {}
+    for i, token in enumerate(a):
+        where[token] = where.get(token, 0) | 1 << i
+    every = (1 << len(a)) - 1
+    rows = every
+    for token in b:
+        matching = rows & where.get(token, 0)
+        rows = ((rows + matching) | (rows - matching)) & every
+    return len(a) - rows.bit_count()
+
+
+def lcs(a: Tokens, b: Tokens) -> list[str]:
+    """A longest common subsequence; of several the one whose last words are the earliest in b."""
+    number: dict[str, int] = {}
+    ids_a, ids_b = (
+        np.array([number.setdefault(token, len(number)) for token in one]) for one in (a, b)
+    )
+    table = np.zeros((len(a) + 1, len(b) + 1), np.int32)
+    for i, token in enumerate(ids_a):
+        longer = table[i, :-1] + (ids_b == token)
+        table[i + 1, 1:] = np.maximum.accumulate(np.maximum(table[i, 1:], longer))
+    found: list[str] = []
+    i, j = len(a), len(b)
+    while i and j:
+        if a[i - 1] == b[j - 1]:
+            i, j = i - 1, j - 1
+            found.append(a[i])
+        elif table[i - 1, j] > table[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return found[::-1]
+
+
+def split_at_full_stops(tokens: Sequence[str]) -> list[Tokens]:
+    """The sentences that the package `rouge` sees: it cuts at every full stop, in a word too, and
+    drops it. Only white space between two of them is a sentence with an empty word."""
+    pieces = " ".join(tokens).split(".")
+    return [tuple(piece.split()) or ("",) for piece in pieces if piece]
+
+
+def _joined(sentences: Sequence[Tokens]) -> Tokens:
+    return tuple(token for sentence in sentences for token in sentence)

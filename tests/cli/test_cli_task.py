@@ -1,0 +1,104 @@
+"""`levelfield score --task`: the metrics of a task, one table, and joint means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Run, finish, start
+
+REWRITES = Path(__file__).parents[2] / "examples" / "rewrites.jsonl"
+LIGHT = ["--option", "fluency.infilling-perplexity:model=offline/infill-amateur"]
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    out = tmp_path_factory.mktemp("task") / "scores.jsonl"
+    words = ["--task", "style-transfer", "--metric", "corpus-bleu", *LIGHT, "--out", out, "--json"]
+    done = finish(start("score", REWRITES, *words))
+    assert done.code == 0, done.err
+    return done.json
+
+
+def means(document, metric):
+    (found,) = [m for m in document["metrics"] if m["metric"] == metric]
+    return {group["group"]: group["mean"] for group in found["groups"]}
+
+
+def test_content_is_measured_against_sources_and_references_in_one_run(document):
+    names = [m["metric"] for m in document["metrics"]]
+    for measure in ("bleu", "bertscore", "corpus-bleu"):
+        assert {f"{measure}.source", f"{measure}.references"} <= set(names)
+
+
+def test_copies_have_the_best_content_against_the_source_and_are_flagged(document):
+    assert max(means(document, "bleu.source").items(), key=lambda g: g[1])[0] == "parrot"
+    assert means(document, "style.degenerate") == {
+        "careful": 0.0,
+        "eager": pytest.approx(3 / 12),
+        "parrot": pytest.approx(9 / 12),
+    }
+
+
+def test_the_joint_means_put_the_system_first_that_keeps_content_and_hits_the_style(document):
+    content, style = (means(document, name) for name in ("bleu.references", "control.average"))
+    for name, of in (
+        ("joint.geometric", lambda c, s: (c * s) ** 0.5),
+        ("joint.harmonic", lambda c, s: 2 * c * s / (c + s)),
+    ):
+        found = means(document, name)
+        assert max(found, key=found.get) == "careful"
+        for system, value in found.items():
+            assert value == pytest.approx(of(content[system] / 100, style[system]))
+
+
+def test_p_is_adjusted_over_the_joint_means_as_well(document):
+    p = [c["p"] for m in document["metrics"] for c in m["comparisons"]]
+    lowest = min(p)
+    adjusted = [c["p_adjusted"] for m in document["metrics"] for c in m["comparisons"]]
+    assert min(adjusted) == pytest.approx(min(1, lowest * len(p)))
+
+
+def test_the_table_has_a_row_a_system_under_its_criteria(run: Run, tmp_path):
+    done = run("score", REWRITES, "--task", "style-transfer", *LIGHT, "--out", tmp_path / "s.jsonl")
+    head = done.out.split("\n\n")[0]
+    for word in ("content", "style", "fluency", "both", "no rewrite", "careful", "parrot"):
+        assert word in head
+
+
+def test_what_the_samples_lack_is_left_out_with_a_note(run: Run, tmp_path):
+    file = tmp_path / "bare.jsonl"
+    rows = [{"id": f"{i}", "source": "It rained.", "text": "It poured."} for i in range(2)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("score", file, "--task", "style-transfer", *LIGHT, "--out", tmp_path / "s.jsonl")
+    assert done.code == 0, done.err
+    assert "left out: control.average needs 'control'" in done.err
+    assert "bleu.source" in done.out
+    assert "joint" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--task", "style-transfer", "--model", "gpt2"], "models of several kinds"),
+        (["--content", "bleu.source", "--metric", "bleu.source"], "--content needs --task"),
+        (["--task", "style-transfer", "--content", "blue"], "expected one of"),
+        ([], "--metric NAME"),
+    ],
+)
+def test_what_does_not_fit_a_task_is_said(run: Run, words, said, tmp_path):
+    done = run("score", REWRITES, *words, *LIGHT[: 2 if "--task" in words else 0],
+                      "--out", tmp_path / "s.jsonl")  # fmt: skip
+    assert said in done.complaint
+
+
+def test_another_metric_of_content_can_stand_in_the_joint_mean(run: Run, tmp_path):
+    done = run(
+        "score", REWRITES, "--task", "style-transfer", "--content", "bertscore.source", *LIGHT,
+        "--out", tmp_path / "s.jsonl", "--json",
+    )  # fmt: skip
+    found = done.json
+    content = means(found, "bertscore.source")["careful"]
+    style = means(found, "control.average")["careful"]
+    assert means(found, "joint.geometric")["careful"] == pytest.approx((content * style) ** 0.5)
