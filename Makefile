@@ -41,8 +41,8 @@ $(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --editable '.[offline,hf,dev]'
-	./tools/chromium
+	$(PIP) --editable '.[offline,fasttext,rating,hf,dev]'
+	./tools/debian
 	touch $@
 
 clean:

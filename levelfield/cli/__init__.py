@@ -23,6 +23,10 @@ _COMMANDS = {
     "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
     "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
+    "environment": (
+        "levelfield.cli.environment:environment",
+        "Environments of their own for metrics whose requirements clash with ours.",
+    ),
     "cache": ("levelfield.cli.cache:cache", "Look at the cache of values, or empty it."),
 }
 

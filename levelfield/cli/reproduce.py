@@ -15,8 +15,10 @@ import click
 from levelfield.cli.terminal import console, progress_bar, say
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from levelfield.metric import Metric
-    from levelfield.papers import Fact, Outcome, Reproduction, Scoring, Verdict
+    from levelfield.papers import Answer, Fact, Grid, Outcome, Reproduction, Scoring, Verdict
     from levelfield.sample import Sample
     from levelfield.scores import Scores
 
@@ -36,14 +38,24 @@ def reproduce(id: str | None, as_json: bool, model: str) -> None:
     """Derive published numbers again from released data, and say which come out the same.
 
     ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm) or `all`;
-    without it, the tables are listed with their state. Reads only what is on this machine: under
-    $LEVELFIELD_DATA, or fetched with `levelfield data fetch`.
+    without it, the tables are listed with their state. The questions of the thesis are answered
+    anew under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). Reads only what is on this
+    machine: under $LEVELFIELD_DATA, or fetched with `levelfield data fetch`.
     """
     from levelfield import papers
 
-    tables = papers.tables(id or "all")
+    asked = papers.questions(id or "")
+    tables = papers.tables(id or "all") if not asked else []
     if not model and id not in (None, "all") and find_spec(DEFAULT_PACKAGE):
         model = DEFAULT_MODEL
+    if asked:
+        with _scoring(model, used=any(question.scored for question in asked)) as scoring:
+            answers = [papers.answer(question, scoring) for question in asked]
+        if as_json:
+            click.echo(json.dumps(_answers(answers), ensure_ascii=False, allow_nan=False))
+        else:
+            _print_answers(answers)
+        return
     with _scoring(model, used=any(table.scored for table in tables)) as scoring:
         done = [papers.reproduce(table, scoring) for table in tables]
     facts = papers.facts_about(tables)
@@ -81,6 +93,88 @@ def _scoring(model: str, *, used: bool) -> Iterator[Scoring]:
     finally:
         if cache is not None:
             cache.close()
+
+
+def _answers(answers: Sequence[Answer]) -> dict[str, Any]:
+    """The answers, for programs."""
+    return {
+        "questions": [
+            {
+                "id": a.question.id,
+                "question": a.question.title,
+                "signatures": dict(a.signatures),
+                "why": a.why,
+                "grids": [
+                    {
+                        "title": grid.title,
+                        "notes": list(grid.notes),
+                        "rows": [dict(zip(grid.columns, row, strict=True)) for row in grid.rows],
+                    }
+                    for grid in a.grids
+                ],
+            }
+            for a in answers
+        ]
+    }
+
+
+def _print_answers(answers: Sequence[Answer]) -> None:
+    """Every grid with what must be known of its numbers."""
+    from rich.text import Text
+
+    out = console()
+    for a in answers:
+        out.print(Text(f"{a.question.id}  {a.question.title}", "bold"))
+        if a.why:
+            out.print(Text(f"  can't be answered: {a.why}"), soft_wrap=True)
+        for grid in a.grids:
+            out.print()
+            out.print(Text(grid.title, "bold"))
+            out.print(_lines(grid))
+            for note in grid.notes:
+                out.print(Text(f"  {note}", "dim"), soft_wrap=True)
+        for signature in a.signatures.values():
+            out.print(Text(f"  {signature}", "dim"), soft_wrap=True)
+        out.print()
+
+
+def _lines(grid: Grid) -> Table:
+    """A grid, both ends of an interval in one column."""
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Table(box=None, pad_edge=False)
+    is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
+    for i, name in enumerate(grid.columns):
+        if not is_end[i]:
+            words = any(isinstance(row[i], str) for row in grid.rows)
+            lines.add_column(name, justify="left" if words else "right", no_wrap=True)
+        elif name.endswith("low"):
+            lines.add_column("95 % interval", justify="right", no_wrap=True)
+    for row in grid.rows:
+        cells = []
+        for i, value in enumerate(row):
+            if not is_end[i]:
+                is_p = grid.columns[i].split(" ")[0] == "p"
+                cells.append(_p(value) if is_p else _cell(value))
+            elif grid.columns[i].endswith("low"):
+                ends = (value, row[i + 1])
+                cells.append("–" if None in ends else " … ".join(map(_cell, ends)))
+        lines.add_row(*map(Text, cells))
+    return lines
+
+
+def _p(value: str | float | None) -> str:
+    """A p of a permutation test is never 0."""
+    return "<0.001" if isinstance(value, float) and value < 0.0005 else _cell(value)
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}").replace("-", "−")
+    return str(value)
 
 
 def _document(done: Sequence[Reproduction], facts: Sequence[Fact]) -> dict[str, Any]:
@@ -140,7 +234,7 @@ def _print_list(done: Sequence[Reproduction]) -> None:
     """One line a table."""
     from rich.table import Table
 
-    from levelfield.papers import PAPERS, read_paper, tally
+    from levelfield.papers import PAPERS, QUESTIONS, read_paper, tally
 
     out = console()
     grid = Table("id", "table", "state", box=None, pad_edge=False)
@@ -149,6 +243,8 @@ def _print_list(done: Sequence[Reproduction]) -> None:
         grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
         for r in (r for r in done if r.table.paper == name):
             grid.add_row(r.table.id, r.table.title, _state(r))
+        for question in (q for q in QUESTIONS if q.paper == name):
+            grid.add_row(question.id, question.title, "answered anew")
     out.print(grid)
     said = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
     out.print(said, style="dim", soft_wrap=True)

@@ -27,6 +27,7 @@ CONTENT_METRICS = (
 
 ASPECTS = ("content", "style", "fluency")
 RATERS = ("1", "2")
+_TO_FORMAL = 40  # lines with informal sources; the sources of the others are formal
 _TEXTS = 4  # survey, source, output, reference
 _RATED = _TEXTS + len(ASPECTS) * len(RATERS)
 _NORMED = _RATED + len(ASPECTS) * len(RATERS)
@@ -64,7 +65,7 @@ def _sample(system: str, n: int, fields: list[str], path: Path) -> Sample:
         text=output,
         source=source,
         references=(reference,),
-        control={"formality": "formal"},
+        control={"formality": "formal" if n <= _TO_FORMAL else "informal"},
         system=system,
         dataset="formality-judgements",
         ratings=_by_aspect(fields[_TEXTS:_RATED], path, n),

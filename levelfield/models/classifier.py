@@ -80,7 +80,7 @@ class TorchClassifier:
 
     def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
         self._model = model
-        self._limit = int(min(tokenizer.model_max_length, _positions(model)))
+        self._limit = int(min(tokenizer.model_max_length, positions(model)))
         self._keeps_end = tokenizer.truncation_side == "left"
         self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
         self._device = next(model.parameters()).device
@@ -147,17 +147,17 @@ class TorchClassifier:
         return np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z
 
 
-def _positions(model: Any) -> int:
+def positions(model: Any) -> int:
     """How many tokens the model takes. RoBERTa and its kin count positions from behind the
     padding token's, so they take fewer than they have."""
     config = model.config
-    positions = getattr(config, "max_position_embeddings", None)
-    positions = positions or getattr(config, "n_positions", None) or _USUAL
+    limit = getattr(config, "max_position_embeddings", None)
+    limit = limit or getattr(config, "n_positions", None) or _USUAL
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
-            positions -= padding + 1
-    return int(positions)
+            limit -= padding + 1
+    return int(limit)
 
 
 _USUAL = 512

@@ -63,12 +63,45 @@ def load_pretrained(
         "encoder": transformers.AutoModel,
         "classifier": transformers.AutoModelForSequenceClassification,
     }
+    return _load(resolved, heads[kind], device, dtype)
+
+
+def load_body(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
+    """The encoder inside a model, whatever head is on it, and its tokenizer.
+
+    A pooler that the weights lack (RoBERTa's do) is no reason to refuse: it changes no token.
+
+    Raises:
+        ModelError: the model has no encoder, or its files are damaged.
+    """
+    import transformers
+
+    if resolved.kind not in ("encoder", "encoder-decoder", "classifier"):
+        raise ModelError(
+            f"model '{resolved.name}' is a {resolved.kind} model and has no encoder; take one that "
+            "has, for example roberta-large"
+        )
+    model, tokenizer = _load(resolved, transformers.AutoModel, device, dtype, spare=("pooler.",))
+    body = model.get_encoder() if resolved.kind == "encoder-decoder" else model
+    return body, tokenizer
+
+
+def _load(
+    resolved: Resolved,
+    head: Any,
+    device: torch.device,
+    dtype: torch.dtype,
+    spare: tuple[str, ...] = (),
+) -> tuple[Any, Any]:
+    """As `load_pretrained`; weights whose names begin with `spare` may be missing."""
+    import transformers
+
     quiet()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             resolved.path, local_files_only=True, trust_remote_code=False
         )
-        model, report = heads[kind].from_pretrained(
+        model, report = head.from_pretrained(
             resolved.path,
             output_loading_info=True,
             dtype=dtype,
@@ -78,7 +111,7 @@ def load_pretrained(
         )
     except DAMAGE as error:
         raise cannot_load(resolved, error) from error
-    if missing := sorted(report["missing_keys"]):
+    if missing := sorted(key for key in report["missing_keys"] if not key.startswith(spare)):
         raise ModelError(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
             f"{len(missing) - 1} more, which would be drawn at random"

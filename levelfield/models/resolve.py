@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,9 @@ PINS: Mapping[str, Pin] = {
     ),
     "facebook/bart-large": Pin("4422181a85458e2acc57a4c1f845b9dfd60bd411"),
 }
+
+OURS = frozenset({"levelfield-textcnn", "levelfield-fasttext", "levelfield-linear"})
+"""Classifiers that `levelfield train judge` makes."""
 
 _SAFE = (
     "*.json",
@@ -117,7 +120,7 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     elif Path(name).expanduser().is_dir():
         path = Path(name).expanduser().resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder
-        revision = _folder_digest(path)
+        revision = folder_digest(path)
         name = path.name
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
@@ -125,9 +128,11 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         known = ", ".join((OFFLINE_MODEL, *EMBEDDED))
         raise ModelError(f"there is no embedded model '{name}'; there are {known}")
     else:
-        name, path, revision = _from_hub(name, allow_pickle)
+        patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
+        name, path, revision = from_hub(name, patterns, instead=f"{OFFLINE_MODEL} works now")
     config = _config(path, name)
-    safe = any(path.glob("*.safetensors"))
+    # fastText's file is plain numbers, not a pickle
+    safe = any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
     if not safe and not any(path.glob("pytorch_model*.bin")):
         raise ModelError(f"model '{name}': no weights (*.safetensors) in {path}")
     if not allow_pickle and any(_only_pickled(folder) for folder in _folders(path)):
@@ -136,6 +141,13 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
             "name a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
         )
     return Resolved(name, path, revision, _kind(config), str(config.get("model_type")), not safe)
+
+
+def attribute_of(resolved: Resolved) -> str:
+    """What a classifier judges, if `levelfield train judge` made it: it wrote that down."""
+    if resolved.model_type not in OURS:
+        return ""
+    return str(_config(resolved.path, resolved.name).get("attribute", ""))
 
 
 def _folders(path: Path) -> list[Path]:
@@ -173,23 +185,33 @@ def _checked(path: Path, expected: str) -> str:
     return actual
 
 
-def _folder_digest(path: Path) -> str:
+def folder_digest(path: Path, suffixes: Sequence[str] = _IDENTITY) -> str:
     """One checksum for all the files of a folder that can change what the model computes."""
     digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.suffix in _IDENTITY and p.is_file()):
+    for file in sorted(p for p in path.rglob("*") if p.suffix in suffixes and p.is_file()):
         digest.update(f"{file.relative_to(path).as_posix()} {_sha256(file)}\n".encode())
     return digest.hexdigest()
 
 
-def _from_hub(name: str, allow_pickle: bool) -> tuple[str, Path, str]:
+def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, Path, str]:
+    """The name without its revision, the folder and the commit of a hub model.
+
+    Args:
+        patterns: of the files to have.
+        instead: what works without a network.
+
+    Raises:
+        ModelError: it is not on this machine and can't be downloaded.
+    """
     from huggingface_hub import errors, snapshot_download
 
     name, _, revision = name.partition("@")
     pin = PINS.get(name) if not revision else None
     revision = pin.revision if pin else revision
-    patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
     try:
-        path = Path(snapshot_download(name, revision=revision or None, allow_patterns=patterns))
+        path = Path(
+            snapshot_download(name, revision=revision or None, allow_patterns=list(patterns))
+        )
     except errors.HFValidationError as error:
         raise ModelError(f"'{name}' is neither a folder nor a model name") from error
     except errors.RevisionNotFoundError as error:
@@ -208,7 +230,7 @@ def _from_hub(name: str, allow_pickle: bool) -> tuple[str, Path, str]:
         raise ModelError(
             f"model '{name}' is not on this machine and the hub can't be asked ({why}); where "
             f"there is a network, run `hf download {name}{at} --local-dir FOLDER` and give "
-            f"--model FOLDER; {OFFLINE_MODEL} works now"
+            f"--model FOLDER; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:
         raise ModelError(f"model '{name}' can't be downloaded: {_line(error)}") from error
@@ -235,7 +257,7 @@ def _config(path: Path, name: str) -> dict[str, Any]:
 
 def _kind(config: Mapping[str, Any]) -> Kind:
     architectures = " ".join(config.get("architectures") or ())
-    if "SequenceClassification" in architectures:
+    if "SequenceClassification" in architectures or config["model_type"] in OURS:
         return "classifier"
     if config.get("is_encoder_decoder"):
         return "encoder-decoder"

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     SAME = "same"
     DIFFERS = "differs"
     CANNOT = "can't be derived"
-    OTHER = "another model"
+    OTHER = "not comparable"
 
 
 @dataclass(frozen=True, slots=True)

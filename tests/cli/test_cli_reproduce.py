@@ -67,7 +67,7 @@ def test_json_is_one_document_with_every_number(run: Run):
         "same": 78,
         "differs": 0,
         "can't be derived": 0,
-        "another model": 0,
+        "not comparable": 0,
     }
     [cell] = [n for n in table["numbers"] if (n["row"], n["column"]) == ("GeDi", "majority")]
     assert cell["published"] == "97.4"

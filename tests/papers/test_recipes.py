@@ -35,10 +35,10 @@ COUNTS = {
     "lpf.13": (0, 0, 144),
     "lpf.16": (8, 0, 8),
     "lpf.text": (12, 0, 8),
-    "thesis.3": (0, 0, 90),
+    "thesis.3": (0, 0, 0),
     "thesis.4": (0, 0, 20),
-    "thesis.5": (0, 0, 90),
-    "thesis.6": (0, 0, 20),
+    "thesis.5": (0, 0, 0),
+    "thesis.6": (0, 0, 2),
     "thesis.7": (0, 0, 81),
     "thesis.8": (0, 0, 81),
     "thesis.9": (0, 0, 18),
@@ -49,6 +49,9 @@ COUNTS = {
     "cdm.9": (0, 0, 12),
     "cdm.10": (4, 0, 2),
 }
+
+BESIDE = {"thesis.3": 90, "thesis.5": 90, "thesis.6": 18}
+"""Numbers with a value beside them that is of another version of the metric."""
 
 
 def reproduce(id: str) -> Reproduction:
@@ -66,7 +69,8 @@ def test_so_many_numbers_come_out_the_same(id: str):
     counts = reproduce(id).counts
     found = tuple(counts[v] for v in (Verdict.SAME, Verdict.DIFFERS, Verdict.CANNOT))
     assert found == COUNTS[id]
-    assert sum(counts.values()) == sum(found)
+    assert counts[Verdict.OTHER] == BESIDE.get(id, 0)
+    assert sum(counts.values()) == sum(found) + BESIDE.get(id, 0)
 
 
 def test_all_tables_are_counted():

@@ -1,0 +1,69 @@
+"""`levelfield environment`: environments of their own, for metrics that can't run in ours."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from levelfield import environments
+from levelfield.cli.terminal import say
+
+_NAME = click.argument("name")
+_PATH = click.option(
+    "--path", default="", help="A folder of your choice; --option environment=FOLDER names it."
+)
+
+
+@click.group()
+def environment() -> None:
+    """Environments of their own, for metrics whose requirements clash with ours.
+
+    They lie in $LEVELFIELD_ENVIRONMENTS, else in the user's data folder.
+    """
+
+
+@environment.command()
+@_NAME
+@_PATH
+def create(name: str, path: str) -> None:
+    """Make the environment NAME with pip, from a network or from what pip's configuration names."""
+    made = environments.create(name, path, said=say)
+    click.echo(f"{made.name}: {environments.recipe(name).package} {made.version} in {made.path}")
+
+
+@environment.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def list_(as_json: bool) -> None:
+    """Which environments there could be, and which are here."""
+    rows = []
+    for name, recipe in environments.RECIPES.items():
+        found = environments.look(name)
+        state = (
+            "not here" if found is None else "ready" if found.is_complete else "was not finished"
+        )
+        rows.append(
+            {
+                "name": name,
+                "requirements": list(recipe.requirements),
+                "state": state,
+                "version": found.version if found else "",
+                "path": str(environments.folder(name)),
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(f"{row['name']}: {row['state']} {row['version']}".rstrip())
+        click.echo(f"  {row['path']}")
+
+
+@environment.command()
+@_NAME
+@_PATH
+def remove(name: str, path: str) -> None:
+    """Remove the environment NAME from this machine."""
+    where = environments.folder(name, path)
+    gone = environments.remove(name, path)
+    click.echo(f"{where}: {'removed' if gone else 'no environment there'}")

@@ -1,0 +1,267 @@
+"""Environments of their own, for packages whose requirements clash with ours.
+
+An environment is a folder with a Python of its own, made by `create` and never imported from: a
+small script of ours runs in it and answers on a pipe (`levelfield.environments.worker`). The file
+`levelfield-environment.json` in the folder says what it is; its `packages` are written last, so an
+environment without them was interrupted and is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from levelfield.errors import UserError
+
+Said = Callable[[str], None]
+"""Called with each line that the tools say while an environment is made."""
+
+_MARK = "levelfield-environment.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an environment is made of.
+
+    Attributes:
+        package: the one that it is for; its version is part of signatures.
+        requirements: as pip reads them.
+    """
+
+    name: str
+    package: str
+    requirements: tuple[str, ...]
+
+
+RECIPES: Mapping[str, Recipe] = {
+    # COMET 2.2.7 wants transformers < 5 and numpy < 2; its trainer still imports pkg_resources
+    "comet": Recipe("comet", "unbabel-comet", ("unbabel-comet==2.2.7", "setuptools<81"))
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment on this machine.
+
+    Attributes:
+        packages: name, in lower case -> version; empty if it was not finished.
+    """
+
+    name: str
+    path: Path
+    requirements: tuple[str, ...]
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.path / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it was finished and its interpreter is still there."""
+        return bool(self.packages) and self.python.exists()
+
+    @property
+    def version(self) -> str:
+        """Of the package that it is for."""
+        return self.packages.get(RECIPES[self.name].package, "")
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of this name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in RECIPES:
+        raise UserError(f"there is no environment '{name}'; there are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def folder(name: str, path: str | Path = "") -> Path:
+    """Where an environment lies: `path`, else in `$LEVELFIELD_ENVIRONMENTS`, else in the user's
+    data folder."""
+    if path:
+        return Path(path).expanduser().absolute()
+    given = os.environ.get("LEVELFIELD_ENVIRONMENTS")
+    root = Path(given) if given else platformdirs.user_data_path("levelfield") / "environments"
+    return root.expanduser().absolute() / name
+
+
+def look(name: str, path: str | Path = "") -> Environment | None:
+    """The environment in that folder, finished or not; None if there is none of ours."""
+    recipe(name)
+    where = folder(name, path)
+    try:
+        said = json.loads((where / _MARK).read_text("utf-8"))
+        if said["name"] != name:
+            return None
+        return Environment(name, where, tuple(said["requirements"]), dict(said["packages"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def find(name: str, path: str | Path = "") -> Environment:
+    """The environment, ready to be used.
+
+    Raises:
+        UserError: it is not there or was not finished; says which command makes it.
+    """
+    found = look(name, path)
+    if found is not None and found.is_complete:
+        return found
+    state = "is not there" if found is None else "was not finished"
+    at = f" --path {path}" if path else ""
+    raise UserError(
+        f"{name} runs in an environment of its own, which {state} ({folder(name, path)}); "
+        f"`levelfield environment create {name}{at}` makes it, where there is a network"
+    )
+
+
+def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> Environment:
+    """Makes an environment, or leaves the one that is there if it has the same requirements.
+
+    One process at a time makes it; another waits, and finds it made. What is interrupted is
+    removed, or, if nothing was left to do that, made anew the next time.
+
+    Raises:
+        UserError: the folder is somebody else's, or Python's or pip's own words.
+    """
+    wanted = recipe(name)
+    where = folder(name, path)
+    with _locked(where):
+        found = look(name, path)
+        if found is not None and found.is_complete and found.requirements == wanted.requirements:
+            return found
+        if found is None and where.exists() and (where.is_file() or any(where.iterdir())):
+            raise UserError(
+                f"{where} is not an environment of levelfield; name another with --path, or empty "
+                "it yourself"
+            )
+        shutil.rmtree(where, ignore_errors=True)
+        made = Environment(name, where, wanted.requirements)
+        try:
+            _write(made)
+            _run([sys.executable, "-m", "venv", str(where)], said)
+            # pip reads its own configuration, so an index or folder of wheels named there is used
+            pip = [str(made.python), "-m", "pip", "install", "--disable-pip-version-check"]
+            _run([*pip, *wanted.requirements], said)
+            made = Environment(name, where, wanted.requirements, _packages(made.python))
+            _write(made)
+        except OSError as error:
+            shutil.rmtree(where, ignore_errors=True)
+            raise UserError(
+                f"environment {name} can't be made in {where}: {error.strerror or error}; name "
+                "another folder with --path"
+            ) from error
+        except BaseException:  # also Ctrl-C: half an environment is of no use
+            shutil.rmtree(where, ignore_errors=True)
+            raise
+    return made
+
+
+def remove(name: str, path: str | Path = "") -> bool:
+    """Removes an environment; False if there was none of ours.
+
+    Raises:
+        UserError: it can't be removed.
+    """
+    where = folder(name, path)
+    if look(name, path) is None:
+        return False
+    with _locked(where):
+        try:
+            (where / _MARK).unlink(missing_ok=True)
+            shutil.rmtree(where)
+        except OSError as error:
+            raise UserError(f"{where} can't be removed: {error.strerror or error}") from error
+    return True
+
+
+@contextlib.contextmanager
+def _locked(where: Path) -> Iterator[None]:
+    import filelock
+
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(where.with_name(f".{where.name}.lock"))
+        lock.acquire()
+    except OSError as error:
+        raise UserError(
+            f"{where.parent} can't be written: {error.strerror or error}; name another folder with "
+            "--path or in $LEVELFIELD_ENVIRONMENTS"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write(made: Environment) -> None:
+    made.path.mkdir(parents=True, exist_ok=True)
+    content = {
+        "name": made.name,
+        "requirements": made.requirements,
+        "packages": dict(made.packages),
+    }
+    part = made.path / f"{_MARK}.part"
+    part.write_text(json.dumps(content, indent=1), "utf-8")
+    part.replace(made.path / _MARK)
+
+
+def _run(command: Sequence[str], said: Said) -> None:
+    """Runs a tool to its end, passing on what it says.
+
+    Raises:
+        UserError: it failed; its last words that say why.
+    """
+    last = ""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                said(line.rstrip())
+                if line.strip() and (line.startswith("ERROR") or not last.startswith("ERROR")):
+                    last = line.strip()
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        what = "pip" if "pip" in command else "venv"
+        raise UserError(
+            f"the environment can't be made, {what} says: {last.removeprefix('ERROR: ')}; it needs "
+            "a network, or an index or wheels that pip's configuration names"
+        )
+
+
+_LIST = (
+    "import importlib.metadata as m, json; "
+    "print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
+)
+
+
+def _packages(python: Path) -> dict[str, str]:
+    done = subprocess.run(
+        [str(python), "-I", "-c", _LIST], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise UserError(f"{python} does not run: {(done.stderr.splitlines() or ['?'])[-1]}")
+    packages: dict[str, str] = json.loads(done.stdout)
+    return packages

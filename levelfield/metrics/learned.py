@@ -1,0 +1,384 @@
+"""BLEURT and COMET: models trained on people's ratings that compare a text with another.
+
+Each is two metrics: `.source` compares the text with what it was made from, `.references` with what
+people wrote for the same input (Mao 2021, "Evaluation for automatic text style transfer", section
+3.2.1, does both). BLEURT runs here, as any sequence classifier does. COMET wants older versions of
+what we run on, so it runs in an environment of its own, which `levelfield environment create comet`
+makes.
+"""
+
+from __future__ import annotations
+
+import abc
+import atexit
+import contextlib
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield import environments
+from levelfield.environments import Environment
+from levelfield.errors import ModelError
+from levelfield.metrics.against import EMPTY, MISSING
+from levelfield.metrics.ctrleval import UNREADABLE
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.environments.worker import Worker
+    from levelfield.models.regressor import PairRegressor
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Combine = Literal["max", "mean"]
+
+
+class Comparison(NamedTuple):
+    """A text beside one that it is compared with, under the name that it is reported by."""
+
+    part: str
+    source: str
+    reference: str
+    text: str
+
+
+class _Compared(OfOutcomes, abc.ABC):
+    """A metric whose value is made of one comparison, or of one a reference."""
+
+    requires: ClassVar[frozenset[str]]
+
+    @abc.abstractmethod
+    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+        """A number for each, NaN where the model can't read it; and whether it was cut."""
+
+    @property
+    def _combine(self) -> Combine:
+        return "max"
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        asked = [self._comparisons(sample) for sample in samples]
+        flat = [one for a in asked if not isinstance(a, Undefined) for one in a]
+        if not flat:
+            return [a for a in asked if isinstance(a, Undefined)]
+        found = zip(*self._values(flat), strict=True)
+        return [
+            a if isinstance(a, Undefined) else self._outcome([(one, *next(found)) for one in a])
+            for a in asked
+        ]
+
+    def _comparisons(self, sample: Sample) -> list[Comparison] | Undefined:
+        if not sample.text.strip():
+            return Undefined(EMPTY)
+        if "source" in self.requires and not sample.source.strip():
+            return Undefined(MISSING["source"])
+        if "references" not in self.requires:
+            return [Comparison("source", sample.source, sample.source, sample.text)]
+        of = [
+            Comparison(f"reference {n}", sample.source, reference, sample.text)
+            for n, reference in enumerate(sample.references, 1)
+            if reference.strip()
+        ]
+        return of or Undefined(MISSING["references"])
+
+    def _outcome(self, found: Sequence[tuple[Comparison, float, bool]]) -> Outcome | Undefined:
+        read = [(one, float(value), bool(cut)) for one, value, cut in found if not np.isnan(value)]
+        if not read:
+            return Undefined(UNREADABLE)
+        v = np.array([value for _, value, _ in read])
+        weights = np.full(v.size, 1 / v.size)
+        if self._combine == "max":
+            weights = np.where(np.arange(v.size) == v.argmax(), 1.0, 0.0)
+        parts = [
+            (one.part, value, float(w)) for (one, value, _), w in zip(read, weights, strict=True)
+        ]
+        return Outcome(float(v @ weights), parts, any(cut for *_, cut in read))
+
+
+@dataclass(frozen=True)
+class _BLEURT(_Compared, abc.ABC):
+    """What both have in common."""
+
+    model: str = "Elron/bleurt-base-512"
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    @property
+    def _resolved(self) -> Resolved:
+        found = resolve(self.model, allow_pickle=self.allow_pickle)
+        if found.kind != "classifier":
+            raise ModelError(
+                f"model '{self.model}' is a {found.kind} model; {self.name} needs a checkpoint of "
+                "BLEURT, for example Elron/bleurt-base-512; give --model NAME"
+            )
+        return found
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {}
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        choices = {"model": self._resolved.label, **self._own_choices, "dtype": self.dtype}
+        return signature(self.name, choices)
+
+    def _regressor(self) -> PairRegressor:
+        from levelfield.models.regressor import load_pair_regressor
+
+        return load_pair_regressor(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            allow_pickle=self.allow_pickle,
+            batch_tokens=self.batch_tokens,
+        )
+
+    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+        return self._regressor().values([(one.reference, one.text) for one in comparisons])
+
+
+@dataclass(frozen=True)
+class BLEURTSource(_BLEURT):
+    """BLEURT of each text, its source taken as the reference.
+
+    v = w · h_[CLS](source, text) + b, h of a BERT that was trained on synthetic pairs and then on
+    people's ratings of translations (Sellam, Das and Parikh 2020, "BLEURT: Learning Robust Metrics
+    for Text Generation", section 3). No bounds: the scale is the checkpoint's. Higher is better.
+
+    Undefined: `empty text`; `empty source`; nothing in one of the two that the model can read. A
+    pair longer than the model takes loses the end of its longer text, and counts as truncated.
+
+    Options:
+        model: a BLEURT checkpoint for `transformers`: a sequence classifier with one output over
+            (reference, text). The weights of Elron/bleurt-* are pickled: they need --allow-pickle.
+        dtype: of the weights.
+    """
+
+    name: ClassVar[str] = "bleurt.source"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
+
+
+@dataclass(frozen=True)
+class BLEURTReferences(_BLEURT):
+    """BLEURT of each text given its references.
+
+    v = w · h_[CLS](reference, text) + b, as for `bleurt.source`; higher is better.
+
+    Undefined: `empty text`; `no references`; nothing in the text, or in any reference, that the
+    model can read. Blank references among good ones are left out. Long texts: as `bleurt.source`.
+
+    Options:
+        references: of several, the `max` of their values or the `mean`.
+        model, dtype: as for `bleurt.source`.
+    """
+
+    references: Combine = "max"
+
+    name: ClassVar[str] = "bleurt.references"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
+
+    @property
+    def _combine(self) -> Combine:
+        return self.references
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {"references": self.references}
+
+
+class Checkpoint(NamedTuple):
+    """A COMET checkpoint on this machine."""
+
+    label: str
+    path: Path
+
+
+_COMET_FILES = ("hparams.yaml", "checkpoints/model.ckpt")
+
+
+@functools.lru_cache(maxsize=8)
+def _checkpoint(name: str) -> Checkpoint:
+    """The files of a COMET model by name: a folder, or a hub name, optionally `name@revision`.
+
+    Raises:
+        ModelError: no such model, no network, or no COMET model.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        label, revision = folder.resolve().name, ""
+    else:
+        instead = "`levelfield metrics` lists metrics that need no model of the hub"
+        label, folder, revision = from_hub(name, _COMET_FILES, instead=instead)
+    lacking = [file for file in _COMET_FILES if not (folder / file).is_file()]
+    if lacking:
+        raise ModelError(
+            f"model '{name}' is no checkpoint of COMET: {folder} has no {lacking[0]}; one is "
+            "Unbabel/wmt22-comet-da"
+        )
+    revision = revision or folder_digest(folder, (".yaml", ".ckpt"))
+    return Checkpoint(f"{label}@{revision[:12]}", folder / _COMET_FILES[1])
+
+
+@dataclass(frozen=True)
+class _COMET(_Compared, abc.ABC):
+    """What both have in common."""
+
+    model: str = "Unbabel/wmt22-comet-da"
+    device: str = "auto"
+    batch: int = 16
+    allow_pickle: bool = False
+    environment: str = ""
+
+    @property
+    def _found(self) -> tuple[Environment, Checkpoint]:
+        environment = environments.find("comet", self.environment)
+        if not self.allow_pickle:
+            raise ModelError(
+                f"model '{self.model}' has weights that are pickled, as all checkpoints of COMET, "
+                "and unpickling can run any code; trust it with --allow-pickle"
+            )
+        return environment, _checkpoint(self.model)
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {}
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        environment, checkpoint = self._found
+        choices = {"model": checkpoint.label, "comet": environment.version, **self._own_choices}
+        return signature(self.name, {**choices, "dtype": "float32"})
+
+    @abc.abstractmethod
+    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+        """What the model reads; references: `required`, `optional`, or `none` if it takes none."""
+
+    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+        worker, references = _comet(*self._found)
+        asked = [self._read(one, references) for one in comparisons]
+        answer = worker.ask({"score": asked, "batch": self.batch, "device": self.device})
+        try:
+            values = np.array(answer["values"], np.float64)
+            cut = np.array(answer["cut"], np.bool_)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"comet answered with something else: {str(answer)[:200]}") from error
+        if values.shape != (len(asked),) or cut.shape != values.shape:
+            raise ModelError(f"comet gave {values.size} values for {len(asked)} texts")
+        return values, cut
+
+
+@dataclass(frozen=True)
+class COMETSource(_COMET):
+    """COMET of each text and its source.
+
+    v = FFN([h, r, h ⊙ s, h ⊙ r, |h − s|, |h − r|]), s, h, r the pooled embeddings of source, text
+    and reference (Rei, Stewart, Farinha and Lavie 2020, "COMET: A Neural Framework for MT
+    Evaluation", section 2.3). A checkpoint that requires a reference is given the source as one,
+    r = s; any other reads source and text alone, as the reference-free ones (COMETKiwi) were
+    trained to. About 0 to 1 for checkpoints of 2022 and later; higher is better.
+
+    Undefined: `empty text`; `empty source`. A text longer than the encoder takes (508 tokens of
+    XLM-R) loses its end, and counts as truncated.
+
+    Options:
+        model: a COMET checkpoint: a hub name or a folder with hparams.yaml and
+            checkpoints/model.ckpt. It is pickled, so --allow-pickle is needed. Its encoder's
+            tokenizer and configuration must be on this machine too, or come from the hub.
+        batch: texts that go through the model together; no value depends on it.
+        environment: the folder of its environment, if not the default one:
+            `levelfield environment create comet` makes that.
+    """
+
+    name: ClassVar[str] = "comet.source"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
+
+    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+        read = {"src": one.source, "mt": one.text}
+        return {**read, "ref": one.source} if references == "required" else read
+
+
+@dataclass(frozen=True)
+class COMETReferences(_COMET):
+    """COMET of each text, its source and its references.
+
+    v as for `comet.source`, with a reference that people wrote; higher is better. COMET reads the
+    source here as well: a sample without one has no value.
+
+    Undefined: `empty text`; `empty source`; `no references`. Blank references among good ones are
+    left out. Long texts: as `comet.source`.
+
+    Options:
+        references: of several, the `max` of their values or the `mean`.
+        model: as for `comet.source`, but one that reads references.
+        batch, environment: as for `comet.source`.
+    """
+
+    references: Combine = "max"
+
+    name: ClassVar[str] = "comet.references"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source", "references"})
+
+    @property
+    def _combine(self) -> Combine:
+        return self.references
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {"references": self.references}
+
+    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+        if references == "none":
+            raise ModelError(
+                f"model '{self.model}' reads no references; --metric comet.source is what it gives"
+            )
+        return {"src": one.source, "mt": one.text, "ref": one.reference}
+
+
+_RUNNING: dict[tuple[Any, ...], tuple[Worker, str]] = {}
+"""Workers with their models loaded, and how each takes references; one a process, as a pipe is."""
+
+
+def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, str]:
+    """A worker with the checkpoint loaded, and whether it takes references.
+
+    Raises:
+        ModelError: it does not start, or the checkpoint can't be loaded.
+    """
+    from levelfield.environments.worker import Worker
+
+    key = (os.getpid(), environment.path, checkpoint.path)
+    if key in _RUNNING and _RUNNING[key][0].is_running:
+        return _RUNNING[key]
+    worker = Worker(environment, Path(environments.__file__).with_name("comet_worker.py"))
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    try:
+        loaded = worker.ask({"load": str(checkpoint.path), "offline": offline})
+        if loaded.get("version") != environment.version:
+            raise ModelError(
+                f"{environment.path} has comet {loaded.get('version')}, and was made with "
+                f"{environment.version}; `levelfield environment remove comet`, then create it anew"
+            )
+    except BaseException:
+        worker.close()
+        raise
+    _RUNNING[key] = worker, str(loaded.get("references"))
+    return _RUNNING[key]
+
+
+@atexit.register
+def _close() -> None:
+    for (pid, *_), (worker, _) in _RUNNING.items():
+        if pid == os.getpid():
+            with contextlib.suppress(OSError):
+                worker.close()

@@ -1,0 +1,433 @@
+"""The questions of the style-transfer thesis (Mao, 2021), section 4, with intervals and tests.
+
+Texts that two systems gave to one source were shown to the experts once: they are one judgement.
+Where all texts stand together (segment level, agreement) each judgement counts once; within a
+system and in the means of systems it counts for every system that gave it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+
+from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.meta.agreement import agreement
+from levelfield.meta.comparison import swap_test
+from levelfield.meta.correlation import Estimate, pearson
+from levelfield.meta.evaluation import Correlation, Table, correlate, join
+from levelfield.meta.significance import holm
+from levelfield.meta.summary import MetricSummary, Tally, summarise
+from levelfield.metric import create, installed
+from levelfield.papers.answers import Answer, Cell, Grid, Question
+from levelfield.papers.recipes.released import Scoring, samples_of
+from levelfield.papers.recipes.thesis import CRITERIA, HUMAN, SURVEYS, SYSTEMS
+from levelfield.papers.tables import read_paper
+from levelfield.papers.verdict import Derived
+from levelfield.sample import Sample
+from levelfield.scores import Scores
+
+SET = "formality-judgements"
+PLAIN = ("bleu", "chrf", "meteor", "rouge-1", "rouge-2", "rouge-l")
+WITH_MODEL = ("bertscore", "wmd", "mover", "cosine")
+"""Measures of ours; each is a metric against sources and one against references."""
+
+_RELEASED = ("content-src", "content-ref", "cls-xformal", "cls-pt16", "reg-pt16", "ppl")
+_LOWER_IS_BETTER = ("WMD", "ppl")
+_PUBLISHED = {
+    "bleu": "BLEU", "meteor": "METEOR", "wmd": "WMD", "rouge-1": "ROUGE-1", "rouge-2": "ROUGE-2",
+    "rouge-l": "ROUGE-L", "bertscore": "BERTScore", "bleurt": "BLEURT", "comet": "COMET",
+}  # fmt: skip
+_TABLES = {
+    ("source", "content"): ("6", "3"),
+    ("source", "fluency"): ("6", "5"),
+    ("references", "content"): ("9", "7"),
+    ("references", "fluency"): ("9", "8"),
+}
+"""Compared with what, and aspect -> the tables of τ over all texts and of r within systems."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Values of metrics for the 720 texts.
+
+    Attributes:
+        of: one a metric.
+        flipped: those of which lower is better.
+        signatures: of those computed here.
+        left_out: metric -> why it is not there.
+    """
+
+    of: tuple[ScoreColumn, ...]
+    flipped: tuple[str, ...]
+    signatures: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+
+def answer(question: Question, scoring: Scoring) -> Answer:
+    """The answer to a question of the thesis."""
+    samples = samples_of(SET, "ratings")
+    if isinstance(samples, Derived):
+        return Answer(question, (), {}, samples.why)
+    if question.id.endswith("1"):
+        return _metrics(question, samples, scoring)
+    grids = _experts(samples) if question.id.endswith("2") else _systems(samples)
+    return Answer(question, tuple(grids), {})
+
+
+def judgements(samples: Sequence[Sample]) -> list[Sample]:
+    """One sample a text and source; of several, that of a system before the human reference.
+
+    Its ratings are the means where the released ones of the same text differ (2 texts).
+    """
+    of: dict[tuple[str, str], list[Sample]] = {}
+    for sample in sorted(samples, key=lambda s: s.system == HUMAN):
+        of.setdefault((sample.source, sample.text), []).append(sample)
+    return [
+        replace(
+            same[0],
+            ratings={
+                aspect: {rater: fmean(s.ratings[aspect][rater] for s in same) for rater in by}
+                for aspect, by in same[0].ratings.items()
+            },
+        )
+        for same in of.values()
+    ]
+
+
+def _rated(samples: Iterable[Sample]) -> Rated:
+    """The ratings as meta-evaluation reads them; experts of two surveys are different people."""
+    samples = list(samples)
+    return Rated(
+        tuple(
+            Rating(s.id, aspect, f"survey {s.extra['survey']}, expert {rater}", value)
+            for s in samples
+            for aspect, by in s.ratings.items()
+            for rater, value in by.items()
+        ),
+        {s.id: s for s in samples},
+    )
+
+
+# RQ1
+
+
+def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> Answer:
+    """Every metric against every aspect: all texts together, within systems, means of systems."""
+    columns = _all_columns(samples, scoring)
+    every = join(columns.of, _rated(samples), flip=columns.flipped)
+    distinct = join(columns.of, _rated(judgements(samples)), flip=columns.flipped)
+    found = [
+        _by_metric(correlate(distinct, wanted=("tau-like",))),
+        _by_metric(c for c in correlate(every, group="system", wanted=("pearson",)) if c.is_mean),
+        _by_metric(correlate(every, level="system", wanted=("pearson",))),
+    ]
+    notes = [
+        "τ: Kendall's-τ-like coefficient of the thesis over distinct judgements; r within: mean "
+        "over systems of Pearson's r within each (what the thesis calls system level); r of means: "
+        "Pearson's r of the systems' means; 95 % intervals by resampling sources",
+        "thesis τ and thesis r are as printed: absolute values, of earlier versions of metrics, so "
+        "not comparable to the digit; signs here are those of agreement (the direction of "
+        f"{', '.join(columns.flipped) or 'no metric'} is turned)",
+        "against references the human references themselves are left out, as in the thesis: those "
+        "r of means are of 8 systems, the others of 9",
+        "released classifiers give P(target style): of formal sources, 1 − P(formal)",
+    ]
+    whys = dict.fromkeys(columns.left_out.values())
+    notes += [
+        f"left out: {', '.join(n for n, of in columns.left_out.items() if of == why)}: {why}"
+        for why in whys
+    ]
+    grids = [
+        _agreement_grid(aspect, every.metrics, found, notes if aspect == CRITERIA[-1] else ())
+        for aspect in CRITERIA
+    ]
+    return Answer(
+        question, (*grids, _best_grid(distinct), _against_grid(distinct, every)), columns.signatures
+    )
+
+
+def _all_columns(samples: Sequence[Sample], scoring: Scoring) -> _Columns:
+    of: list[ScoreColumn] = []
+    flipped: list[str] = []
+    signatures: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for part in _RELEASED:
+        here = samples_of(SET, part)
+        if isinstance(here, Derived):
+            left_out[f"released {part}"] = here.why
+            continue
+        for name, values in _released(part, here).items():
+            of.append(ScoreColumn(name, "released", values))
+            flipped += [name] if any(word in name for word in _LOWER_IS_BETTER) else []
+    there = installed()
+    for measure in (*PLAIN, *WITH_MODEL):
+        for name in (f"{measure}.source", f"{measure}.references"):
+            if name not in there:
+                left_out[name] = "not installed"
+            elif measure in WITH_MODEL and not scoring.model:
+                left_out[name] = "needs a model: name it with --model"
+            else:
+                options = {"model": scoring.model} if measure in WITH_MODEL else {}
+                [metric] = create([name], options, {})
+                compared = [s for s in samples if _is_compared(name, s)]
+                scores = scoring.score(metric, compared)
+                of.append(_column(scores))
+                signatures[name] = scores.signature
+                flipped += [] if metric.higher_is_better else [name]
+    return _Columns(tuple(of), tuple(flipped), signatures, left_out)
+
+
+def _is_compared(name: str, sample: Sample) -> bool:
+    """A human reference says nothing of a metric that compares it with itself."""
+    return not (name.endswith(".references") and sample.system == HUMAN)
+
+
+def _column(scores: Scores) -> ScoreColumn:
+    values = dict(zip(scores.ids, scores.values.tolist(), strict=True))
+    return ScoreColumn(scores.metric, scores.signature, values)
+
+
+def _released(part: str, samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    """Released metric -> id -> value; of a classifier, that of the wanted style."""
+    kind = part.replace("-", ".")
+    if kind.startswith("content"):
+        against = {"content.src": ".source", "content.ref": ".references"}[kind]
+        return {
+            f"released {name.replace('without source', '(no source)')}{against}": {
+                s.id: s.extra[kind][name] for s in samples if _is_compared(against, s)
+            }
+            for name in samples[0].extra[kind]
+        }
+
+    def towards(sample: Sample) -> float:
+        value = float(np.mean(sample.extra[kind]))
+        if kind == "ppl" or sample.control["formality"] == "formal":
+            return value
+        return 1 - value if kind.startswith("cls") else -value
+
+    return {f"released {kind}": {s.id: towards(s) for s in samples}}
+
+
+def _by_metric(found: Iterable[Correlation]) -> dict[tuple[str, str], Estimate]:
+    return {(c.aspect, c.metric): next(iter(c.estimates.values())) for c in found}
+
+
+def _agreement_grid(
+    aspect: str,
+    metrics: Iterable[str],
+    found: Sequence[Mapping[tuple[str, str], Estimate]],
+    notes: Sequence[str],
+) -> Grid:
+    columns = ["metric", "n"]
+    for name, published in (("τ", "thesis τ"), ("r within", "thesis r"), ("r of means", "")):
+        columns += [name, f"{name} low", f"{name} high", *([published] if published else [])]
+    rows = []
+    of_texts, within, of_means = found
+    for metric in sorted(metrics, key=lambda m: -_or(of_texts[aspect, m].value, -2)):
+        τ, r, means = (f[aspect, metric] for f in (of_texts, within, of_means))
+        printed = _printed(metric, aspect)
+        rows.append((metric, τ.n, *_three(τ), printed[0], *_three(r), printed[1], *_three(means)))
+    title = f"RQ1  {aspect}: agreement of metrics with the experts, best first by τ"
+    return Grid(title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _three(e: Estimate) -> tuple[Cell, Cell, Cell]:
+    return _finite(e.value), _finite(e.low), _finite(e.high)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _or(value: float, instead: float) -> float:
+    return value if math.isfinite(value) else instead
+
+
+def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
+    """The τ over all texts and the mean r within systems, as the thesis prints them."""
+    measure, _, against = metric.removeprefix("released ").lower().partition(".")
+    column = _PUBLISHED.get(measure)
+    if column is None or (against, aspect) not in _TABLES:
+        return None, None
+    of_texts, within = _TABLES[against, aspect]
+    numbers = {
+        (n.table, n.row, n.column): n.printed
+        for t in read_paper("thesis").tables
+        for n in t.numbers
+    }
+    return (
+        numbers.get((f"thesis.{of_texts}", aspect, column)),
+        numbers.get((f"thesis.{within}", "Mean", column)),
+    )
+
+
+def _best_grid(table: Table) -> Grid:
+    """The best metric on each aspect against every other."""
+    rows: list[tuple[Cell, ...]] = []
+    p: list[float] = []
+    for aspect in CRITERIA:
+        r = {m: _r(table, aspect, m) for m in table.metrics}
+        known = sorted((m for m in r if math.isfinite(r[m])), key=lambda m: -r[m])
+        for other in known[1:]:
+            row, value = _difference(table, aspect, known[0], other)
+            rows.append((aspect, known[0], other, *row))
+            p.append(value)
+    return Grid(
+        "RQ1  the metric with the highest r on each aspect against the others",
+        ("aspect", "best", "other", "n", "difference of r", "p", "p (Holm)"),
+        _with_holm(rows, p),
+        (
+            "Pearson's r over distinct judgements; paired permutation test that swaps the two "
+            "metrics' values of whole sources, Holm over all rows; the best was chosen on the same "
+            "texts, so its lead is somewhat too large",
+        ),
+    )
+
+
+def _against_grid(distinct: Table, every: Table) -> Grid:
+    """The same measure against sources and against references."""
+    rows: list[tuple[Cell, ...]] = []
+    p: list[float] = []
+    measures = [m.removesuffix(".source") for m in every.metrics if m.endswith(".source")]
+    both = [m for m in measures if f"{m}.references" in every.metrics]
+    for aspect, level in itertools.product(("content", "fluency"), ("texts", "means of systems")):
+        table = distinct if level == "texts" else every
+        for measure in both:
+            names = (f"{measure}.source", f"{measure}.references")
+            row, value = _difference(table, aspect, *names, of_means=level != "texts")
+            rows.append((aspect, level, measure, *row))
+            p.append(value)
+    return Grid(
+        "RQ1  sources or references: r of a measure against sources minus against references",
+        ("aspect", "level", "measure", "n", "difference of r", "p", "p (Holm)"),
+        _with_holm(rows, p),
+        ("as above, without the human references; n: texts; positive: sources agree better",),
+    )
+
+
+def _r(table: Table, aspect: str, metric: str) -> float:
+    rows = table.rows(aspect, metric)
+    return pearson(table.metrics[metric][rows], table.aspects[aspect][rows])
+
+
+def _difference(
+    table: Table, aspect: str, a: str, b: str, *, of_means: bool = False
+) -> tuple[tuple[Cell, ...], float]:
+    """n, the difference of r and its p, on the texts that both metrics have a value for."""
+    rows = table.rows(aspect, a, b)
+    test = swap_test(
+        table.metrics[a][rows],
+        table.metrics[b][rows],
+        table.aspects[aspect][rows],
+        table.clusters[rows],
+        systems=table.systems[rows] if of_means else None,
+    )
+    return (rows.size, _finite(test.difference), _finite(test.p)), test.p
+
+
+def _with_holm(
+    rows: Sequence[tuple[Cell, ...]], p: Sequence[float]
+) -> tuple[tuple[Cell, ...], ...]:
+    return tuple((*row, _finite(value)) for row, value in zip(rows, holm(p).tolist(), strict=True))
+
+
+# RQ2
+
+
+def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
+    """α, Pearson and ICC of the two experts of a survey on each criterion, and on all together."""
+    report = agreement(_rated(judgements(samples)), by="survey")
+    names = {as_in_files: name for name, as_in_files in SURVEYS.items()}
+    [table] = [t for t in read_paper("thesis").tables if t.number == "10"]
+    printed = {n.column: n.printed for n in table.numbers}
+    rows: list[tuple[Cell, ...]] = []
+    for group in report.groups:
+        survey = names.get(group.part, "all surveys")
+        # over all surveys the pairs are of eight people: there is no one r
+        r = [*_three(group.pairs[0].pearson)] if len(group.pairs) == 1 else [None] * 3
+        thesis = printed.get(survey) if group.aspect == "all aspects" else None
+        icc = group.icc["ICC(1,1)" if survey == "all surveys" else "ICC(2,1)"]
+        rows.append(
+            (group.aspect, survey, group.items, *_three(group.alpha), *r, thesis, *_three(icc))
+        )
+    columns = ["aspect", "survey", "n"]
+    for name in ("α", "r", "ICC"):
+        columns += [name, f"{name} low", f"{name} high", *(["thesis r"] if name == "r" else [])]
+    yield Grid(
+        "RQ2  agreement of the two experts of a survey",
+        tuple(columns),
+        tuple(rows),
+        (
+            "α: Krippendorff's for interval data; ICC: (2,1), absolute agreement of one expert, "
+            "and (1,1) over all surveys, whose experts are eight people; 95 % intervals by "
+            "resampling sources, of ICC from F",
+            "each distinct judgement counts once; Table 10 counts the text of several systems for "
+            "each of them (`levelfield reproduce thesis.10` does too); 'all aspects' puts an "
+            "expert's three ratings in one column, so differences of aspects count as agreement",
+        ),
+    )
+
+
+# RQ3
+
+
+def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
+    """Mean ratings of systems with intervals, and every two systems compared on equal sources."""
+    names = {as_in_files: name for name, as_in_files in SYSTEMS.items()}
+    tally = Tally()
+    for sample in samples:
+        tally.add(sample, names[sample.system])
+    for aspect in CRITERIA:
+        values = np.array([fmean(s.ratings[aspect].values()) for s in samples])
+        ids = tuple(s.id for s in samples)
+        tally.add_scores(Scores(aspect, ids, values, {}, "experts", higher_is_better=True))
+    summaries = summarise(tally)
+    [table] = [t for t in read_paper("thesis").tables if t.number == "11"]
+    printed = {(n.row, n.column): n.printed for n in table.numbers}
+    for summary in summaries:
+        yield _means_grid(summary, printed)
+    yield _pairs_grid(summaries)
+
+
+def _means_grid(summary: MetricSummary, printed: Mapping[tuple[str, str], str]) -> Grid:
+    groups = sorted(summary.groups, key=lambda g: -g.interval.mean)
+    not_worse = {groups[0].group}
+    for c in summary.comparisons:
+        if groups[0].group in (c.a, c.b) and c.p_adjusted > 0.05:
+            not_worse |= {c.a, c.b}
+    rows = [
+        (
+            g.group, g.n, g.interval.mean, g.interval.low, g.interval.high,
+            printed.get((g.group, summary.metric)), "best" if g.group in not_worse else "",
+        )
+        for g in groups
+    ]  # fmt: skip
+    return Grid(
+        f"RQ3  {summary.metric}: mean rating of the experts, 1 to 100",
+        ("system", "n", "mean", "low", "high", "thesis", ""),
+        tuple(rows),
+        (
+            "95 % intervals by resampling sources; 'best': the highest mean, and those that are "
+            "not shown to differ from it",
+        ),
+    )
+
+
+def _pairs_grid(summaries: Sequence[MetricSummary]) -> Grid:
+    rows = [
+        (s.metric, c.a, c.b, c.inputs, c.difference, c.low, c.high, _finite(c.effect), c.p,
+         c.p_adjusted)
+        for s in summaries
+        for c in s.comparisons
+    ]  # fmt: skip
+    return Grid(
+        "RQ3  every two systems on the same sources",
+        ("aspect", "a", "b", "n", "a − b", "low", "high", "d_z", "p", "p (Holm)"),
+        tuple(rows),
+        ("paired permutation test over sources, Holm over all rows; d_z: Cohen's",),
+    )
