@@ -6,19 +6,28 @@ import abc
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.sample import Sample
 
-EMPTY = "empty text"
 Against = Literal["source", "references"]
 MISSING: dict[Against, str] = {"source": "empty source", "references": "no references"}
 """Why a sample that has nothing to compare its text with is undefined."""
 
 
+def written(sample: Sample, against: Against) -> tuple[str, ...]:
+    """The source, or the references, blank ones too."""
+    return (sample.source,) if against == "source" else sample.references
+
+
 def compared(sample: Sample, against: Against) -> tuple[str, ...]:
     """What the text is compared with: its source, or its references; blank ones are none."""
-    written = (sample.source,) if against == "source" else sample.references
-    return tuple(one for one in written if one.strip())
+    return tuple(one for one in written(sample, against) if one.strip())
+
+
+def part(against: Against, n: int) -> str:
+    """What the n-th of those that a text is compared with is called among a value's parts."""
+    return "source" if against == "source" else f"reference {n}"
 
 
 class OfSource:
@@ -54,7 +63,3 @@ class OfTexts(OfOutcomes):
         if not references:
             return Undefined(MISSING[self.against])
         return self._compare(sample.text, references)
-
-    def _part(self, n: int) -> str:
-        """What the n-th of those that a text is compared with is called among a value's parts."""
-        return "source" if self.against == "source" else f"reference {n}"

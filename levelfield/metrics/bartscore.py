@@ -23,6 +23,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from levelfield.metrics.against import MISSING
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT
 from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Floats, Seq2SeqMetric, unfit
@@ -30,9 +31,7 @@ from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
 from levelfield.signature import signature
 
-NO_SOURCE = "no source"
 NO_CONTEXT = "no context"
-NO_REFERENCE = "no reference"
 
 
 class Direction(NamedTuple):
@@ -115,7 +114,7 @@ class FromSource(_BARTScore):
     nats a token, at most 0, higher is better. It needs no reference: this is the BARTScore among
     CTRLEval's baselines (Ke et al. 2022, section 4.3), which does not say what x was.
 
-    Undefined: `empty text`; `no source`, `no prompt` or `no context`; a text without tokens.
+    Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens.
     Of a source or a text longer than the model takes the beginning is read, and it counts as
     truncated; the end token of such a text is not scored.
 
@@ -141,7 +140,7 @@ class FromSource(_BARTScore):
 
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         x, missing = {
-            "source": (sample.source, NO_SOURCE),
+            "source": (sample.source, MISSING["source"]),
             "prompt": (sample.prompt, NO_PROMPT),
             "context": ("\n".join(sample.context), NO_CONTEXT),
         }[self.given]
@@ -166,7 +165,7 @@ class _OfReferences(_BARTScore, abc.ABC):
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         references = [reference for reference in sample.references if reference.strip()]
         if not references:
-            return Undefined(NO_REFERENCE)
+            return Undefined(MISSING["references"])
         groups = []
         for n, reference in enumerate(references, 1):
             precision = Direction(f"reference {n} → text", reference, sample.text)
@@ -189,8 +188,8 @@ class Precision(_OfReferences):
     BARTScore(reference → text) = (1/m) Σ_t log p(y_t | y_<t, r) (Yuan et al. 2021, section 3.2). In
     nats a token, at most 0, higher is better.
 
-    Undefined: `empty text`; `no reference` (a blank one is none); a text without tokens. Long texts
-    are treated as by `bartscore.source`.
+    Undefined: `empty text`; `no references` (a blank one is none); a text without tokens. Long
+    texts are treated as by `bartscore.source`.
 
     Options:
         references: of several, the `mean` of their values or the `max`.

@@ -25,8 +25,8 @@ import numpy.typing as npt
 from levelfield import environments
 from levelfield.environments import Environment
 from levelfield.errors import ModelError
-from levelfield.metrics.against import EMPTY, MISSING
-from levelfield.metrics.ctrleval import UNREADABLE
+from levelfield.metrics.against import MISSING
+from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.sample import Sample

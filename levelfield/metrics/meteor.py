@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from levelfield.errors import UserError
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts, part
 from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.stems import stem, stemmer_label
 from levelfield.metrics.treebank import treebank_label, treebank_words
@@ -94,7 +94,7 @@ class METEOR(OfTexts):
         words = self._words(text)
         values = [self._of_alignment(words, self._words(one)) for one in references]
         best = values.index(max(values))
-        rows = [(self._part(n), v, float(n == best + 1)) for n, v in enumerate(values, 1)]
+        rows = [(part(self.against, n), v, float(n == best + 1)) for n, v in enumerate(values, 1)]
         return Outcome(values[best], rows, cut=False)
 
     def _words(self, text: str) -> list[str]:

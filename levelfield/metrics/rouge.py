@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import UserError
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts, part
 from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.stems import stem, stemmer_label
 from levelfield.metrics.treebank import treebank_label, treebank_words
@@ -144,7 +144,7 @@ class ROUGE(OfTexts, abc.ABC):
     def _of_several(self, shared: Sequence[Overlap | None]) -> Outcome | Undefined:
         """The value of several references; one without tokens, or whose value is 0/0, has none."""
         found = [
-            (self._part(n), value, f)
+            (part(self.against, n), value, f)
             for n, one in enumerate(shared, 1)
             if one
             and (value := one.value(self.value, self._beta)) is not None

@@ -16,6 +16,7 @@ import numpy as np
 
 from levelfield.errors import UserError
 from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metrics.against import MISSING
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import resolve
@@ -25,7 +26,6 @@ from levelfield.signature import signature
 
 Kind = Literal["empty", "copy of the source", "one word"]
 
-NO_SOURCE = "empty source"
 NO_STYLE = "no wanted style"
 
 
@@ -79,7 +79,7 @@ class Degenerate(OfOutcomes):
     @staticmethod
     def _outcome(sample: Sample) -> Outcome | Undefined:
         if not sample.source.strip():
-            return Undefined(NO_SOURCE)
+            return Undefined(MISSING["source"])
         kind = degenerate(sample.text, sample.source)
         parts = [(kind, 1.0, 1.0)] if kind else []
         return Outcome(float(kind is not None), parts, cut=False)

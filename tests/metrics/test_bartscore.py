@@ -172,12 +172,12 @@ def test_of_several_references_the_mean_or_the_best_counts(plain, folder):
     ("sample", "metric", "options", "reason"),
     [
         (Sample("a", " \n", source="x"), FromSource, {}, "empty text"),
-        (Sample("a", "x", source=" "), FromSource, {}, "no source"),
+        (Sample("a", "x", source=" "), FromSource, {}, "empty source"),
         (Sample("a", "x"), FromSource, {"given": "prompt"}, "no prompt"),
         (Sample("a", "x"), FromSource, {"given": "context"}, "no context"),
         (Sample("a", ""), F, {}, "empty text"),
-        (Sample("a", "x"), Precision, {}, "no reference"),
-        (Sample("a", "x", references=("", " ")), Recall, {}, "no reference"),
+        (Sample("a", "x"), Precision, {}, "no references"),
+        (Sample("a", "x", references=("", " ")), Recall, {}, "no references"),
     ],
 )
 def test_what_has_no_value_has_a_reason(bart, sample, metric, options, reason):

@@ -1,0 +1,112 @@
+"""BERTScore: how much of one text is found again in another, token by token.
+
+Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT", section 3; the thesis takes it
+against sources and against references. With x the tokens of the source or reference, y those of the
+text, their states of unit length, and weights w:
+
+    P = Σ_j w(y_j) max_i x_i·y_j / Σ_j w(y_j),   R = Σ_i w(x_i) max_j x_i·y_j / Σ_i w(x_i),
+    F = 2 P R / (P + R).
+
+As in the authors' package the tokens [CLS] and [SEP] may be what another token is matched with, but
+weigh nothing themselves. Unlike there, padding is never matched: the package takes 0 for it, so
+that a token whose best cosine is negative gets 0 there in a batch with longer texts.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from levelfield.errors import UserError
+from levelfield.metrics.against import OfReferences, OfSource
+from levelfield.metrics.embedding import OfStates, Weighted
+from levelfield.metrics.outcomes import Undefined
+
+NO_WEIGHT = "every token has idf 0"
+
+
+class PRF(NamedTuple):
+    """Precision, recall and F of a pair."""
+
+    precision: float
+    recall: float
+    f: float
+
+
+def greedy(text: Weighted, other: Weighted) -> PRF:
+    """P, R and F by matching each token with the nearest of the other text's."""
+    cosine = text.states @ other.states.T  # (tokens of the text, tokens of the other)
+    precision = float(np.average(cosine.max(axis=1), weights=text.weights))
+    recall = float(np.average(cosine.max(axis=0), weights=other.weights))
+    total = precision + recall
+    return PRF(precision, recall, 2 * precision * recall / total if total else 0.0)
+
+
+@dataclass(frozen=True)
+class _BERTScore(OfStates, abc.ABC):
+    """What both members of the family have in common."""
+
+    value: Literal["f", "precision", "recall"] = "f"
+    baseline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.baseline is not None and not self.baseline < 1:
+            raise UserError(f"baseline={self.baseline}: expected a number below 1, or none")
+
+    def _choices(self) -> dict[str, object]:
+        baseline = "none" if self.baseline is None else self.baseline
+        return {**super()._choices(), "value": self.value, "baseline": baseline}
+
+    def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
+        if not text.weights.any() or not other.weights.any():
+            return Undefined(NO_WEIGHT)
+        value: float = getattr(greedy(text, other), self.value)
+        b = self.baseline
+        return value if b is None else (value - b) / (1 - b)
+
+
+@dataclass(frozen=True)
+class BERTScoreSource(_BERTScore, OfSource):
+    """BERTScore of each text against its source.
+
+    F = 2 P R / (P + R), with P the mean over the text's tokens of the best cosine with a token of
+    the source, and R the other way round (Zhang et al. 2020, section 3). At most 1, higher is
+    better; 1 for a copy. Values of other models or layers can't be compared.
+
+    Undefined: `empty text`; `empty source`; a text or a source that the model has no token for, or
+    in which every token has idf 0. Of a text longer than the model takes the beginning is read, and
+    it counts as truncated.
+
+    Options:
+        model: any encoder, encoder-decoder or classifier; of the last two it is the encoder that
+            reads. dtype: of the weights; cosines are computed in float32.
+        layer: whose states are compared, 0 the embeddings. By default the one that the authors'
+            package recommends for a model of this name, else the last.
+        value: `f`, `precision`, or `recall`.
+        idf: `none`: every token weighs the same. A file with a text a line:
+            idf(w) = log((N + 1) / (n_w + 1)), n_w of its N texts with the token w. The package
+            takes the references that it is given; here a value depends on its sample alone.
+        baseline: b in (value − b) / (1 − b), the rescaling of section 5; the package's files have
+            one for each of P, R and F. `none`: as it is.
+    """
+
+    name: ClassVar[str] = "bertscore.source"
+
+
+@dataclass(frozen=True)
+class BERTScoreReferences(_BERTScore, OfReferences):
+    """BERTScore of each text against the best of its references.
+
+    The maximum over references of F, P or R, whichever is asked for (Zhang et al. 2020, section 3,
+    and the authors' package for several references). At most 1, higher is better.
+
+    Undefined: `empty text`; `no references` (blank ones are left out, and so are those that have no
+    value); otherwise as for `bertscore.source`.
+
+    Options: as for `bertscore.source`.
+    """
+
+    name: ClassVar[str] = "bertscore.references"

@@ -1,0 +1,313 @@
+"""Texts compared with their source or their references by what a model makes of both."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.errors import UserError
+from levelfield.metrics.against import (
+    MISSING,
+    Against,
+    OfReferences,
+    OfSource,
+    part,
+    written,
+)
+from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.wordvectors import label
+from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
+from levelfield.sample import Sample
+from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.encoder import Encoder
+    from levelfield.models.states import TextStates, TokenStates
+
+Floats = npt.NDArray[np.float64]
+
+NOT_NUMBERS = "the model gives states that are not numbers"
+
+
+class Pair(NamedTuple):
+    """A text and what it is compared with, under the name that it is reported by."""
+
+    text: str
+    other: str
+    part: str
+
+
+class Compared(NamedTuple):
+    """What comes out for a pair: its value, and whether either text was cut."""
+
+    value: float
+    cut: bool
+
+
+def pairs_of(sample: Sample, against: Against) -> list[Pair] | Undefined:
+    """What the text of a sample is compared with; blank references are left out."""
+    if not sample.text.strip():
+        return Undefined(EMPTY)
+    pairs = [
+        Pair(sample.text, other, part(against, n))
+        for n, other in enumerate(written(sample, against), 1)
+        if other.strip()
+    ]
+    return pairs or Undefined(MISSING[against])
+
+
+@dataclass(frozen=True)
+class Comparison(OfOutcomes, abc.ABC):
+    """A metric that compares a text with its source or with the best of its references."""
+
+    model: str = OFFLINE_MODEL
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    against: ClassVar[Against]
+
+    @abc.abstractmethod
+    def _compared(self, pairs: Sequence[Pair]) -> Sequence[Compared | Undefined]:
+        """What comes out for each of these pairs."""
+
+    @abc.abstractmethod
+    def _choices(self) -> Mapping[str, object]:
+        """The options that could change a value, the model among them."""
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        best = {"references": "best"} if self.against == "references" else {}
+        return signature(self.name, {**self._choices(), **best, "dtype": self.dtype})
+
+    @property
+    def _resolved(self) -> Resolved:
+        return resolve(self.model, allow_pickle=self.allow_pickle)
+
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        asked = [pairs_of(sample, self.against) for sample in samples]
+        flat = [pair for pairs in asked if not isinstance(pairs, Undefined) for pair in pairs]
+        found = iter(self._compared(flat) if flat else ())
+        outcomes: list[Outcome | Undefined] = []
+        for pairs in asked:
+            if isinstance(pairs, Undefined):
+                outcomes.append(pairs)
+            else:
+                outcomes.append(self._best([(pair.part, next(found)) for pair in pairs]))
+        return outcomes
+
+    def _best(self, found: Sequence[tuple[str, Compared | Undefined]]) -> Outcome | Undefined:
+        """The best of some comparisons; what can't be compared is left out like a blank."""
+        defined = [(name, c) for name, c in found if isinstance(c, Compared)]
+        if not defined:
+            return next(c for _, c in found if isinstance(c, Undefined))
+        values = np.array([c.value for _, c in defined])
+        best = int(values.argmax() if self.higher_is_better else values.argmin())
+        rows = [(name, c.value, float(i == best)) for i, (name, c) in enumerate(defined)]
+        return Outcome(float(values[best]), rows, any(c.cut for _, c in defined))
+
+
+@dataclass(frozen=True)
+class OfStates(Comparison, abc.ABC):
+    """A comparison of the states that an encoder gives the tokens of both texts."""
+
+    layer: int | None = None
+    idf: str = "none"
+
+    @abc.abstractmethod
+    def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
+        """What comes out for two texts."""
+
+    def _choices(self) -> dict[str, object]:
+        idf = self.idf if self.idf == "none" else label(self.idf)
+        return {"model": self._resolved.label, "layer": self._layer, "idf": idf}
+
+    @functools.cached_property
+    def _layer(self) -> int:
+        if self.layer is not None:
+            return self.layer
+        name = self._resolved.name.rpartition("/")[2]
+        if name in LAYERS:
+            return LAYERS[name]
+        from levelfield.models.states import depth
+
+        return depth(self._resolved)
+
+    def _compared(self, pairs: Sequence[Pair]) -> list[Compared | Undefined]:
+        model = states_of(self, self._layer)
+        texts = [text for pair in pairs for text in (pair.text, pair.other)]
+        found = model.of(texts)
+        idf = None if self.idf == "none" else _document_frequencies(self.idf, model)
+        compared: list[Compared | Undefined] = []
+        for pair, text, other in zip(pairs, found[::2], found[1::2], strict=True):
+            if text.empty or other.empty:
+                compared.append(unreadable(pair, text=not text.empty))
+                continue
+            value = self._value(_weighted(text, model, idf), _weighted(other, model, idf))
+            if isinstance(value, Undefined):
+                compared.append(value)
+            elif np.isnan(value):
+                compared.append(Undefined(NOT_NUMBERS))
+            else:
+                compared.append(Compared(value, text.cut or other.cut))
+        return compared
+
+
+class Weighted(NamedTuple):
+    """The tokens of a text.
+
+    Attributes:
+        states: (tokens, d), each of unit length, special tokens included.
+        weights: (tokens,) how much each counts; not normalised.
+        special: (tokens,) which are special tokens around the text.
+    """
+
+    states: npt.NDArray[np.float32]
+    weights: Floats
+    special: npt.NDArray[np.bool_]
+
+
+class Idf(NamedTuple):
+    """In how many of some texts each token occurs."""
+
+    texts: int
+    counts: Mapping[int, int]
+
+    def of(self, ids: Sequence[int]) -> Floats:
+        """idf(w) = log((N + 1) / (n_w + 1)), n_w of N texts with the token w: (tokens,)."""
+        n = np.array([self.counts.get(id, 0) for id in ids])
+        idf: Floats = np.log((self.texts + 1) / (n + 1))
+        return idf
+
+
+def _weighted(text: TextStates, model: TokenStates, idf: Idf | None) -> Weighted:
+    weights = idf.of(text.ids) if idf else np.where(model.weightless(text.ids), 0.0, 1.0)
+    return Weighted(text.states, weights, text.special)
+
+
+def unreadable(pair: Pair, *, text: bool) -> Undefined:
+    """Why a pair has no value when its text, or else what it is compared with, has no token."""
+    return Undefined(f"{UNREADABLE}: {pair.part}" if text else UNREADABLE)
+
+
+def states_of(metric: Comparison, layer: int) -> TokenStates:
+    """The model of a metric, up to a layer."""
+    from levelfield.models.states import load_states
+
+    return load_states(
+        metric.model,
+        layer,
+        device=metric.device,
+        dtype=metric.dtype,
+        allow_pickle=metric.allow_pickle,
+        batch_tokens=metric.batch_tokens,
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _document_frequencies(file: str, model: TokenStates) -> Idf:
+    read = Path(file).expanduser().read_text(encoding="utf-8", errors="replace")
+    texts = [line for line in read.splitlines() if line.strip()]
+    if not texts:
+        raise UserError(f"idf={file}: the file has no text; give one with a text a line")
+    return Idf(len(texts), Counter(id for ids in model.ids(texts) for id in set(ids)))
+
+
+# fmt: off
+LAYERS: Mapping[str, int] = {
+    "minilm": 5,
+    "bert-base-uncased": 9, "bert-large-uncased": 18, "bert-base-multilingual-cased": 9,
+    "bert-base-chinese": 8, "bert-base-turkish-cased": 10,
+    "roberta-base": 10, "roberta-large": 17, "roberta-large-mnli": 19,
+    "xlm-roberta-base": 9, "xlm-roberta-large": 17,
+    "distilroberta-base": 5, "distilbert-base-uncased": 5, "distilbert-base-multilingual-cased": 5,
+    "albert-base-v2": 9, "albert-large-v2": 14, "albert-xlarge-v2": 13, "albert-xxlarge-v2": 8,
+    "electra-base-discriminator": 9, "electra-large-discriminator": 14,
+    "mpnet-base": 8, "scibert_scivocab_uncased": 8,
+    "deberta-base": 9, "deberta-base-mnli": 9, "deberta-large": 16, "deberta-large-mnli": 18,
+    "deberta-xlarge": 18, "deberta-xlarge-mnli": 40,
+    "deberta-v3-small": 4, "deberta-v3-base": 9, "deberta-v3-large": 12,
+    "bart-base": 6, "bart-large": 10, "bart-large-cnn": 10, "bart-large-mnli": 11,
+    "t5-small": 6, "t5-base": 11, "t5-large": 23,
+}
+# fmt: on
+"""Model (the last part of its name) -> the layer whose BERTScore agrees best with people's ratings
+of translations into English (WMT16), as the authors' package has them. `offline/minilm` is not
+among theirs: 5 is what they found for BERTs of six layers."""
+
+
+@dataclass(frozen=True)
+class _Cosine(Comparison, abc.ABC):
+    """What both members of the family have in common."""
+
+    def _choices(self) -> dict[str, object]:
+        return {"model": self._resolved.label}
+
+    def _compared(self, pairs: Sequence[Pair]) -> list[Compared | Undefined]:
+        n = len(pairs)
+        texts = [*(pair.text for pair in pairs), *(pair.other for pair in pairs)]
+        embeddings, cut = self._encoder().sentences(texts)
+        text, other = embeddings[:n].astype(np.float64), embeddings[n:].astype(np.float64)
+        cosines = (text * other).sum(axis=1)
+        compared: list[Compared | Undefined] = []
+        for i, pair in enumerate(pairs):
+            if np.isnan(cosines[i]):
+                compared.append(unreadable(pair, text=not np.isnan(text[i]).any()))
+            else:
+                compared.append(Compared(float(cosines[i]), cut[i] or cut[n + i]))
+        return compared
+
+    def _encoder(self) -> Encoder:
+        from levelfield.models.encoder import load_encoder
+
+        return load_encoder(
+            self.model,
+            device=self.device,
+            dtype=self.dtype,
+            allow_pickle=self.allow_pickle,
+            batch_tokens=self.batch_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class CosineSource(_Cosine, OfSource):
+    """Cosine of the sentence embeddings of each text and its source.
+
+    cosine = E(text) · E(source), both of unit length, as the model pools them. In [−1, 1], higher
+    is better; 1 for a copy, whatever its style.
+
+    Undefined: `empty text`; `empty source`; a text or a source that the model has no token for. Of
+    a long text the beginning is read, and it counts as truncated.
+
+    Options:
+        model: an encoder; sentence models pool as they say themselves, any other takes the mean of
+            its last layer. dtype: of the weights.
+    """
+
+    name: ClassVar[str] = "cosine.source"
+
+
+@dataclass(frozen=True)
+class CosineReferences(_Cosine, OfReferences):
+    """Cosine of the sentence embeddings of each text and the nearest of its references.
+
+    cosine = max over references r of E(text) · E(r). In [−1, 1], higher is better.
+
+    Undefined: `empty text`; `no references` (blank ones are left out, and so are those that the
+    model has no token for); a text that it has no token for.
+
+    Options: as for `cosine.source`.
+    """
+
+    name: ClassVar[str] = "cosine.references"
