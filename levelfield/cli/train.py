@@ -13,6 +13,7 @@ from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_cdm import cdm
 from levelfield.cli.train_discriminator import discriminator, perturb
 from levelfield.cli.train_infiller import infiller
+from levelfield.cli.train_judge import judge
 from levelfield.cli.train_pooler import pooler
 from levelfield.errors import UserError
 
@@ -111,5 +112,5 @@ def _texts(corpus: Sequence[str]) -> Iterator[Iterator[str]]:
         yield corpus_texts(corpus, progress)
 
 
-for _command in (infiller, cdm, discriminator, perturb, pooler):
+for _command in (infiller, cdm, discriminator, judge, perturb, pooler):
     train.add_command(_command)

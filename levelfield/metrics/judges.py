@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.errors import ModelError, UserError
-from levelfield.models.resolve import OFFLINE_MODEL, resolve
+from levelfield.models.resolve import OFFLINE_MODEL, attribute_of, resolve
 from levelfield.models.tokens import Gapped
 
 Floats = npt.NDArray[np.float64]
@@ -227,7 +227,7 @@ def _on_the_spot(model: str, allow_pickle: bool) -> list[Judge]:
     """The judges that a model named without a file is."""
     resolved = resolve(model, allow_pickle=allow_pickle)
     if resolved.kind == "classifier":
-        return [Judge(resolved.name, model=model)]
+        return [Judge(resolved.name, attribute_of(resolved), model=model)]
     if resolved.kind == "encoder":
         ours = [j for j in _shipped().judges if j.name == "minilm"]
         return [replace(j, name=resolved.name, model=model) for j in ours]
@@ -521,9 +521,9 @@ def _load(judge: Judge, loading: Loading) -> LoadedJudge:
 
 
 def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
-    from levelfield.models.classifier import load_classifier
+    from levelfield.models.judges import load_judge
 
-    model = load_classifier(judge.model, **loading._asdict())
+    model = load_judge(judge.model, **loading._asdict())
     ours = {theirs.strip().casefold(): label for theirs, label in judge.labels}
     own = {label.strip().casefold() for label in model.labels}
     if unknown := sorted(set(ours) - own):
@@ -580,10 +580,10 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
 
 def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
     """P(label) ∝ what the label's own model gives to its second label."""
-    from levelfield.models.classifier import load_classifier
+    from levelfield.models.judges import load_judge
 
     labels = [label for label, _ in judge.models]
-    models = [load_classifier(model, **loading._asdict()) for _, model in judge.models]
+    models = [load_judge(model, **loading._asdict()) for _, model in judge.models]
     for (label, name), model in zip(judge.models, models, strict=True):
         if len(model.labels) != 2:
             raise ModelError(

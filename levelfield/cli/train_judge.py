@@ -1,0 +1,201 @@
+"""`levelfield train judge`: a small classifier of a style, a sentiment, a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from levelfield.cli.options import pairs
+from levelfield.cli.terminal import console, progress_bar, say
+from levelfield.cli.train_infiller import SOURCE
+from levelfield.errors import UserError
+
+if TYPE_CHECKING:
+    from levelfield.sample import Sample
+    from levelfield.training.judge import Architecture, Spec
+    from levelfield.training.judge_recipes import Prepared
+    from levelfield.training.judged import Figures
+    from levelfield.training.labelled import Labelled, Scale
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option("--out", required=True, help="The folder of the judge.")
+@click.option("--recipe", help="Data sets and settings by name, instead of FILEs.")
+@click.option("--attribute", help="Whose labels are learnt: control.ATTRIBUTE of the samples.")
+@click.option(
+    "--arch", type=click.Choice(["textcnn", "fasttext", "linear"]), help="[default: textcnn]"
+)
+@click.option("--held-out", "held_out", multiple=True, metavar="FILE", help="To try it on.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="Of the texts to try it on, where no file is held out.",
+)
+@click.option("--rating", metavar="ASPECT", help="Learn from ratings of this aspect, not labels.")
+@click.option("--low", default="low", show_default=True, help="Label of the lowest rating.")
+@click.option("--high", default="high", show_default=True, help="Label of the highest rating.")
+@click.option(
+    "--range", "ends", type=(float, float), help="Lowest and highest rating. [default: those given]"
+)
+@click.option("--format", "format", help="Of the files; else their suffix says it.")
+@click.option(
+    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
+)
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the texts: textcnn, fasttext.")
+@click.option("--vocabulary", type=click.IntRange(1), help="Words known at most: textcnn.")
+@click.option("--case", is_flag=True, help="Read which words have capitals: textcnn, fasttext.")
+@click.option("--half", is_flag=True, help="Save weights in half precision: textcnn.")
+@click.option("--ngrams", type=click.IntRange(1), help="Most words of an n-gram: fasttext.")
+@click.option("--quantize", is_flag=True, help="Make the model small: fasttext.")
+@click.option("--model", help="The encoder: linear. [default: offline/minilm]")
+@click.option("--l2", type=click.FloatRange(0), help="Weight of the squared norm: linear.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option("--allow-pickle", is_flag=True, help="Take an encoder whose weights are pickled.")
+@SOURCE
+def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) -> None:
+    """A judge of a style: a TextCNN, fastText, or a linear head on an encoder.
+
+    FILEs are read as `levelfield score` reads them; a text's label is its control.ATTRIBUTE. Or
+    --recipe names data sets and settings: sentiment, sentiment-nltk, topic or formality, with
+    -textcnn, -fasttext or -linear behind it.
+
+    Leaves a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
+    on held-out texts. Use it with --metric control --option judges=FOLDER.
+    """
+    from dataclasses import replace
+
+    from levelfield.training.judge import build_judge
+    from levelfield.training.judge_recipes import prepare, spec_of
+
+    if bool(recipe) == bool(files):
+        raise UserError("expected either FILEs with labels or --recipe NAME")
+    if recipe:
+        _check_alone(given)
+        spec = replace(spec_of(recipe), seed=given["seed"], device=given["device"])
+        texts = prepare(recipe)
+    else:
+        spec, texts = _spec(given), _texts(files, given)
+    say(f"{len(texts.train):,} texts to train on, {len(texts.test):,} held out")
+    for name, value in texts.facts.items():
+        say(f"{name.lower()}: {value}")
+    with progress_bar("training", None) as progress:
+        found = build_judge(
+            texts.train,
+            texts.test,
+            spec,
+            Path(out),
+            sources=(*texts.sources, *given["sources"]),
+            facts=texts.facts,
+            notes=say,
+            progress=progress,
+        )
+    _show(out, found)
+
+
+_FOR_FILES = ("attribute", "arch", "held_out", "rating", "ends", "format", "mapping", "epochs",
+              "vocabulary", "case", "half", "ngrams", "quantize", "model", "l2")  # fmt: skip
+
+
+def _check_alone(given: dict[str, Any]) -> None:
+    """A recipe says everything but the seed."""
+    if also := [name for name in _FOR_FILES if given[name] not in (None, (), False)]:
+        option = {"held_out": "held-out", "ends": "range", "mapping": "map"}.get(also[0], also[0])
+        raise UserError(f"--recipe says what --{option} would: leave one out")
+
+
+def _spec(given: dict[str, Any]) -> Spec:
+    from dataclasses import replace
+
+    from levelfield.training.judge import Spec
+
+    arch: Architecture = given["arch"] or "textcnn"
+    own = {
+        "textcnn": ("case", "epochs", "vocabulary", "half"),
+        "fasttext": ("case", "epochs", "ngrams", "quantize"),
+        "linear": ("model", "l2"),
+    }
+    options = {n for names in own.values() for n in names}
+    said = {name: given[name] for name in options if given[name] not in (None, False)}
+    if foreign := sorted(set(said) - set(own[arch])):
+        raise UserError(f"--{foreign[0]} is no option of --arch {arch}")
+    if "model" in said:
+        said["start"] = said.pop("model")
+    spec = Spec(
+        given["attribute"] or given["rating"] or "",
+        arch,
+        seed=given["seed"],
+        device=given["device"],
+        allow_pickle=given["allow_pickle"],
+    )
+    if not spec.attribute:
+        raise UserError("expected --attribute NAME: whose labels are learnt")
+    if arch == "fasttext":
+        spec = replace(spec, case=said.pop("case", False))
+        return replace(spec, fasttext=replace(spec.fasttext, **said))
+    return replace(spec, **said)
+
+
+def _texts(files: Sequence[str], given: dict[str, Any]) -> Prepared:
+    from levelfield.io import open_samples
+    from levelfield.training.judge_recipes import prepared
+
+    def read(names: Sequence[str]) -> list[Sample]:
+        source = open_samples(
+            names, format=given["format"], mapping=pairs("--map", given["mapping"]), ids="any"
+        )
+        source.check()
+        return list(source)
+
+    samples, others = read(files), read(given["held_out"]) if given["held_out"] else None
+    if given["rating"]:
+        from levelfield.training.labelled import from_ratings
+
+        scale = _scale(samples, given)
+        rows = from_ratings(samples, scale)
+        test = from_ratings(others, scale) if others is not None else None
+    else:
+        rows, test = _by_labels(samples, others, given["attribute"])
+    return prepared(rows, test, (), share=given["share"], seed=given["seed"])
+
+
+def _by_labels(
+    samples: Sequence[Sample], others: Sequence[Sample] | None, attribute: str
+) -> tuple[Labelled, Labelled | None]:
+    from levelfield.training.labelled import from_controls
+
+    rows = from_controls(samples, attribute)
+    return rows, from_controls(others, attribute, rows.labels) if others is not None else None
+
+
+def _scale(samples: Sequence[Sample], given: dict[str, Any]) -> Scale:
+    from levelfield.training.labelled import Scale
+
+    aspect = given["rating"]
+    values = [value for s in samples for value in s.ratings.get(aspect, {}).values()]
+    if not values:
+        raise UserError(
+            f"no sample has a rating of {aspect} (--map ratings.{aspect}=COLUMN names your column)"
+        )
+    least, most = given["ends"] or (min(values), max(values))
+    return Scale(aspect, given["low"], given["high"], least, most)
+
+
+def _show(out: str, found: Figures) -> None:
+    from rich.table import Table
+
+    rank = "" if found.spearman is None else f", Spearman {found.spearman:.3f} with the ratings"
+    say(
+        f"{out}: accuracy {found.accuracy:.3f}, macro F1 {found.macro_f1:.3f}, calibration error "
+        f"{found.ece:.3f}, Brier score {found.brier:.3f}{rank} on {found.n:,} held-out texts"
+    )
+    table = Table("right label", *(f"given: {label}" for label in found.labels))
+    for label, row in zip(found.labels, found.confusion, strict=True):
+        table.add_row(label, *(f"{n:,}" for n in row))
+    console().print(table)

@@ -1,0 +1,253 @@
+"""Labelled texts to train and test judges on: merged, split, and kept apart."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from levelfield.errors import UserError
+from levelfield.models.lexis import lexis
+from levelfield.sample import Sample
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+RUN = 8
+"""Words in a row that two texts don't share by chance."""
+SHORT = 4
+"""Words of the shortest text that is looked for inside others."""
+_SIGN = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How ratings become labels: P(high) = (rating − least) / (most − least), at least 0 and at
+    most 1.
+
+    Attributes:
+        aspect: of the ratings; of several raters the mean counts.
+        low, high: the labels at the ends.
+    """
+
+    aspect: str
+    low: str
+    high: str
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        if not self.least < self.most:
+            raise UserError(
+                f"the ratings go from {self.least:g} to {self.most:g}: expected a greater number "
+                "last"
+            )
+        if self.low == self.high:
+            raise UserError(f"both ends of the ratings are called '{self.low}'")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts and what they should be said to be.
+
+    Attributes:
+        texts: any.
+        targets: (texts, labels) share of each label; 0 and 1 where texts were labelled.
+        labels: in the order of the columns.
+        times: (texts,) how often each is learnt from, compared with the others.
+    """
+
+    texts: tuple[str, ...]
+    targets: Floats
+    labels: tuple[str, ...]
+    times: Ints = field(default_factory=lambda: np.empty(0, np.intp))
+
+    def __post_init__(self) -> None:
+        if not len(self.times):
+            object.__setattr__(self, "times", np.ones(len(self.texts), np.intp))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def only(self, rows: npt.NDArray[np.bool_] | Ints) -> Labelled:
+        """Some of the texts."""
+        indices = np.arange(len(self))[rows]
+        texts = tuple(self.texts[i] for i in indices)
+        return Labelled(texts, self.targets[indices], self.labels, self.times[indices])
+
+    @property
+    def digest(self) -> str:
+        """Names texts, targets and weights."""
+        found = hashlib.sha256(repr(self.labels).encode())
+        for text in self.texts:
+            found.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        found.update(np.round(self.targets, 9).tobytes() + self.times.astype("<i8").tobytes())
+        return found.hexdigest()
+
+
+def from_controls(
+    samples: Iterable[Sample], attribute: str, labels: Sequence[str] = ()
+) -> Labelled:
+    """Texts whose label is their control.
+
+    Args:
+        labels: that there may be; those of the samples, sorted, if empty.
+
+    Raises:
+        UserError: a sample has no label of this attribute, or several, or one that there may not
+            be; there are fewer than two labels.
+    """
+    texts, found = [], []
+    for sample in samples:
+        label = sample.control.get(attribute)
+        if not isinstance(label, str) or not label.strip():
+            what = "no label" if not label else f"several labels: {', '.join(label)}"
+            raise UserError(
+                f"sample '{sample.id}' has {what}; expected one in control.{attribute} "
+                f"(--map control.{attribute}=COLUMN names your column)"
+            )
+        texts.append(sample.text)
+        found.append(label.strip())
+    names = tuple(labels) or tuple(sorted(set(found)))
+    if len(names) < 2:
+        raise UserError(
+            f"the texts have {len(names)} different labels of {attribute} "
+            f"({', '.join(names) or 'there are no texts'}): expected at least two"
+        )
+    if unknown := sorted(set(found) - set(names)):
+        raise UserError(
+            f"the held-out texts have the label '{unknown[0]}', which no training text has; those "
+            f"have {', '.join(names)}"
+        )
+    return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in found]], names)
+
+
+def from_ratings(samples: Iterable[Sample], scale: Scale) -> Labelled:
+    """Texts whose labels come from their mean ratings.
+
+    Raises:
+        UserError: a sample has no rating of the aspect.
+    """
+    texts, high = [], []
+    for sample in samples:
+        if not (of_raters := sample.ratings.get(scale.aspect)):
+            raise UserError(f"sample '{sample.id}' has no rating of {scale.aspect}")
+        mean = np.mean(list(of_raters.values()))
+        texts.append(sample.text)
+        high.append((mean - scale.least) / (scale.most - scale.least))
+    p = np.clip(np.array(high, np.float64), 0, 1)
+    return Labelled(tuple(texts), np.stack([1 - p, p], axis=1), (scale.low, scale.high))
+
+
+def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
+    """Sets one after the other, each learnt from so many times.
+
+    Raises:
+        UserError: their labels differ.
+    """
+    labels = sets[0][0].labels
+    for one, _ in sets:
+        if one.labels != labels:
+            raise UserError(f"labels differ: {', '.join(labels)} and {', '.join(one.labels)}")
+    return Labelled(
+        tuple(itertools.chain.from_iterable(one.texts for one, _ in sets)),
+        np.concatenate([one.targets for one, _ in sets]),
+        labels,
+        np.concatenate([one.times * times for one, times in sets]),
+    )
+
+
+class Merged(NamedTuple):
+    """Distinct texts; how many rows repeated one, and how many had no words."""
+
+    rows: Labelled
+    repeated: int
+    empty: int
+
+
+def merged(rows: Labelled) -> Merged:
+    """Every text once, with the mean of its targets; texts without words are left out. Texts of
+    the same words are one text."""
+    first: dict[str, int] = {}
+    place = []
+    for i, text in enumerate(rows.texts):
+        key = " ".join(lexis(text))
+        place.append(first.setdefault(key, i) if key else -1)
+    at = np.array(place, np.intp)
+    kept = np.flatnonzero(at == np.arange(len(rows)))
+    group = np.searchsorted(kept, at[at >= 0])
+    sums = np.zeros((len(kept), len(rows.labels)))
+    np.add.at(sums, group, rows.targets[at >= 0])
+    once = rows.only(kept)
+    empty = int((at < 0).sum())
+    means = sums / np.bincount(group, minlength=len(kept))[:, None]
+    distinct = Labelled(once.texts, means, rows.labels, once.times)
+    return Merged(distinct, len(rows) - empty - len(kept), empty)
+
+
+def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
+    """Distinct texts to train on and texts held out: those whose hashes with the seed are smallest,
+    whatever the order of the rows.
+
+    Raises:
+        UserError: one side would be empty.
+    """
+    held = round(len(rows) * share)
+    if not 0 < held < len(rows):
+        raise UserError(
+            f"{len(rows)} different texts, of which a share of {share:g} is held out: expected at "
+            "least one on either side"
+        )
+    keys = [
+        hashlib.sha256(f"{seed} {' '.join(lexis(t))}".encode("utf-8", "surrogatepass")).digest()
+        for t in rows.texts
+    ]
+    chosen = np.zeros(len(rows), np.bool_)
+    chosen[sorted(range(len(rows)), key=keys.__getitem__)[:held]] = True
+    return rows.only(~chosen), rows.only(chosen)
+
+
+def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
+    """The rows that have nothing of held-out texts, and how many were left out for it.
+
+    A row has something of a held-out text if it is that text, contains it (if it has four words or
+    more), or shares eight words in a row with it. Case, punctuation and how words are tokenised
+    make no difference: sets are cut from the same reviews in different ways.
+    """
+    exact: set[tuple[str, ...]] = set()
+    short: set[tuple[str, ...]] = set()
+    runs: set[tuple[str, ...]] = set()
+    for text in held_out:
+        words = _bare(text)
+        exact.add(words)
+        if SHORT <= len(words) < RUN:
+            short.add(words)
+        runs.update(_runs(words, RUN))
+    lengths = sorted({len(words) for words in short})
+
+    def shares(text: str) -> bool:
+        words = _bare(text)
+        return (
+            words in exact
+            or any(run in runs for run in _runs(words, RUN))
+            or any(run in short for n in lengths for run in _runs(words, n))
+        )
+
+    kept = np.array([not shares(text) for text in rows.texts], np.bool_)
+    return rows.only(kept), int((~kept).sum())
+
+
+def _bare(text: str) -> tuple[str, ...]:
+    """Words without punctuation marks, and without the names of brackets that treebanks have."""
+    words = (_SIGN.sub("", word) for word in lexis(text))
+    return tuple(word for word in words if word not in ("", "lrb", "rrb"))
+
+
+def _runs(words: tuple[str, ...], n: int) -> Iterator[tuple[str, ...]]:
+    return (words[i : i + n] for i in range(len(words) - n + 1))
