@@ -48,7 +48,8 @@ class Rules:
     """How records become samples.
 
     A record's fields are those of `Sample`, by name. `control.ATTRIBUTE`, `ratings.ASPECT` and
-    `ratings.ASPECT.RATER` are entries of those two. Fields of other names go to `extra`.
+    `ratings.ASPECT.RATER` are entries of those two, `references.1` and `context.1` of lists. Fields
+    of other names go to `extra`.
 
     Attributes:
         mapping: our field -> their field, for those that are named otherwise; theirs may be a
@@ -68,7 +69,7 @@ class Rules:
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_CONVERT)}"
                 raise UserError(
                     f"mapping {printable(f'{ours}={theirs}')}: a sample has no such field; {hint}"
-                    "; also control.ATTRIBUTE and ratings.ASPECT.RATER"
+                    "; also control.ATTRIBUTE, ratings.ASPECT.RATER and references.NUMBER"
                 )
         try:
             object.__setattr__(self, "control", values.control(self.control, False))
@@ -110,7 +111,7 @@ class Rules:
                 extra = {**value, **extra}
             else:
                 extra[str(name)] = value
-        for (name, *path), value in entries:
+        for (name, *path), value in sorted(entries, key=_place):
             try:
                 _enter(made, name, path, value, cells)
             except Wrong as wrong:
@@ -176,15 +177,31 @@ def _lookup(record: Record, path: str) -> Any:
 
 def _entry(name: object) -> tuple[str, ...] | None:
     """`control.sentiment` -> ("control", "sentiment"); None for a name that is no entry."""
-    if not isinstance(name, str) or not name.startswith(("control.", "ratings.")):
+    if not isinstance(name, str) or not name.startswith(("control.", "ratings.", *_LISTS)):
         return None
+    if name.startswith(_LISTS):
+        listed, _, number = name.partition(".")
+        return (listed, number) if number.isascii() and number.isdecimal() else None
     # a rater's name, perhaps an address, may have dots; so may an attribute
     parts = tuple(name.split(".", 1 if name.startswith("control.") else 2))
     return parts if all(parts) else None
 
 
+_LISTS = ("references.", "context.")
+"""Of entries with a number, for tables with a column each; in the order of the numbers."""
+
+
+def _place(entry: tuple[tuple[str, ...], Any]) -> int:
+    (name, *path), _ = entry
+    return int(path[0]) if f"{name}." in _LISTS else 0
+
+
 def _enter(made: dict[str, Any], name: str, path: list[str], value: Any, cells: bool) -> None:
-    """Puts the value at the path into the field `control` or `ratings` of what is made so far."""
+    """Puts the value at the path into the field of what is made so far."""
+    if f"{name}." in _LISTS:
+        if not values.absent(value):
+            made[name] = (*(made.get(name) or ()), values.string(value))
+        return
     field = dict(made.get(name) or {})
     values.string(path[0])
     entry: Any

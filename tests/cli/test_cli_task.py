@@ -102,3 +102,37 @@ def test_another_metric_of_content_can_stand_in_the_joint_mean(run: Run, tmp_pat
     content = means(found, "bertscore.source")["careful"]
     style = means(found, "control.average")["careful"]
     assert means(found, "joint.geometric")["careful"] == pytest.approx((content * style) ** 0.5)
+
+
+def test_texts_from_keywords_with_several_references_are_scored_as_they_come(run: Run, tmp_path):
+    file = tmp_path / "concepts.jsonl"
+    rows = [
+        {"concepts": ["dog", "throw", "catch"], "target": ["A dog catches what he throws.", "x"],
+         "prediction": "I throw a ball for the dog to catch."},
+        {"concepts": ["rain"], "target": ["It is raining."], "prediction": "The sun shines."},
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run(
+        "score", file, "--task", "style-transfer", "--metric", "keywords.coverage", *LIGHT,
+        "--map", "text=prediction", "--map", "references=target",
+        "--map", "control.keywords=concepts", "--out", tmp_path / "s.jsonl", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (found,) = [m for m in done.json["metrics"] if m["metric"] == "keywords.coverage"]
+    assert found["overall"]["mean"] == pytest.approx(0.5)
+    assert means(done.json, "bleu.references")
+
+
+def test_sentiment_transfer_in_a_table_with_a_column_a_reference(run: Run, tmp_path):
+    file = tmp_path / "yelp.tsv"
+    file.write_text(
+        "sentence\toutput\tref0\tref1\n"
+        "the food was bad .\tthe food was great .\tthe food was good .\tgreat food .\n"
+    )
+    done = run(
+        "score", file, "--metric", "bleu", "--map", "source=sentence", "--map", "text=output",
+        "--map", "references.1=ref0", "--map", "references.2=ref1",
+        "--control", "sentiment=positive", "--out", tmp_path / "s.jsonl", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert {m["metric"] for m in done.json["metrics"]} == {"bleu.source", "bleu.references"}

@@ -317,3 +317,17 @@ def test_a_list_of_neither_texts_nor_records_is_refused(given):
 def test_a_text_in_place_of_a_path_is_recognised():
     with pytest.raises(InputError, match="texts are given as a list"):
         load_samples("What a lovely day it was")
+
+
+def test_numbered_columns_are_references_in_the_order_of_their_numbers():
+    record = {"text": "So.", "references.10": "c", "references.2": "b", "references.1": "a",
+              "references.3": "", "references.x": "kept"}  # fmt: skip
+    sample = Rules().sample(record, id="1", cells=True)
+    assert sample.references == ("a", "b", "c")
+    assert sample.extra == {"references.x": "kept"}
+
+
+def test_columns_of_other_names_can_be_mapped_to_references():
+    rules = Rules(mapping={"references.1": "ref0", "references.2": "ref1", "context.1": "turn"})
+    sample = rules.sample({"text": "So.", "ref0": "a", "ref1": "b", "turn": "Hm?"}, id="1")
+    assert (sample.references, sample.context) == (("a", "b"), ("Hm?",))
