@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import tomllib
 import typing
+from importlib import resources
 from typing import Any
 
 import click
@@ -29,6 +31,8 @@ def metrics(name: str | None, as_json: bool) -> None:
         click.echo(json.dumps(described, ensure_ascii=False, indent=2))
     elif name:
         click.echo("\n\n".join(_page(one) for one in described))
+        if any("judges" in one.get("options", {}) for one in described):
+            click.echo("\n" + "\n".join(_judges()))
     else:
         from rich.table import Table
         from rich.text import Text
@@ -92,3 +96,22 @@ def _page(metric: dict[str, Any]) -> str:
             *given,
         ]
     )
+
+
+def _judges() -> list[str]:
+    """How good judges are: those by name, and those that a recipe trains."""
+    from levelfield.metrics.judges import figures
+
+    lines = ["Judges by name (judges=NAME), share of texts judged right:"]
+    for f in figures():
+        right = f.accuracy / 100 if f.kind == "published" else f.accuracy
+        n = f"n = {f.n:,}" if f.n else f.kind
+        lines.append(f"  {f.judge:16} {f.attribute:10} {f.dataset:30} {n:12} {right:.1%}")
+    lines += ["", "Judges that `levelfield train judge --recipe NAME` trains, on held-out texts:"]
+    file = resources.files("levelfield.training") / "judge_figures.toml"
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["measured"]:
+        figure = f"right {row['accuracy']:.1%}, macro F1 {row['macro_f1']:.3f}"
+        if "spearman" in row:
+            figure = f"Spearman with the ratings {row['spearman']:.3f}"
+        lines.append(f"  {row['recipe']:27} {row['dataset']:30} n = {row['n']:<8,} {figure}")
+    return lines

@@ -78,7 +78,7 @@ TASKS: Mapping[str, Task] = {
         },
         words={
             "bertscore:model": "offline/minilm",
-            "control:judges": "offline",
+            "control:judges": "linear,offline",
             "fluency.infilling-perplexity:model": "offline/infill-expert",
         },
         content=("bleu.references", "bleu.source"),

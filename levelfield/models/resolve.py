@@ -20,8 +20,10 @@ OFFLINE_MODEL = "offline/minilm"
 EMBEDDED = {
     "offline/infill-amateur": "d0547d409cb44d2cc7f0500749571f7396f29347ec4eb6f5b7ab4728cb44fbcf",
     "offline/infill-expert": "9c0e4a3dc9e5ff3816c3e3769cc3adfd0038688a310a2e7983aa3930a018c931",
+    "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
 }
-"""Infillers that come with the package, and the sha256 of their weights; `docs/infillers.md`."""
+"""Models that come with the package, and the sha256 of their weights: infillers
+(`docs/infillers.md`) and a judge (`docs/train-judges.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -116,7 +118,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
     elif name in EMBEDDED:
         path = Path(__file__).parent / name.replace("/", os.sep)
-        revision = _checked(path / "model.safetensors", EMBEDDED[name])
+        (weights,) = path.glob("*.safetensors")
+        revision = _checked(weights, EMBEDDED[name])
     elif Path(name).expanduser().is_dir():
         path = Path(name).expanduser().resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder

