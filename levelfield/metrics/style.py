@@ -12,16 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from levelfield.errors import UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
 from levelfield.metrics.against import MISSING
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
-from levelfield.scores import Scores, concatenate
 from levelfield.signature import signature
 
 Kind = Literal["empty", "copy of the source", "one word"]
@@ -86,7 +82,7 @@ class Degenerate(OfOutcomes):
 
 
 @dataclass(frozen=True)
-class StylePerplexity:
+class StylePerplexity(OfOutcomes):
     """Perplexity of each text under the language model of its wanted style.
 
     `fluency.perplexity` of the text under the causal model that belongs to the label its control
@@ -112,7 +108,6 @@ class StylePerplexity:
     allow_pickle: bool = False
 
     name: ClassVar[str] = "style.perplexity"
-    level: ClassVar[Level] = "sample"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
     higher_is_better: ClassVar[bool] = False
 
@@ -145,39 +140,16 @@ class StylePerplexity:
         }
         return signature(self.name, {**models, "dtype": self.dtype})
 
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]
-        values = np.full(len(samples), np.nan)
-        undefined: dict[str, str] = {}
-        truncated: set[str] = set()
+        outcomes: list[Outcome | Undefined] = [Undefined(NO_STYLE)] * len(samples)
         for label, metric in self._of.items():
             rows = [i for i, own in enumerate(labels) if own == label]
-            if not rows:
-                continue
             found = metric.score([samples[i] for i in rows])
-            values[rows] = found.values
-            undefined |= found.undefined
-            truncated |= found.truncated
-        undefined |= {
-            sample.id: NO_STYLE for sample, own in zip(samples, labels, strict=True) if own is None
-        }
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=values,
-            undefined=undefined,
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            truncated=frozenset(truncated),
-        )
+            for i, id, value in zip(rows, found.ids, found.values.tolist(), strict=True):
+                why = found.undefined.get(id)
+                outcomes[i] = Undefined(why) if why else Outcome(value, (), id in found.truncated)
+        return outcomes
 
     def _labels(self, sample: Sample) -> Iterator[str]:
         """The wanted labels that have a model."""
