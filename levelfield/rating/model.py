@@ -1,0 +1,278 @@
+"""What a rating study is once it is frozen: plain data that the store keeps as one JSON document.
+
+A **study** splits what is to be rated into **surveys**; each survey has as many **slots** as raters
+should see it. A slot is an order of **items**. An item is one thing to judge: a text (direct), two
+texts (pairwise) or several (ranking), with what they were made from. Texts that are equal are shown
+once and stand for all their samples (Mao 2021, section 3.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+Design = Literal["direct", "pairwise", "ranking"]
+ScaleKind = Literal["slider", "likert", "pairwise", "ranking"]
+ControlKind = Literal["", "shuffled", "dropped", "other"]
+Direction = Literal["ltr", "rtl", "auto"]
+
+SLIDER = (1, 100)
+"""The ends of a slider; it has no numbers that a rater sees (Mao 2021, section 3.3)."""
+
+FORMAT = 1
+"""Of the frozen document; raised when an older reader could misread it."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One question that is asked of every item.
+
+    Attributes:
+        id: a word for files: `content`. Becomes the aspect of the ratings.
+        title: a heading for raters.
+        statement: what they agree with, or are asked.
+        scale: how they answer. pairwise: which of two texts, or neither; ranking: an order, best
+            first, ties allowed.
+        points: of a Likert scale, 2 to 11; the ends of a slider are `SLIDER`.
+        low, high: what the ends mean, in words.
+        labels: of every point of a Likert scale, if each has one.
+        help: more about it, Markdown, on its own card of the instructions.
+    """
+
+    id: str
+    title: str
+    statement: str
+    scale: ScaleKind
+    low: str = ""
+    high: str = ""
+    points: int = 5
+    labels: tuple[str, ...] = ()
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of text as raters see it: `text` literally, in its language and direction.
+
+    Attributes:
+        name: what stands above it: `Original`, `Prompt`, a speaker.
+    """
+
+    name: str
+    text: str
+    language: str = ""
+    direction: Direction = "auto"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text to judge, and the samples it stands for, which no rater ever sees."""
+
+    part: Part
+    samples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to judge.
+
+    Attributes:
+        key: names it inside the study; raters see an opaque id in its place.
+        survey: from 1.
+        given: what it was made from, shown above: source, prompt or turns of a dialogue.
+        candidates: one (direct), two (pairwise) or more (ranking).
+        task: what was wanted of the text, in words for raters: `make it formal`.
+        direction: the label that directions are balanced by; empty if there is one only.
+        control: what kind of negative sample it is; empty for a real one.
+    """
+
+    key: str
+    survey: int
+    given: tuple[Part, ...]
+    candidates: tuple[Candidate, ...]
+    task: str = ""
+    direction: str = ""
+    control: ControlKind = ""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An item at its place in a slot.
+
+    Attributes:
+        opaque: what the rater's pages call it, random.
+        order: which candidate stands first, second, …: positions in `Item.candidates`.
+    """
+
+    item: str
+    opaque: str
+    order: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one rater of a survey sees, in order.
+
+    Attributes:
+        name: for the organiser: `survey 2, rater 1`.
+    """
+
+    name: str
+    survey: int
+    items: tuple[Placed, ...]
+
+
+@dataclass(frozen=True)
+class WorkedExample:
+    """An item with answers and why, shown before the rating begins; raters don't answer it."""
+
+    given: tuple[Part, ...]
+    candidates: tuple[Part, ...]
+    task: str
+    direction: str
+    answers: Mapping[str, str]
+    """criterion -> what a good answer would be, in words."""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Practice:
+    """An item that is answered before the rating, with two tries; nobody fails by it.
+
+    Attributes:
+        opaque: its id on the rater's pages.
+        accept: criterion -> lowest and highest answer that passes (slider, Likert), or the wanted
+            answer as one number twice (pairwise: position of the better text from 0, −1 neither).
+        hint: shown after a first answer outside of that.
+    """
+
+    opaque: str
+    given: tuple[Part, ...]
+    candidates: tuple[Part, ...]
+    task: str
+    accept: Mapping[str, tuple[int, int]]
+    hint: str
+
+
+@dataclass(frozen=True)
+class Words:
+    """What raters read around the items; Markdown."""
+
+    welcome: str = ""
+    consent: str = ""
+    instructions: str = ""
+    thanks: str = ""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A whole study as it is rated.
+
+    Attributes:
+        id: a word for files.
+        version: raised by the organiser with every change after the first rating.
+        title, language, contact: for raters.
+        duration: how long it takes, in words; empty if not said.
+        design: what items are.
+        criteria: in the order asked.
+        words: pages of text.
+        consent_version: which wording a rater agreed to.
+        items: by key.
+        slots: all surveys, all raters.
+        examples, practice: shown before rating.
+        fail_rule: `not-lowest`: a rater whose negative sample is not rated below the median of the
+            survey's real texts on the first criterion fails; `none`.
+        completion: `random`: every rater gets a code of their own; else the one code of a crowd
+            platform.
+        completion_url: where to go then, with {code}; empty for nowhere.
+        seed: of every random choice made.
+        source_digest: names the study file and the samples that this was made from.
+        samples: id -> the record of every sample that a candidate stands for, so that what is
+            exported needs no other file. Raters never see it.
+    """
+
+    id: str
+    version: int
+    title: str
+    language: str
+    design: Design
+    criteria: tuple[Criterion, ...]
+    items: Mapping[str, Item]
+    slots: tuple[Slot, ...]
+    words: Words = field(default_factory=Words)
+    consent_version: str = "1"
+    contact: str = ""
+    duration: str = ""
+    examples: tuple[WorkedExample, ...] = ()
+    practice: tuple[Practice, ...] = ()
+    fail_rule: Literal["not-lowest", "none"] = "not-lowest"
+    completion: str = "random"
+    completion_url: str = ""
+    seed: int = 0
+    source_digest: str = ""
+    samples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def document(self) -> str:
+        """The study as canonical JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the document: names the study wherever ratings go."""
+        return hashlib.sha256(self.document().encode("utf-8", "surrogatepass")).hexdigest()
+
+    @classmethod
+    def of_document(cls, text: str) -> Frozen:
+        """Back from `document`.
+
+        Raises:
+            ValueError: written by a later version.
+        """
+        raw: dict[str, Any] = json.loads(text)
+        if raw["format"] > FORMAT:
+            raise ValueError(f"the study has format {raw['format']}; this version reads {FORMAT}")
+        return cls(
+            **{
+                **raw,
+                "criteria": tuple(_criterion(c) for c in raw["criteria"]),
+                "items": {key: _item(value) for key, value in raw["items"].items()},
+                "slots": tuple(_slot(value) for value in raw["slots"]),
+                "words": Words(**raw["words"]),
+                "examples": tuple(_example(value) for value in raw["examples"]),
+                "practice": tuple(_practice(value) for value in raw["practice"]),
+            }
+        )
+
+
+def _criterion(raw: Mapping[str, Any]) -> Criterion:
+    return Criterion(**{**raw, "labels": tuple(raw["labels"])})
+
+
+def _parts(raw: list[Mapping[str, Any]]) -> tuple[Part, ...]:
+    return tuple(Part(**part) for part in raw)
+
+
+def _item(raw: Mapping[str, Any]) -> Item:
+    candidates = tuple(Candidate(Part(**c["part"]), tuple(c["samples"])) for c in raw["candidates"])
+    return Item(**{**raw, "given": _parts(raw["given"]), "candidates": candidates})
+
+
+def _slot(raw: Mapping[str, Any]) -> Slot:
+    placed = tuple(Placed(p["item"], p["opaque"], tuple(p["order"])) for p in raw["items"])
+    return Slot(raw["name"], raw["survey"], placed)
+
+
+def _example(raw: Mapping[str, Any]) -> WorkedExample:
+    shown = {"given": _parts(raw["given"]), "candidates": _parts(raw["candidates"])}
+    return WorkedExample(**{**raw, **shown})
+
+
+def _practice(raw: Mapping[str, Any]) -> Practice:
+    accept = {name: (low, high) for name, (low, high) in raw["accept"].items()}
+    shown = {"given": _parts(raw["given"]), "candidates": _parts(raw["candidates"])}
+    return Practice(**{**raw, **shown, "accept": accept})
