@@ -368,7 +368,7 @@ def _results(
         from levelfield.report import Report, write_page
 
         report = Report(
-            title=f"levelfield: {', '.join(s.metric for s in summaries)}",
+            title=f"levelfield: {given['task'] or ', '.join(s.metric for s in summaries)}",
             created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
             n=run.n,
             summaries=summaries,
