@@ -266,7 +266,10 @@ class _TwoWay:
         rho = (BMS - EMS) / (BMS + (k - 1) * EMS + k * (JMS - EMS) / n)
         a = k * rho * JMS / EMS
         b = n * (1 + (k - 1) * rho) - k * rho
-        df = (k - 1) * (n - 1) * (a + b) ** 2 / ((n - 1) * a**2 + b**2)
+        squares = (n - 1) * a**2 + b**2
+        if squares <= _TINY:  # items have one mean, and raters too: all variance is residual
+            return value, math.nan, math.nan, "", "no variance between items or raters"
+        df = (k - 1) * (n - 1) * (a + b) ** 2 / squares
         F_low, F_high = float(fdtri(n - 1, df, p)), float(fdtri(df, n - 1, p))
         rest = k * JMS + (k * n - k - n) * EMS
         low = n * (BMS - F_low * EMS) / (F_low * rest + n * BMS)

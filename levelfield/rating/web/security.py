@@ -1,0 +1,231 @@
+"""What every request passes: headers, origin, session, token against forged requests, limits.
+
+Nothing here is kept on disk, and no address of a rater is kept in the clear even in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_LIMIT = 256 * 1024
+"""Bytes of one request; a hundred events with long comments are less."""
+
+COOKIE_DAYS = 90
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "X-Robots-Tag": "noindex",
+}
+
+
+class Turned(Exception):  # noqa: N818 (nobody's error: an answer to a request)
+    """A request that is refused: becomes a plain page, or JSON below /api/."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def csrf_token(secret: str) -> str:
+    """The token of a session: made of its secret, so it lives as long and survives a restart."""
+    return hmac.new(secret.encode(), b"levelfield csrf", hashlib.sha256).hexdigest()
+
+
+def check_csrf(secret: str, token: str) -> None:
+    """Refuses a write whose token is not the session's.
+
+    Raises:
+        Turned: 403.
+    """
+    if not hmac.compare_digest(csrf_token(secret).encode(), token.encode("utf-8", "replace")):
+        raise Turned(403, "stale")
+
+
+def is_https(request: Request, *, behind_proxy: bool) -> bool:
+    """Whether the rater's browser speaks https; a proxy is believed only if there is one."""
+    if behind_proxy:
+        said = request.headers.get("x-forwarded-proto", "")
+        if said:
+            return said.split(",")[-1].strip().lower() == "https"
+    return request.url.scheme == "https"
+
+
+def set_cookie(
+    response: Response, request: Request, name: str, secret: str, *, path: str, behind_proxy: bool
+) -> None:
+    """Gives the browser its session: not for scripts, not from other sites.
+
+    `Lax`, not `Strict`: who follows a link to the study from a mail must find their session. Every
+    write needs the session's token and the right origin besides.
+    """
+    response.set_cookie(
+        name,
+        secret,
+        max_age=COOKIE_DAYS * 24 * 3600,
+        path=path or "/",
+        secure=is_https(request, behind_proxy=behind_proxy),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+async def body_of(request: Request, limit: int = BODY_LIMIT) -> bytes:
+    """The body, if it is not too large.
+
+    Raises:
+        Turned: 413.
+    """
+    read = bytearray()
+    async for chunk in request.stream():
+        read += chunk
+        if len(read) > limit:
+            raise Turned(413, "too large")
+    return bytes(read)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Fields of a form; the last of equal names counts.
+
+    Raises:
+        Turned: 413 or 422.
+    """
+    try:
+        text = (await body_of(request)).decode("utf-8")
+        fields = parse_qsl(text, keep_blank_values=True, max_num_fields=500)
+    except ValueError as error:
+        raise Turned(422, "not a form") from error
+    return dict(fields)
+
+
+async def json_of(request: Request) -> Any:
+    """A JSON body. `NaN` and `Infinity` are no JSON, and are refused.
+
+    Raises:
+        Turned: 413 or 422.
+    """
+
+    def refuse(name: str) -> Any:
+        raise ValueError(name)
+
+    try:
+        return json.loads(await body_of(request), parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise Turned(422, "not JSON") from error
+
+
+class Buckets:
+    """A bucket of tokens for every key; a key is hashed with a key of this process.
+
+    Args:
+        size: requests at once.
+        a_second: tokens that come back every second.
+    """
+
+    def __init__(
+        self, size: float, a_second: float, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.size = size
+        self.a_second = a_second
+        self._now = now
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._left: dict[bytes, tuple[float, float]] = {}
+
+    def take(self, name: str, tokens: float = 1.0) -> bool:
+        """Whether there was a token; `tokens` 0 only looks."""
+        key = hashlib.blake2b(name.encode(), key=self._key, digest_size=16).digest()
+        now = self._now()
+        with self._lock:
+            if len(self._left) > 10_000:  # full ones say nothing
+                self._left = {
+                    k: (left, at)
+                    for k, (left, at) in self._left.items()
+                    if left + (now - at) * self.a_second < self.size
+                }
+            left, at = self._left.get(key, (self.size, now))
+            left = min(self.size, left + (now - at) * self.a_second)
+            if left < 1.0:
+                self._left[key] = (left, now)
+                return False
+            self._left[key] = (left - tokens, now)
+            return True
+
+
+def client_of(request: Request, *, behind_proxy: bool) -> str:
+    """Who asks, for limits in memory only: the address nearest to us that is not our proxy."""
+    if behind_proxy:
+        said = request.headers.get("x-forwarded-for", "")
+        if said:
+            return said.split(",")[-1].strip()
+    return request.client.host if request.client else ""
+
+
+class Guard:
+    """ASGI middleware: headers on every response, and no write from another origin.
+
+    `Referrer-Policy: no-referrer` makes browsers send `Origin: null` with a plain form; then
+    `Sec-Fetch-Site` says where it came from, where a browser sends it (https and localhost). Where
+    neither says anything the session's token is what is left, and it is always required.
+    """
+
+    def __init__(self, app: ASGIApp, *, base_path: str = "", behind_proxy: bool = False) -> None:
+        self.app = app
+        self.base_path = base_path
+        self.behind_proxy = behind_proxy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        scope["root_path"] = self.base_path  # whether the proxy takes it off or not
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD") and self._foreign(scope):
+            refusal = PlainTextResponse("This request came from another site.", status_code=403)
+            await refusal(scope, receive, guarded)
+            return
+        await self.app(scope, receive, guarded)
+
+    def _foreign(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        site = headers.get("sec-fetch-site")
+        if site is not None and site not in ("same-origin", "none"):
+            return True
+        origin = headers.get("origin")
+        if origin is None or origin == "null":
+            return False
+        request = Request(scope)
+        scheme = "https" if is_https(request, behind_proxy=self.behind_proxy) else "http"
+        hosts = [headers.get("host", "")]
+        if self.behind_proxy and "x-forwarded-host" in headers:
+            hosts.append(headers["x-forwarded-host"].split(",")[-1].strip())
+        return origin.lower() not in {f"{scheme}://{host}".lower() for host in hosts}

@@ -1,0 +1,147 @@
+"""Raters who answer by a rule, through the store, as pages would have them do."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from levelfield.rating.answers import Answer
+from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
+from levelfield.rating.records import Event
+from levelfield.rating.store import Store
+
+Rule = Callable[[Item, Criterion], Answer | None]
+"""What a rater answers; None for not at all."""
+
+
+def direct_study(
+    systems: dict[str, float],
+    *,
+    sources: int = 20,
+    surveys: int = 2,
+    raters: int = 2,
+    criteria: tuple[str, ...] = ("content", "style"),
+    merged: int = 0,
+) -> Frozen:
+    """Every source rewritten by every system; of the first `merged` sources, the last two systems
+    gave the same text, and share one item. A negative sample a survey."""
+    items: dict[str, Item] = {}
+    samples: dict[str, dict[str, object]] = {}
+    names = list(systems)
+    for n in range(sources):
+        given = (Part("Original", f"Original number {n}."),)
+        groups = [[name] for name in names]
+        if n < merged:
+            groups = [[name] for name in names[:-2]] + [names[-2:]]
+        for group in groups:
+            text = f"Number {n}, as {group[0]} has it."
+            ids = tuple(f"{name}:{n}" for name in group)
+            for name, id in zip(group, ids, strict=True):
+                samples[id] = {
+                    "id": id,
+                    "text": text,
+                    "source": given[0].text,
+                    "system": name,
+                    "control": {"formality": "formal"},
+                    "extra": {"topic": f"topic {n % 3}"},
+                }
+            key = f"u{n:03}-{group[0]}"
+            items[key] = Item(
+                key, 1 + n % surveys, given, (Candidate(Part("Text", text), ids),), "Make it formal"
+            )
+    for survey in range(1, surveys + 1):
+        bad = Candidate(Part("Text", "Something else."), ())
+        given = (Part("Original", f"Original number {survey - 1}."),)
+        key = f"c{survey}"
+        items[key] = Item(key, survey, given, (bad,), "Make it formal", control="other")
+    slots = tuple(
+        Slot(
+            f"survey {survey}, rater {rater + 1}",
+            survey,
+            tuple(
+                Placed(item.key, f"o-{survey}-{rater}-{item.key}")
+                for item in items.values()
+                if item.survey == survey
+            ),
+        )
+        for survey in range(1, surveys + 1)
+        for rater in range(raters)
+    )
+    return Frozen(
+        id="simulated",
+        version=1,
+        title="Simulated",
+        language="en",
+        design="direct",
+        criteria=tuple(
+            Criterion(name, name.title(), f"On {name}.", "slider", "no", "yes") for name in criteria
+        ),
+        items=items,
+        slots=slots,
+        samples=samples,
+    )
+
+
+def opened(path: Path, frozen: Frozen) -> Store:
+    return Store.create(path / "study.sqlite", frozen)
+
+
+def rater_of(store: Store, slot: int) -> str:
+    """Who opens the slot's link, up to the rating."""
+    session = store.exchange(store.new_link(slot))
+    assert session is not None
+    rater = store.session(session)
+    assert rater is not None
+    store.consent(rater, store.frozen.consent_version)
+    store.enter(rater, "instructions")
+    if store.frozen.examples:
+        store.enter(rater, "examples")
+    store.enter(rater, "rating")
+    return rater
+
+
+def rate(store: Store, slot: int, rule: Rule, *, finish: bool = True) -> str:
+    """A person rates their whole slot."""
+    rater = rater_of(store, slot)
+    say(store, rater, slot, rule)
+    if finish:
+        store.enter(rater, "review")
+        store.enter(rater, "done")
+    return rater
+
+
+def say(store: Store, rater: str, slot: int, rule: Rule) -> None:
+    frozen = store.frozen
+    clock = store.state(rater).clock
+    events = []
+    for placed in frozen.slots[slot].items:
+        for criterion in frozen.criteria:
+            value = rule(frozen.items[placed.item], criterion)
+            if value is not None:
+                clock += 1
+                one = Event(str(uuid.uuid4()), "rating", placed.opaque, criterion.id, value, clock)
+                events.append(one)
+    for start in range(0, len(events), 500):
+        store.record(rater, events[start : start + 500])
+
+
+def comment(store: Store, rater: str, slot: int, text: str, *, problem: bool = False) -> None:
+    """A comment on the first item."""
+    opaque = store.frozen.slots[slot].items[0].opaque
+    clock = store.state(rater).clock
+    events = [Event(str(uuid.uuid4()), "comment", opaque, "", text, clock + 1)]
+    if problem:
+        events.append(Event(str(uuid.uuid4()), "problem", opaque, "", True, clock + 2))
+    store.record(rater, events)
+
+
+def clipped(x: float) -> int:
+    """On a slider."""
+    return int(min(100, max(1, round(x))))
+
+
+def without_samples(frozen: Frozen) -> Frozen:
+    """As a store of another origin might have it."""
+    return replace(frozen, samples={})
