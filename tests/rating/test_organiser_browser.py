@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from rating_server import served
@@ -13,6 +14,7 @@ from simulated_raters import comment, direct_study, opened, rate, rater_of
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from levelfield.rating.model import Item
 from levelfield.rating.store import Store
 from levelfield.rating.web.app import create_app
 
@@ -34,11 +36,15 @@ def chromium():
         started.close()
 
 
+def answer(item: Item, _criterion: str) -> int:
+    return 90 if item.control else 20 + crc32(item.key.encode()) % 60
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     made = opened(tmp_path, direct_study({"owl": 80, "fox": 60, "elk": 35}, sources=8))
     for slot in range(3):
-        rate(made, slot, lambda item, _criterion: 90 if item.control else 20 + hash(item.key) % 60)
+        rate(made, slot, answer)
     comment(made, rater_of(made, 3), 3, "<b>Is this</b> one whole?", problem=True)
     made.exclude("r1", "asleep")
     return made
@@ -67,7 +73,7 @@ def test_no_page_has_a_barrier_an_overflow_or_a_trouble(chromium, store: Store, 
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     troubles: list[str] = []
     page = signed_in(chromium, store, base, troubles, width)
-    for path in PAGES:
+    for path in (*PAGES, f"/enter/{store.organiser_secret()}"):
         page.goto(f"{base}/organiser{path}")
         found = axe.run(page).response["violations"]
         assert not [(v["id"], v["nodes"][0]["html"]) for v in found], path
