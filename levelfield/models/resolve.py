@@ -18,8 +18,8 @@ Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
 OFFLINE_MODEL = "offline/minilm"
 EMBEDDED = {
-    "offline/infill-amateur": "d0547d409cb44d2cc7f0500749571f7396f29347ec4eb6f5b7ab4728cb44fbcf",
-    "offline/infill-expert": "9c0e4a3dc9e5ff3816c3e3769cc3adfd0038688a310a2e7983aa3930a018c931",
+    "offline/infill-amateur": "361eb5acda452bedc947d8eeade1679ae0f289f414661004a9e76fff92bbb053",
+    "offline/infill-expert": "85fd6ad2d0eb1c51d872f085ba3388b10f6a030e5e78d8088d182650dc519bbd",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
