@@ -1,0 +1,110 @@
+"""`levelfield rate serve` as a process that can be killed and started again at its address."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[2])
+LEVELFIELD = (sys.executable, "-m", "levelfield")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": ROOT}
+
+
+def levelfield(*words: object) -> subprocess.CompletedProcess[str]:
+    """A command that must succeed."""
+    command = [*LEVELFIELD, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def free_port() -> int:
+    """A port that nobody is given by chance: while the server is away, a client that tries to reach
+    one of those could be connected to itself, and then nobody can listen there."""
+    ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    below = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 32_768
+    drawn = random.SystemRandom()
+    while True:
+        port = drawn.randrange(below // 2, below)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class ServedStudy:
+    """A study file, its store, and the server of it, whose process comes and goes.
+
+    Attributes:
+        links: of the raters, slot by slot.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.store = file.with_suffix(".sqlite")
+        self.said = file.with_name("server.stdout")
+        self.complaints = file.with_name("server.stderr")
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._earlier = 0
+        self.start()
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        lines = [line.split("\t") for line in self.said.read_text().splitlines()]
+        self.links = [words[1] for words in lines if len(words) == 2 and "/r/" in words[1]]
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def command(self) -> list[str]:
+        return [*LEVELFIELD, "rate", "serve", str(self.file), "--port", str(self.port)]
+
+    def start(self) -> None:
+        self._earlier = len(self.complaints.read_text()) if self.complaints.exists() else 0
+        with self.said.open("ab") as out, self.complaints.open("ab") as errors:
+            self.process = subprocess.Popen(
+                self.command, stdout=out, stderr=errors, env=environment()
+            )
+
+    def wait_until_ready(self, limit_s: float = 120) -> None:
+        assert self.process is not None
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            assert self.process.poll() is None, self.complaints.read_text()
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                pass
+            else:
+                if "serving" in self.complaints.read_text()[self._earlier :]:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"no server in {limit_s} s: {self.complaints.read_text()}")
+
+    def kill(self) -> None:
+        """As a machine does that is out of memory: without a word."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.complaints.read_text()
+        self.process.send_signal(signal.SIGKILL)
+        assert self.process.wait() == -signal.SIGKILL
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
