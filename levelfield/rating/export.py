@@ -310,7 +310,8 @@ def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
 
 def _compared(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
     for state in states:
-        orders = {p.item: p.order for p in frozen.slots[state.slot].items}
+        there = state.slot < len(frozen.slots)
+        orders = {p.item: p.order for p in frozen.slots[state.slot].items} if there else {}
         for item, criterion, answer in answers_of(frozen, state):
             if item.control:
                 continue

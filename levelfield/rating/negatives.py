@@ -27,7 +27,6 @@ LEAST_SENTENCES = 3
 """Of a text that can be shuffled or dropped from; two sentences often go in any order."""
 
 _TRIES = 20
-_REAL_IN_RANKING = 2
 
 _PUNKT = {
     "cs": "czech",
@@ -127,8 +126,9 @@ def negatives_of(
     can, from one of another direction and of like length. It differs from all real texts of the
     unit that it is shown with, and, unless its kind is `other`, from all texts of the study.
 
-    In a pair it stands beside a real text; in a ranking beside two. The negative sample is the
-    candidate without samples.
+    In a pair it stands beside a real text; in a ranking beside all of its unit's but one, so that
+    the number of texts doesn't show which one it is. The negative sample is the candidate without
+    samples.
 
     Args:
         survey: from 1.
@@ -247,7 +247,7 @@ def _question(
 ) -> Question:
     like = host.outputs[0].part
     negative = Candidate(Part(like.name, text, like.language, like.direction), ())
-    beside = {"direct": 0, "pairwise": 1, "ranking": _REAL_IN_RANKING}[design]
+    beside = {"direct": 0, "pairwise": 1, "ranking": max(1, len(host.outputs) - 1)}[design]
     outputs = sorted(
         (output for output in host.outputs if normal(output.part.text)),
         key=lambda output: drawn(seed, "beside", key, *output.samples),

@@ -355,3 +355,15 @@ def test_units_are_what_was_shown(rated: Store):
     assert len(texts) == 12 * 3 - 3
     assert len(found.ratings) == len(texts) * 2 * 2
     assert len(samples(rated.frozen)) == 36
+
+
+@pytest.mark.parametrize("scale", ["slider", "pairwise", "ranking"])
+def test_raters_of_slots_that_are_gone_do_not_stop_an_export(tmp_path: Path, scale: str):
+    path = tmp_path / "study.sqlite"
+    wide = Store.create(path, small_study(scale=scale, raters=3))
+    wide.exchange(wide.new_link(2))
+    wide.close()
+    narrow = replace(small_study(scale=scale, raters=2), source_digest="1" * 64)
+    store = Store.create(path, narrow)
+    assert [rater.replaced for rater in store.raters()] == [True]
+    assert "r1" in documents(store, excluded=True)["raters.csv"]

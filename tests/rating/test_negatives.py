@@ -218,7 +218,7 @@ def test_the_text_comes_from_another_survey_so_that_no_rater_sees_it_twice(tmp_p
 
 def test_in_a_pair_or_a_ranking_the_negative_sample_is_the_candidate_without_samples(tmp_path):
     records = rewrites(4, ("plain", "florid", "curt"))
-    for design, real in (("pairwise", 1), ("ranking", 2)):
+    for design, real in (("pairwise", 1), ("ranking", 2)):  # of three systems
         file = write_study(
             tmp_path,
             records,
@@ -264,3 +264,15 @@ def test_a_survey_of_one_text_is_too_small_for_a_negative_sample(tmp_path):
 
     with pytest.raises(InputError, match="too few items"):
         freeze(file)
+
+
+@pytest.mark.parametrize("systems", [("plain", "florid"), ("plain", "florid", "curt", "odd")])
+def test_a_ranking_with_a_negative_sample_has_as_many_texts_as_every_other(tmp_path, systems):
+    file = write_study(
+        tmp_path,
+        rewrites(4, systems),
+        '[design]\nkind = "ranking"',
+        "[controls]\nnegative = 1",
+        criteria=CRITERIA,
+    )
+    assert {len(item.candidates) for item in freeze(file).items.values()} == {len(systems)}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import uuid
 import zipfile
@@ -261,8 +262,22 @@ def test_who_failed_can_be_excluded_at_once(store: Store, desk: TestClient):
     assert "2 raters fail by the negative samples" in desk.get("/organiser").text
     assert act(desk, "exclude-failed").status_code == 303
     assert store.excluded().keys() == set(names[:2])
-    assert "content: 99; median" in store.excluded()[names[0]]
+    assert store.excluded()[names[0]] == "failed the negative sample"
     assert {s.rater for s in counted(store)} == {names[2]}
+
+
+def test_no_answer_outlives_withdrawal_in_the_reason_of_an_exclusion(
+    store: Store, desk: TestClient
+):
+    names = all_of(store, bad=97)
+    act(desk, "exclude-failed")
+    for name in names:
+        store.withdraw(name)
+    found = documents(store)
+    logged = [json.loads(line) for line in found["events.jsonl"].splitlines()]
+    assert not any("97" in row["detail"] for row in logged if row["kind"] == "excluded")
+    table = csv.DictReader(io.StringIO(found["raters.csv"]))
+    assert {row["excluded"] for row in table} == {"failed the negative sample"}
 
 
 def _honest(item: Item, _criterion: Criterion) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from rating_server import served
@@ -18,6 +19,7 @@ from levelfield.rating.web.app import create_app
 
 pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ODD_NAMES = ("constructor", "__proto__", "valueOf")
 OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "503", "409")
 
 
@@ -546,6 +548,57 @@ def test_a_reload_shows_what_was_answered(place_of):
     )
     assert values == [str(place.answers(0)[c.id]) for c in place.store.frozen.criteria]
     assert page.get_by_label("Comment (if").input_value() == "<b>really?</b>"
+
+
+def test_passing_over_a_slider_before_the_network_answers_changes_nothing(place_of):
+    """The buttons under a slider know ten places only; the slider knows where it was."""
+    place = place_of()
+    page = place.page()
+    to_rating(place, page)
+    for number, share in enumerate((0.33, 0.57, 0.81)):
+        click_slider(page, number, share)
+    saved(page)
+    before, clock = place.answers(0), place.state().clock
+    page.route("**/api/state*", lambda _: None)  # never answers
+    page.goto(f"{place.base}/study/item/{place.items()[0].opaque}")
+    page.wait_for_selector("html.js")
+    for number in range(3):
+        sliders(page).nth(number).focus()
+    page.locator("#next").click()
+    expect(page.locator("#counter")).to_contain_text("2 of 3")
+    assert place.answers(0) == before
+    assert place.state().clock == clock
+
+
+def test_an_answer_of_before_does_not_hide_what_was_saved_since(place_of):
+    place = place_of()
+    page = place.page()
+    to_rating(place, page)
+    held = []
+    page.route("**/api/state*", lambda route: held.append((route, route.fetch())), times=1)
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    while not held:
+        page.wait_for_timeout(20)
+    click_slider(page, 0, 0.7)
+    saved(page)
+    value = str(place.answers(0)["style"])
+    route, response = held[0]
+    route.fulfill(response=response)
+    ready(page)
+    expect(value_of(page, "style")).to_have_value(value)
+    expect(sliders(page).nth(0).locator(".thumb")).to_be_visible()
+
+
+def test_a_criterion_may_have_any_name_that_a_study_file_takes(place_of):
+    frozen = small_study(items=3, practice=False, examples=False)
+    odd = tuple(replace(c, id=i) for c, i in zip(frozen.criteria, ODD_NAMES, strict=True))
+    place = place_of(replace(frozen, criteria=odd))
+    page = place.page()
+    to_rating(place, page)
+    assert [value_of(page, name).input_value() for name in ODD_NAMES] == ["", "", ""]
+    answer_all(page, 0.5)
+    saved(page)
+    assert place.answers(0).keys() == set(ODD_NAMES)
 
 
 def test_the_last_answer_wins_in_two_windows(place_of):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import string
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -599,6 +602,77 @@ def test_sending_a_form_twice_writes_once(browser_of):
     assert [row.value for row in rows] == [34, "ok"]
 
 
+def test_a_form_sent_twice_at_the_same_moment_is_one_try(browser_of, monkeypatch):
+    browser = browser_of()
+    browser.open_link()
+    browser.send("/study/welcome", agree="1")
+    for phase in ("examples", "practice"):
+        browser.send("/study/enter", phase=phase)
+    both, record = threading.Barrier(2), Store.record
+
+    def together(self, rater, events):
+        both.wait(30)  # both requests have seen the same state
+        return record(self, rater, events)
+
+    monkeypatch.setattr(Store, "record", together)
+    fields = {"csrf": browser.csrf, "try": "0", **browser.bad()}
+    with ThreadPoolExecutor(2) as pool:
+        sent = [
+            pool.submit(browser.client.post, "/study/practice/pracA1", data=fields)
+            for _ in range(2)
+        ]
+        assert [one.result().status_code for one in sent] == [303, 303]
+    assert browser.state.practice == {"pracA1": (1, False)}
+
+
+def test_a_form_says_only_what_was_changed_in_it(browser_of):
+    """Two windows without a script: the older one takes nothing back that it never showed."""
+    browser = browser_of()
+    older = browser.to_rating().text
+    first = browser.items[0]
+    path = f"/study/item/{first.opaque}"
+    newer = {"s.style": "7", "comment": "Odd.", "problem": "yes", "was": was(older)}
+    browser.send(path, **newer, go="later")
+    browser.send(path, **{"s.content": "2"}, comment="", was=was(older), go="later")
+    state = browser.state
+    assert state.answers[first.item] == {"style": SLIDER_STEPS[7], "content": SLIDER_STEPS[2]}
+    assert state.comments == {first.item: "Odd."}
+    assert state.problems == {first.item}
+    now = was(browser.get(path).text)
+    browser.send(path, **{"s.style": "7", "s.content": "3"}, comment="", was=now, go="later")
+    state = browser.state
+    assert state.answers[first.item] == {"style": SLIDER_STEPS[7], "content": SLIDER_STEPS[3]}
+    assert (state.comments, state.problems) == ({}, frozenset())
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "[]", "{}", "null", '{"answers": {"style": Infinity}}', '{"answers": [1]}', "[" * 9999],
+)
+def test_what_a_form_says_of_before_is_not_trusted(browser_of, said):
+    browser = browser_of()
+    browser.to_rating()
+    first = browser.items[0]
+    browser.send(f"/study/item/{first.opaque}", **{"s.style": "7"}, was=said, go="later")
+    assert browser.state.answers == {first.item: {"style": SLIDER_STEPS[7]}}
+
+
+def was(page):
+    """What a form says that it showed."""
+    return html.unescape(re.search(r"name=\"was\" value='([^']*)'", page)[1])
+
+
+def test_texts_are_not_handed_out_before_they_are_rated(browser_of):
+    browser = browser_of()
+    browser.open_link()
+    early = browser.get("/api/state").json()
+    assert early["phase"] == "welcome"
+    assert "items" not in early
+    browser = browser_of()
+    browser.to_rating()
+    assert len(browser.get("/api/state").json()["items"]) == len(browser.items)
+
+
 def test_a_plain_form_leaves_alone_what_a_slider_says_more_exactly(browser_of):
     browser = browser_of()
     browser.to_rating()
@@ -718,6 +792,30 @@ def test_practice_has_two_tries_and_then_goes_on(browser_of):
     assert "We would have answered otherwise" in page.text
     assert "“shall”" in page.text
     assert "1 of 4" in browser.send("/study/enter", phase="rating").text
+
+
+@pytest.mark.parametrize("scale", ["slider", "ranking"])
+def test_practice_that_nothing_is_checked_by_is_answered_once_and_explained(browser_of, scale):
+    """A study file can't say which order is right."""
+    study = small_study(scale=scale)
+    (task,) = study.practice
+    browser = browser_of(replace(study, practice=(replace(task, accept={}),)))
+    browser.open_link()
+    browser.send("/study/welcome", agree="1")
+    for phase in ("examples", "practice"):
+        page = browser.send("/study/enter", phase=phase)
+    assert page.text.count("<fieldset") == len(study.criteria)
+    path = f"/study/practice/{task.opaque}"
+    assert browser.send(path, **{"try": "0"}).status_code == 422
+    answers = {
+        "slider": {f"s.{c.id}": "3" for c in study.criteria},
+        "ranking": {f"c.{c.id}.{n}": str(n + 1) for c in study.criteria for n in range(3)},
+    }
+    page = browser.send(path, **{"try": "0"}, **answers[scale]).text
+    assert "look at “shall”" in page
+    assert Strings("en")("practice_passed") not in page
+    browser.send("/study/enter", phase="rating")
+    assert browser.state.phase == "rating"
 
 
 def test_a_practice_item_that_is_passed_is_praised(browser_of):

@@ -505,10 +505,13 @@ def _include(seen: Desk, fields: Mapping[str, str]) -> Response:
 
 
 def _exclude_failed(seen: Desk, _fields: Mapping[str, str]) -> Response:
-    """Everybody who fails by the negative samples now and is not excluded yet."""
+    """Everybody who fails by the negative samples now and is not excluded yet.
+
+    The log keeps no answer: reasons stay when a rater withdraws.
+    """
     for row in _rows(seen):
-        if row.state and row.verdict and _is_failed(row) and not row.excluded:
-            seen.web.store.exclude(row.state.rater, f"negative sample, {row.verdict.why}")
+        if row.state and _is_failed(row) and not row.excluded:
+            seen.web.store.exclude(row.state.rater, "failed the negative sample")
     return seen.to("")
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import uuid
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import quote
@@ -259,6 +259,7 @@ def _rating(
         "item.html",
         status=422 if missing else 200,
         item=item,
+        was=answer_document(item),
         total=len(items),
         answered=sum(not one.open(seen.study.criteria) for one in items),
         open=item.open(seen.study.criteria) if missing else [],
@@ -276,6 +277,11 @@ def _settled(seen: Visit, task: Practice) -> bool:
     return passed or tries >= TRIES
 
 
+def _asked(study: Frozen, task: Practice) -> list[Criterion]:
+    """What a practice item asks: what is checked, or everything if nothing can be."""
+    return [c for c in study.criteria if c.id in task.accept or not task.accept]
+
+
 def _practice_now(seen: Visit) -> Response:
     for task in seen.study.practice:
         if not _settled(seen, task):
@@ -289,7 +295,7 @@ def _practice(
     """A practice item; `given` if what was sent had something open."""
     tries, passed = seen.state.practice.get(task.opaque, (0, False))
     number = next(n for n, one in enumerate(seen.study.practice, 1) if one is task)
-    asked = [c for c in seen.study.criteria if c.id in task.accept]
+    asked = _asked(seen.study, task)
     item = Shown(
         task.opaque, number, task.task, task.given, task.candidates, given or {}, "", False
     )
@@ -303,6 +309,7 @@ def _practice(
         passed=passed,
         settled=_settled(seen, task),
         last=all(_settled(seen, one) for one in seen.study.practice),
+        checked=bool(task.accept),
         hint=task.hint if tries else "",
         open=[] if given is None else item.open(asked),
         words=_script_words(seen.web),
@@ -394,13 +401,12 @@ def _practise(request: Request, opaque: str, fields: Mapping[str, str]) -> Respo
     if fields.get("try") != str(tries):  # the same try sent twice
         return seen.to(f"/study/practice/{opaque}")
     events = []
-    for criterion in seen.study.criteria:
-        if criterion.id not in task.accept:
-            continue
+    asked = _asked(seen.study, task)
+    for criterion in asked:
         answer = _from_form(criterion, fields, len(task.candidates))
         if answer is not None:
             events.append(_event(seen, "practice", opaque, criterion.id, answer))
-    if len(events) < len(task.accept):
+    if len(events) < len(asked):
         return _practice(seen, task, given={e.criterion: cast(Answer, e.value) for e in events})
     seen.web.store.record(seen.state.rater, events)
     return seen.to(f"/study/practice/{opaque}")
@@ -416,7 +422,11 @@ def _from_form(
 
 
 def _event(seen: Visit, kind: Any, item: str, criterion: str, value: Any) -> Event:
-    return Event(str(uuid.uuid4()), kind, item, criterion, value, seen.state.clock + 1)
+    """What a form says; sent twice at the same moment, it is the same event."""
+    clock = seen.state.clock + 1
+    body = json.dumps([kind, item, criterion, value, clock])
+    name = hmac.new(seen.secret.encode(), body.encode(), hashlib.sha256).hexdigest()
+    return Event(name, kind, item, criterion, value, clock)
 
 
 @router.post("/study/item/{opaque}")
@@ -452,21 +462,43 @@ def _rate(request: Request, opaque: str, fields: Mapping[str, str]) -> Response:
 def _changes(
     seen: Visit, item: Shown, order: tuple[int, ...], fields: Mapping[str, str]
 ) -> list[Event]:
-    """Events for what the form says otherwise than the store does."""
+    """Events for what the rater changed in the form.
+
+    What still is as the form showed it says nothing: another window may have changed it since.
+    """
     events = []
+    was = _was(item, fields)
     for criterion in seen.study.criteria:
-        now = item.answers.get(criterion.id)
-        answer = _from_form(criterion, fields, len(item.texts), now)
-        if answer is not None and answer != now:
+        answer = _from_form(criterion, fields, len(item.texts), was.answers.get(criterion.id))
+        before = (None, was.answers.get(criterion.id), item.answers.get(criterion.id))
+        if answer not in before:
             value = stored_answer(criterion, order, answer)
             events.append(_event(seen, "rating", item.id, criterion.id, value))
-    comment = fields.get("comment", item.comment).replace("\r\n", "\n").strip()
-    if comment != item.comment:
+    comment = _lines(fields.get("comment", was.comment))
+    if comment not in (_lines(was.comment), item.comment):
         events.append(_event(seen, "comment", item.id, "", comment))
     problem = fields.get("problem") == "yes"
-    if problem != item.problem:
+    if problem not in (was.problem, item.problem):
         events.append(_event(seen, "problem", item.id, "", problem))
     return events
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
+def _was(item: Shown, fields: Mapping[str, str]) -> Shown:
+    """The item as the form showed it; as it is now if the form doesn't say."""
+    try:
+        said = json.loads(fields["was"])
+        answers = {
+            str(name): tuple(map(int, value)) if isinstance(value, list) else int(value)
+            for name, value in said["answers"].items()
+        }
+        comment, problem = str(said["comment"]), bool(said["problem"])
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return item
+    return replace(item, answers=answers, comment=comment, problem=problem)
 
 
 # for the script of the rating page
@@ -474,7 +506,10 @@ def _changes(
 
 @router.get("/api/state")
 def api_state(request: Request, items: int = 1) -> Response:
-    """What the rating page needs to go on without asking again; `items=0` without the texts."""
+    """What the rating page needs to go on without asking again; `items=0` without the texts.
+
+    Texts are there while they are rated, not before.
+    """
     seen = visit(request)
     shown = shown_items(seen.study, seen.state)
     document: dict[str, Any] = {
@@ -484,7 +519,7 @@ def api_state(request: Request, items: int = 1) -> Response:
         "storage": seen.storage,
         "current": {item.id: answer_document(item) for item in shown},
     }
-    if items:
+    if items and seen.state.phase in ("rating", "review"):
         document["items"] = [item_document(item) for item in shown]
     return JSONResponse(document)
 

@@ -109,7 +109,7 @@ class Slider {
     this.changed = changed;
     this.steps = JSON.parse(fieldset.dataset.steps);
     this.value = null;
-    const checked = fieldset.querySelector("input:checked");
+    const { given } = fieldset.dataset; // the buttons know ten places only
     this.thumb = element("span", { className: "thumb", hidden: true });
     this.reach = element("span", { className: "reach" }, this.thumb);
     this.field = element("input", { type: "hidden", name: `c.${fieldset.dataset.criterion}` });
@@ -125,7 +125,7 @@ class Slider {
     );
     fieldset.querySelector(".steps").replaceWith(this.bar);
     this.bar.after(this.field);
-    this.show(checked ? LOW + STEP * Number(checked.value) : null);
+    this.show(given ? Number(given) : null);
     this.listen();
   }
 
@@ -447,6 +447,11 @@ function practise() {
 
 // Rating
 
+// A criterion may be called `constructor`: nothing is answered that was not said.
+function bare(answers) {
+  return Object.assign(Object.create(null), answers);
+}
+
 class Rating {
   constructor() {
     this.shelf = new Shelf(form.dataset.storage);
@@ -455,6 +460,7 @@ class Rating {
     this.items = null;
     this.current = new Map();
     this.clock = Number(form.dataset.clock);
+    this.acknowledged = 0;
     this.shown = performance.now();
     this.delay = 1000;
     this.single = false;
@@ -463,6 +469,12 @@ class Rating {
     this.questions = questions((question, value, finished) => this.answered(question, value, finished));
     this.comment = document.getElementById("comment");
     this.problem = document.getElementById("problem");
+    const given = this.questions.filter((question) => question.value !== null);
+    this.current.set(this.id, {
+      answers: bare(Object.fromEntries(given.map((question) => [question.id, question.value]))),
+      comment: this.comment.value,
+      problem: this.problem.checked,
+    });
     this.listen();
     history.replaceState({ id: this.id }, "");
     this.refresh().then(() => this.flush());
@@ -517,7 +529,7 @@ class Rating {
   }
 
   // What the server knows; what is not sent yet stands above it.
-  async refresh() {
+  async refresh(patient = true) {
     let known;
     try {
       const response = await fetch(`${form.dataset.state}?items=${this.items ? 0 : 1}`, {
@@ -535,6 +547,8 @@ class Rating {
       this.status("lost_session", true);
       return false;
     }
+    // read before what has been acknowledged since: it would show that as lost
+    if (patient && known.clock < this.acknowledged) return this.refresh(false);
     this.foreign = false;
     this.csrf = known.csrf;
     for (const input of document.querySelectorAll("input[name=csrf]")) input.value = known.csrf;
@@ -544,7 +558,9 @@ class Rating {
     }
     this.items ??= known.items;
     this.clock = Math.max(this.clock, known.clock);
-    this.current = new Map(Object.entries(known.current));
+    this.current = new Map(
+      Object.entries(known.current).map(([id, one]) => [id, { ...one, answers: bare(one.answers) }]),
+    );
     for (const event of this.shelf.events()) {
       this.clock = Math.max(this.clock, event.clock);
       this.put(event);
@@ -620,7 +636,7 @@ class Rating {
   }
 
   commit(kind, criterion, value) {
-    const one = this.current.get(this.id) ?? { answers: {}, comment: "", problem: false };
+    const one = this.current.get(this.id) ?? { answers: bare({}), comment: "", problem: false };
     const before = kind === "rating" ? one.answers[criterion] : one[kind];
     if (String(before) === String(value)) return;
     this.current.set(this.id, one);
@@ -681,6 +697,7 @@ class Rating {
         const { saved, clock } = await response.json();
         for (const one of saved) this.shelf.delete(`event.${one.uuid}`);
         this.clock = Math.max(this.clock, clock);
+        this.acknowledged = Math.max(this.acknowledged, clock);
         this.delay = 1000;
         this.saved(saved.at(-1).at);
         setTimeout(() => this.flush(), 0);
@@ -690,7 +707,8 @@ class Rating {
       this.again("waiting");
       return;
     }
-    await this.not_saved(response.status, events);
+    const ours = response.headers.get("Content-Type")?.startsWith("application/json");
+    await this.not_saved(response.status, events, ours);
   }
 
   saved(at) {
@@ -710,14 +728,14 @@ class Rating {
     this.delay = Math.min(this.delay * 2, 30000);
   }
 
-  async not_saved(status, events) {
+  async not_saved(status, events, ours) {
     if (status === 401 || status === 403) {
       const before = this.csrf;
       const known = await this.refresh();
       if (known && this.csrf !== before) this.retry = setTimeout(() => this.flush(), 50);
       else this.status("lost_session", true);
-    } else if (status === 408 || status === 429 || status >= 500) {
-      this.again("trouble");
+    } else if (!ours || status === 408 || status === 429 || status >= 500) {
+      this.again("trouble"); // a proxy's 404 says nothing about an answer
     } else if (events.length > 1) {
       this.single = true; // find the one that is not accepted
       this.retry = setTimeout(() => this.flush(), 0);
