@@ -107,11 +107,12 @@ def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given
     metrics = [_counted(metric, source, census) for metric in _metrics(names, task, census, given)]
     for metric in metrics:
         _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
+    joined = _joined(task, metrics, given["content"])
     grouping = Grouping.choose(given["by"], census)
     corpora = [Corpora(m, given["corpus_by"]) for m in metrics if is_corpus_metric(m)]
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
     run = _run(source, census, of_samples, corpora, grouping, given)
-    _results(run, grouping, files, given, as_json, _joined(task, metrics, given["content"]))
+    _results(run, grouping, files, given, as_json, joined)
 
 
 def _task(names: Sequence[str], given: Mapping[str, Any]) -> Task | None:
@@ -138,9 +139,12 @@ def _joined(
 
     if task is None:
         return None
-    by_name = {metric.name: metric for metric in metrics if not is_corpus_metric(metric)}
+    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
     if wanted is not None and wanted not in by_name:
-        raise UserError(f"--content {wanted}: expected one of {', '.join(by_name)}")
+        raise UserError(
+            f"--content {wanted}: expected a metric of samples that is scored and of which higher "
+            f"is better: {', '.join(by_name)}"
+        )
     content = wanted or next((name for name in task.content if name in by_name), None)
     if content is None or task.style not in by_name:
         return task, []
@@ -161,8 +165,7 @@ def _metrics(
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
     common |= {"model": given["model"]} if given["model"] is not None else {}
     said = pairs("--option", given["words"])
-    usual = task.words if task else {}
-    usual = {word: value for word, value in usual.items() if word.rpartition(":")[2] not in said}
+    usual = task.usual(said) if task else {}
     made = create(list(wanted), common, {**usual, **said})
     kept = []
     for metric in made:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,20 @@ class Task:
             if any(metric == f or metric.startswith(f"{f}.") for f in families):
                 return criterion
         return None
+
+    def usual(self, said: Iterable[str]) -> dict[str, str]:
+        """The options that hold beside those that the user said, which go before them."""
+        return {
+            word: value
+            for word, value in self.words.items()
+            if not any(_covers(other, word) for other in said)
+        }
+
+
+def _covers(said: str, word: str) -> bool:
+    """Whether one `METRIC:NAME` is of all metrics that another is of, and of the same option."""
+    (whose, _, option), (of, _, same) = said.rpartition(":"), word.rpartition(":")
+    return option == same and (not whose or of == whose or of.startswith(f"{whose}."))
 
 
 TASKS: Mapping[str, Task] = {
@@ -102,9 +116,11 @@ def print_task(task: Task, summaries: Sequence[MetricSummary], grouped_by: str) 
             justify="right",
         )
         shown = criterion
-    for place, name in enumerate(g.group for g in columns[0][1].groups):
-        groups = [s.groups[place] for _, s in columns]
-        table.add_row(Text(name), f"{groups[0].n:,}", *map(_cell, groups))
+    rows = [{group.group: group for group in s.groups} for _, s in columns]
+    for name in dict.fromkeys(name for of in rows for name in of):
+        n = next(of[name].n for of in rows if name in of)
+        # a corpus whose texts are in several rows is in none of them
+        table.add_row(Text(name), f"{n:,}", *(_cell(of.get(name)) for of in rows))
     out = console()
     out.print(table)
     said = "means, and under them half of the 95 % interval's width; –: no value, see below for why"
@@ -128,10 +144,10 @@ def _columns(task: Task, summaries: Sequence[MetricSummary]) -> Iterator[tuple[s
                 yield criterion, s
 
 
-def _cell(group: GroupSummary) -> Text:
-    interval = group.interval
-    if not math.isfinite(interval.mean):
+def _cell(group: GroupSummary | None) -> Text:
+    if group is None or not math.isfinite(group.interval.mean):
         return Text("–")
+    interval = group.interval
     digits = 1 if abs(interval.mean) >= 10 else 2
     shown = Text(f"{interval.mean:.{digits}f}")
     if math.isfinite(interval.low):

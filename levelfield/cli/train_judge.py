@@ -33,13 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.1,
-    show_default=True,
-    help="Of the texts to try it on, where no file is held out.",
+    help="Of the texts to try it on, where no file is held out. [default: 0.1]",
 )
 @click.option("--rating", metavar="ASPECT", help="Learn from ratings of this aspect, not labels.")
-@click.option("--low", default="low", show_default=True, help="Label of the lowest rating.")
-@click.option("--high", default="high", show_default=True, help="Label of the highest rating.")
+@click.option("--low", help="Label of the lowest rating. [default: low]")
+@click.option("--high", help="Label of the highest rating. [default: high]")
 @click.option(
     "--range", "ends", type=(float, float), help="Lowest and highest rating. [default: those given]"
 )
@@ -81,6 +79,7 @@ def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) ->
         spec = replace(spec_of(recipe), seed=given["seed"], device=given["device"])
         texts = prepare(recipe)
     else:
+        _check_together(given)
         spec, texts = _spec(given), _texts(files, given)
     say(f"{len(texts.train):,} texts to train on, {len(texts.test):,} held out")
     for name, value in texts.facts.items():
@@ -99,15 +98,33 @@ def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) ->
     _show(out, found)
 
 
-_FOR_FILES = ("attribute", "arch", "held_out", "rating", "ends", "format", "mapping", "epochs",
-              "vocabulary", "case", "half", "ngrams", "quantize", "model", "l2")  # fmt: skip
+_FOR_FILES = ("attribute", "arch", "held_out", "share", "rating", "low", "high", "ends", "format",
+              "mapping", "epochs", "vocabulary", "case", "half", "ngrams", "quantize", "model",
+              "l2", "allow_pickle")  # fmt: skip
+_NAMES = {
+    "held_out": "held-out", "ends": "range", "mapping": "map", "allow_pickle": "allow-pickle",
+}  # fmt: skip
 
 
 def _check_alone(given: dict[str, Any]) -> None:
     """A recipe says everything but the seed."""
     if also := [name for name in _FOR_FILES if given[name] not in (None, (), False)]:
-        option = {"held_out": "held-out", "ends": "range", "mapping": "map"}.get(also[0], also[0])
-        raise UserError(f"--recipe says what --{option} would: leave one out")
+        raise UserError(f"--recipe says what --{_name(also[0])} would: leave one out")
+
+
+def _name(parameter: str) -> str:
+    """An option as it is written."""
+    return _NAMES.get(parameter, parameter)
+
+
+def _check_together(given: dict[str, Any]) -> None:
+    """What says nothing beside the others is the user's mistake."""
+    if given["held_out"] and given["share"] is not None:
+        raise UserError("--share is of the texts where no file is held out; leave out --held-out")
+    if not given["rating"]:
+        for name in ("low", "high", "ends"):
+            if given[name] is not None:
+                raise UserError(f"--{_name(name)} is of ratings: it needs --rating ASPECT")
 
 
 def _spec(given: dict[str, Any]) -> Spec:
@@ -119,12 +136,12 @@ def _spec(given: dict[str, Any]) -> Spec:
     own = {
         "textcnn": ("case", "epochs", "vocabulary", "half"),
         "fasttext": ("case", "epochs", "ngrams", "quantize"),
-        "linear": ("model", "l2"),
+        "linear": ("model", "l2", "allow_pickle"),
     }
     options = {n for names in own.values() for n in names}
     said = {name: given[name] for name in options if given[name] not in (None, False)}
     if foreign := sorted(set(said) - set(own[arch])):
-        raise UserError(f"--{foreign[0]} is no option of --arch {arch}")
+        raise UserError(f"--{_name(foreign[0])} is no option of --arch {arch}")
     if "model" in said:
         said["start"] = said.pop("model")
     spec = Spec(
@@ -132,7 +149,6 @@ def _spec(given: dict[str, Any]) -> Spec:
         arch,
         seed=given["seed"],
         device=given["device"],
-        allow_pickle=given["allow_pickle"],
     )
     if not spec.attribute:
         raise UserError("expected --attribute NAME: whose labels are learnt")
@@ -162,7 +178,7 @@ def _texts(files: Sequence[str], given: dict[str, Any]) -> Prepared:
         test = from_ratings(others, scale) if others is not None else None
     else:
         rows, test = _by_labels(samples, others, given["attribute"])
-    return prepared(rows, test, (), share=given["share"], seed=given["seed"])
+    return prepared(rows, test, (), share=given["share"] or 0.1, seed=given["seed"])
 
 
 def _by_labels(
@@ -184,7 +200,7 @@ def _scale(samples: Sequence[Sample], given: dict[str, Any]) -> Scale:
             f"no sample has a rating of {aspect} (--map ratings.{aspect}=COLUMN names your column)"
         )
     least, most = given["ends"] or (min(values), max(values))
-    return Scale(aspect, given["low"], given["high"], least, most)
+    return Scale(aspect, given["low"] or "low", given["high"] or "high", least, most)
 
 
 def _show(out: str, found: Figures) -> None:

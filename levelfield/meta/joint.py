@@ -7,6 +7,7 @@ if both are.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Mapping
@@ -137,9 +138,9 @@ def joint(
         ]
 
     choices = {
-        "content": content.metric,
+        "content": _named(columns[content.metric].signature),
         "best": content.best,
-        "style": style.metric,
+        "style": _named(columns[style.metric].signature),
         "best-style": style.best,
     }
     undefined = int(np.isnan(values).any(axis=1).sum())
@@ -159,6 +160,12 @@ def joint(
         )
         for name, of in MEANS.items()
     ]
+
+
+def _named(signature: str) -> str:
+    """A metric with a checksum of its own signature, which stands beside it in the same run."""
+    digest = hashlib.sha256(signature.encode()).hexdigest()
+    return f"{signature.partition('|')[0]}#{digest[:8]}"
 
 
 def _comparison(

@@ -147,19 +147,19 @@ def swap_permutation(
         return float("nan")
     S, n = _cluster_sums(pair, clusters)
     S_a, S_b = np.split(S / n.sum(), 2, axis=1)  # (K, columns) each
-    both, gap = S_a + S_b, S_a - S_b
 
-    def difference(signs: Floats) -> Floats:
-        of_a = (both.sum(axis=0) + signs @ gap) / 2
-        found: Floats = np.abs(statistic(of_a) - statistic(both.sum(axis=0) - of_a))
+    def difference(kept: Floats) -> Floats:
+        # sums without a subtraction: what is left of one under a root would be no small error
+        of_a, of_b = (kept @ x + (1 - kept) @ y for x, y in ((S_a, S_b), (S_b, S_a)))
+        found: Floats = np.abs(statistic(of_a) - statistic(of_b))
         return found
 
     observed = float(difference(np.ones((1, n.size), np.float64))[0])
     rng = np.random.default_rng(seed)
     reached = 0
     for rows in _chunks(permutations, n.size):
-        signs = 2.0 * rng.integers(2, size=(rows.stop - rows.start, n.size)).astype(np.float64) - 1
-        reached += int((difference(signs) >= observed - _TIE * np.abs(S).sum()).sum())
+        kept = rng.integers(2, size=(rows.stop - rows.start, n.size)).astype(np.float64)
+        reached += int((difference(kept) >= observed - _TIE * np.abs(S).sum()).sum())
     return (reached + 1) / (permutations + 1)
 
 

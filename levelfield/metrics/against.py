@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from levelfield.metrics.ctrleval import EMPTY
@@ -15,19 +15,14 @@ MISSING: dict[Against, str] = {"source": "empty source", "references": "no refer
 """Why a sample that has nothing to compare its text with is undefined."""
 
 
-def written(sample: Sample, against: Against) -> tuple[str, ...]:
-    """The source, or the references, blank ones too."""
-    return (sample.source,) if against == "source" else sample.references
-
-
-def compared(sample: Sample, against: Against) -> tuple[str, ...]:
-    """What the text is compared with: its source, or its references; blank ones are none."""
-    return tuple(one for one in written(sample, against) if one.strip())
-
-
-def part(against: Against, n: int) -> str:
-    """What the n-th of those that a text is compared with is called among a value's parts."""
-    return "source" if against == "source" else f"reference {n}"
+def compared(sample: Sample, against: Against) -> dict[str, str]:
+    """What the text is compared with, its source or its references, by the name that it has among
+    a value's parts. Blank ones are left out; the others keep their numbers."""
+    if against == "source":
+        written = {"source": sample.source}
+    else:
+        written = {f"reference {n}": one for n, one in enumerate(sample.references, 1)}
+    return {name: one for name, one in written.items() if one.strip()}
 
 
 class OfSource:
@@ -50,8 +45,9 @@ class OfTexts(OfOutcomes):
     against: ClassVar[Against]
 
     @abc.abstractmethod
-    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome | Undefined:
-        """What comes out for a text and what it is compared with, at least one; none is blank."""
+    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
+        """What comes out for a text and what it is compared with, by name: at least one, and none
+        is blank."""
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         return [self._outcome(sample) for sample in samples]

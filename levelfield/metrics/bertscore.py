@@ -15,6 +15,7 @@ that a token whose best cosine is negative gets 0 there in a batch with longer t
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -53,7 +54,7 @@ class _BERTScore(OfStates, abc.ABC):
     baseline: float | None = None
 
     def __post_init__(self) -> None:
-        if self.baseline is not None and not self.baseline < 1:
+        if self.baseline is not None and not -math.inf < self.baseline < 1:
             raise UserError(f"baseline={self.baseline}: expected a number below 1, or none")
 
     def _choices(self) -> dict[str, object]:

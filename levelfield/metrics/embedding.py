@@ -14,14 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import UserError
-from levelfield.metrics.against import (
-    MISSING,
-    Against,
-    OfReferences,
-    OfSource,
-    part,
-    written,
-)
+from levelfield.metrics.against import MISSING, Against, OfReferences, OfSource, compared
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.wordvectors import label
@@ -57,11 +50,7 @@ def pairs_of(sample: Sample, against: Against) -> list[Pair] | Undefined:
     """What the text of a sample is compared with; blank references are left out."""
     if not sample.text.strip():
         return Undefined(EMPTY)
-    pairs = [
-        Pair(sample.text, other, part(against, n))
-        for n, other in enumerate(written(sample, against), 1)
-        if other.strip()
-    ]
+    pairs = [Pair(sample.text, other, name) for name, other in compared(sample, against).items()]
     return pairs or Undefined(MISSING[against])
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from levelfield import environments
 from levelfield.environments import Environment
 from levelfield.errors import ModelError
-from levelfield.metrics.against import MISSING
+from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
@@ -79,14 +79,12 @@ class _Compared(OfOutcomes, abc.ABC):
             return Undefined(EMPTY)
         if "source" in self.requires and not sample.source.strip():
             return Undefined(MISSING["source"])
-        if "references" not in self.requires:
-            return [Comparison("source", sample.source, sample.source, sample.text)]
+        against: Against = "references" if "references" in self.requires else "source"
         of = [
-            Comparison(f"reference {n}", sample.source, reference, sample.text)
-            for n, reference in enumerate(sample.references, 1)
-            if reference.strip()
+            Comparison(name, sample.source, other, sample.text)
+            for name, other in compared(sample, against).items()
         ]
-        return of or Undefined(MISSING["references"])
+        return of or Undefined(MISSING[against])
 
     def _outcome(self, found: Sequence[tuple[Comparison, float, bool]]) -> Outcome | Undefined:
         read = [(one, float(value), bool(cut)) for one, value, cut in found if not np.isnan(value)]

@@ -6,12 +6,12 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from levelfield.errors import UserError
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts, part
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts
 from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.stems import stem, stemmer_label
 from levelfield.metrics.treebank import treebank_label, treebank_words
@@ -59,7 +59,7 @@ class METEOR(OfTexts):
             raise UserError(f"{self.name}: alpha={self.alpha}: expected 0 to 1")
         if not 0 <= self.gamma <= 1:
             raise UserError(f"{self.name}: gamma={self.gamma}: expected 0 to 1")
-        if self.beta < 0:
+        if not 0 <= self.beta < math.inf:
             raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more")
 
     @functools.cached_property
@@ -90,11 +90,11 @@ class METEOR(OfTexts):
             )
         return found
 
-    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome:
+    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome:
         words = self._words(text)
-        values = [self._of_alignment(words, self._words(one)) for one in references]
-        best = values.index(max(values))
-        rows = [(part(self.against, n), v, float(n == best + 1)) for n, v in enumerate(values, 1)]
+        values = {n: self._of_alignment(words, self._words(one)) for n, one in references.items()}
+        best = max(values, key=values.__getitem__)
+        rows = [(name, value, float(name == best)) for name, value in values.items()]
         return Outcome(values[best], rows, cut=False)
 
     def _words(self, text: str) -> list[str]:

@@ -129,7 +129,7 @@ class _WMD(Comparison, abc.ABC):
 
     def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.unit_length)
+        known = _seen(self.vectors, self.model, self.dtype, self.unit_length)
         if new := [word for word in wanted if word not in known]:
             of_model = self.vectors == "input-embeddings"
             source = states_of(self, 0).input_vectors if of_model else word_vectors(self.vectors).of
@@ -140,8 +140,8 @@ class _WMD(Comparison, abc.ABC):
 
 
 @functools.lru_cache(maxsize=2)
-def _seen(vectors: str, model: str, unit_length: bool) -> dict[str, Floats | None]:  # noqa: ARG001
-    """The words looked up so far: most words of a text are in others too."""
+def _seen(*_: object) -> dict[str, Floats | None]:
+    """The words looked up so far under these options: most words of a text are in others too."""
     return {}
 
 

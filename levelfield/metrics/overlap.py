@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -53,7 +53,7 @@ class SentenceBLEU(OfTexts):
             `nltk`: NLTK's `sentence_bleu` with smoothing method 1 (p_n = 0.1/n-grams) of
             `word_tokenize`. `lai-2022`: the same with the words of NLTK 3.4, as released with the
             judgements of Lai et al. (2022), there divided by 100.
-        tokenize: sacreBLEU's tokenizer; NLTK's variants have their own.
+        tokenize: sacreBLEU's tokenizer; NLTK's variants have their own and take none.
         lowercase: of the text and of what it is compared with.
     """
 
@@ -62,6 +62,10 @@ class SentenceBLEU(OfTexts):
     variant: Literal["sacrebleu", "nltk", "lai-2022"] = "sacrebleu"
     tokenize: Tokenize = "13a"
     lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.variant != "sacrebleu" and self.tokenize != "13a":
+            raise UserError(f"{self.name}: variant={self.variant} has no tokenizer to choose")
 
     @functools.cached_property
     def signature(self) -> str:
@@ -80,15 +84,16 @@ class SentenceBLEU(OfTexts):
     def _rules(self) -> Rules:
         return "installed" if self.variant == "nltk" else "3.4"
 
-    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome | Undefined:
+    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
+        others = tuple(references.values())
         if self.variant == "sacrebleu":
             bleu = _bleu(self.tokenize, self.lowercase, effective_order=True)
-            scored = bleu.sentence_score(text, references)
+            scored = bleu.sentence_score(text, others)
             return Outcome(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
         if self.lowercase:
-            text, references = text.lower(), tuple(one.lower() for one in references)
+            text, others = text.lower(), tuple(one.lower() for one in others)
         words = treebank_words(text, self._rules)
-        of = [treebank_words(one, self._rules) for one in references]
+        of = [treebank_words(one, self._rules) for one in others]
         return Outcome(100 * _nltk_bleu(words, of), (), cut=False)
 
 
@@ -123,9 +128,9 @@ class SentenceCHRF(OfTexts):
         """Every choice that could change a value."""
         return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
 
-    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome:
+    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome:
         chrf = _chrf(self.char_order, self.word_order, self.beta)
-        return Outcome(chrf.sentence_score(text, references).score, (), cut=False)
+        return Outcome(chrf.sentence_score(text, tuple(references.values())).score, (), cut=False)
 
 
 class Counts(NamedTuple):
@@ -167,7 +172,7 @@ class _OfCorpus(OfGroups, abc.ABC):
 
     def state(self, samples: Sequence[Sample]) -> Counts:
         """The statistics of these texts."""
-        pairs = [(sample.text, compared(sample, self.against)) for sample in samples]
+        pairs = [(sample.text, compared(sample, self.against).values()) for sample in samples]
         usable = [(text, references) for text, references in pairs if references]
         metric = self._sacrebleu()
         rows = [

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import UserError
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts, part
+from levelfield.metrics.against import OfReferences, OfSource, OfTexts
 from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.stems import stem, stemmer_label
 from levelfield.metrics.treebank import treebank_label, treebank_words
@@ -103,7 +104,7 @@ class ROUGE(OfTexts, abc.ABC):
     _beta_of_lai: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        if self.beta is not None and self.beta < 0:
+        if self.beta is not None and not 0 <= self.beta < math.inf:
             raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more, or none")
         if self.variant == "lai-2022" and (self.stemmer or self.tokenizer != "rouge-score"):
             raise UserError(f"{self.name}: variant=lai-2022 has no tokenizer or stemmer to choose")
@@ -132,22 +133,20 @@ class ROUGE(OfTexts, abc.ABC):
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
         """What the sentences of a text and of a reference share."""
 
-    def _compare(self, text: str, references: tuple[str, ...]) -> Outcome | Undefined:
+    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
         of_text = self._sentences(text)
         if not of_text:
             return Undefined("no token in the text")
-        all_of = [self._sentences(one) for one in references]
-        if not any(all_of):
-            return Undefined(f"no token in the {self.against}")
-        return self._of_several([self._shared(of_text, one) if one else None for one in all_of])
+        all_of = {name: self._sentences(one) for name, one in references.items()}
+        shared = {name: self._shared(of_text, one) for name, one in all_of.items() if one}
+        return self._of_several(shared) if shared else Undefined(f"no token in the {self.against}")
 
-    def _of_several(self, shared: Sequence[Overlap | None]) -> Outcome | Undefined:
-        """The value of several references; one without tokens, or whose value is 0/0, has none."""
+    def _of_several(self, shared: Mapping[str, Overlap]) -> Outcome | Undefined:
+        """The value of several references; one whose value is 0/0 has none."""
         found = [
-            (part(self.against, n), value, f)
-            for n, one in enumerate(shared, 1)
-            if one
-            and (value := one.value(self.value, self._beta)) is not None
+            (name, value, f)
+            for name, one in shared.items()
+            if (value := one.value(self.value, self._beta)) is not None
             and (f := one.value("f", self._beta)) is not None
         ]
         if not found:

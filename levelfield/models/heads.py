@@ -17,7 +17,8 @@ from scipy.special import log_softmax, softmax
 from levelfield.errors import ModelError
 from levelfield.metric import Progress, no_progress
 from levelfield.models.batching import buckets, unique
-from levelfield.models.loading import DAMAGE, cannot_load, load_pretrained, positions
+from levelfield.models.classifier import positions
+from levelfield.models.loading import DAMAGE, cannot_load, load_pretrained
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
@@ -68,7 +69,7 @@ class States:
         batch_tokens: int | None = None,
     ) -> None:
         self._model, tokenizer = load_pretrained(resolved, "encoder", device, torch.float32)
-        limit = min(int(tokenizer.model_max_length), positions(self._model.config))
+        limit = min(int(tokenizer.model_max_length), positions(self._model))
         self._limit = min(limit, 512)
         self._pad = tokenizer.pad_token_id or 0
         self._tokens = Tokens(tokenizer)

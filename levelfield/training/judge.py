@@ -40,7 +40,7 @@ Notes = Callable[[str], object]
 
 TEST = "test.json"
 COPIES = 6
-"""Lines that a text with a target between two labels is written as for fastText."""
+"""Lines that a rated text is written as for fastText, which takes one label a line."""
 
 
 @dataclass(frozen=True)
@@ -189,15 +189,17 @@ def recipe_of(train: Labelled, spec: Spec) -> Recipe:
 
 
 def _fasttext(train: Labelled, spec: Spec, out: Path) -> tuple[Classifier, list[Row]]:
-    soft = bool(((train.targets > 0) & (train.targets < 1)).any())
+    targets = train.targets
+    if not train.rated:  # equal texts with different labels are few: the most frequent counts
+        targets = np.eye(len(train.labels))[targets.argmax(axis=1)]
     often = np.repeat(np.arange(len(train)), train.times)
     judge = train_fasttext(
         [train.texts[i] for i in often],
-        train.targets[often],
+        targets[often],
         train.labels,
         spec.fasttext,
         seed=spec.seed,
-        copies=COPIES if soft else 1,
+        copies=COPIES if train.rated else 1,
         split=spec.split,
     )
     judge.save(out, attribute=spec.attribute)

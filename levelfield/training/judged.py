@@ -56,7 +56,6 @@ def figures(p: Floats, rows: Labelled) -> Figures:
     hits = np.diag(confusion)
     right, said = np.bincount(truth[clear], minlength=k), confusion.sum(axis=0)
     occurs = right + said > 0
-    rated = bool(((rows.targets > 0) & (rows.targets < 1)).any())
     return Figures(
         n=len(rows),
         labels=rows.labels,
@@ -66,7 +65,7 @@ def figures(p: Floats, rows: Labelled) -> Figures:
         undecided=int((~decided).sum()),
         ece=calibration_error(p[both].max(axis=1), (given == truth)[both]),
         brier=_share(float(((p - rows.targets)[decided] ** 2).sum()), int(decided.sum())),
-        spearman=_spearman(p[decided, 1], rows.targets[decided, 1]) if rated and k == 2 else None,
+        spearman=_spearman(p[decided, 1], rows.targets[decided, 1]) if rows.rated else None,
     )
 
 

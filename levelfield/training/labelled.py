@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -61,12 +61,15 @@ class Labelled:
         targets: (texts, labels) share of each label; 0 and 1 where texts were labelled.
         labels: in the order of the columns.
         times: (texts,) how often each is learnt from, compared with the others.
+        rated: whether targets come from ratings. Equal texts with different labels have shares,
+            too.
     """
 
     texts: tuple[str, ...]
     targets: Floats
     labels: tuple[str, ...]
     times: Ints = field(default_factory=lambda: np.empty(0, np.intp))
+    rated: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -78,8 +81,12 @@ class Labelled:
     def only(self, rows: npt.NDArray[np.bool_] | Ints) -> Labelled:
         """Some of the texts."""
         indices = np.arange(len(self))[rows]
-        texts = tuple(self.texts[i] for i in indices)
-        return Labelled(texts, self.targets[indices], self.labels, self.times[indices])
+        return replace(
+            self,
+            texts=tuple(self.texts[i] for i in indices),
+            targets=self.targets[indices],
+            times=self.times[indices],
+        )
 
     @property
     def digest(self) -> str:
@@ -142,7 +149,8 @@ def from_ratings(samples: Iterable[Sample], scale: Scale) -> Labelled:
         texts.append(sample.text)
         high.append((mean - scale.least) / (scale.most - scale.least))
     p = np.clip(np.array(high, np.float64), 0, 1)
-    return Labelled(tuple(texts), np.stack([1 - p, p], axis=1), (scale.low, scale.high))
+    targets = np.stack([1 - p, p], axis=1)
+    return Labelled(tuple(texts), targets, (scale.low, scale.high), rated=True)
 
 
 def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
@@ -160,6 +168,7 @@ def joined(sets: Sequence[tuple[Labelled, int]]) -> Labelled:
         np.concatenate([one.targets for one, _ in sets]),
         labels,
         np.concatenate([one.times * times for one, times in sets]),
+        any(one.rated for one, _ in sets),
     )
 
 
@@ -187,8 +196,7 @@ def merged(rows: Labelled) -> Merged:
     once = rows.only(kept)
     empty = int((at < 0).sum())
     means = sums / np.bincount(group, minlength=len(kept))[:, None]
-    distinct = Labelled(once.texts, means, rows.labels, once.times)
-    return Merged(distinct, len(rows) - empty - len(kept), empty)
+    return Merged(replace(once, targets=means), len(rows) - empty - len(kept), empty)
 
 
 def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:

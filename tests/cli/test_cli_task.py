@@ -83,14 +83,30 @@ def test_what_the_samples_lack_is_left_out_with_a_note(run: Run, tmp_path):
     [
         (["--task", "style-transfer", "--model", "gpt2"], "models of several kinds"),
         (["--content", "bleu.source", "--metric", "bleu.source"], "--content needs --task"),
-        (["--task", "style-transfer", "--content", "blue"], "expected one of"),
+        (["--task", "style-transfer", "--content", "blue"], "of which higher is better"),
+        (["--task", "style-transfer", "--content", "style.degenerate"], "higher is better"),
+        (
+            ["--task", "style-transfer", "--option", "fluency:model=offline/nothing"],
+            "no embedded model 'offline/nothing'",
+        ),
         ([], "--metric NAME"),
     ],
 )
 def test_what_does_not_fit_a_task_is_said(run: Run, words, said, tmp_path):
-    done = run("score", REWRITES, *words, *LIGHT[: 2 if "--task" in words else 0],
-                      "--out", tmp_path / "s.jsonl")  # fmt: skip
+    out = tmp_path / "s.jsonl"
+    done = run("score", REWRITES, *words, "--out", out)
     assert said in done.complaint
+    assert not out.exists()  # it is said before anything is scored
+
+
+def test_a_corpus_of_all_systems_is_in_no_row_of_the_table(run: Run, tmp_path):
+    done = run(
+        "score", REWRITES, "--task", "style-transfer", "--metric", "corpus-bleu.source",
+        "--corpus-by", "none", *LIGHT, "--out", tmp_path / "s.jsonl",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (row,) = [line for line in done.out.split("\n\n")[0].splitlines() if "parrot" in line]
+    assert "–" in row
 
 
 def test_another_metric_of_content_can_stand_in_the_joint_mean(run: Run, tmp_path):

@@ -70,6 +70,14 @@ def test_ratings_train_a_judge_and_a_held_out_file_tries_it(run: Run, write: Wri
         (["FILE", "--rating", "tone"], "no sample has a rating of tone"),
         (["FILE", "--attribute", "sentiment", "--l2", "1"], "--l2 is no option of --arch textcnn"),
         (["FILE", "--attribute", "sentiment", "--share", "0.001"], "at least one on either side"),
+        (["FILE", "--attribute", "sentiment", "--range", "1", "5"], "--range is of ratings"),
+        (["FILE", "--attribute", "sentiment", "--low", "grim"], "--low is of ratings"),
+        (["FILE", "--attribute", "sentiment", "--allow-pickle"], "--allow-pickle is no option of"),
+        (
+            ["FILE", "--attribute", "sentiment", "--share", "0.5", "--held-out", "FILE"],
+            "leave out --held-out",
+        ),
+        (["--recipe", "topic-linear", "--share", "0.5"], "--recipe says what --share would"),
         (
             ["FILE", "--attribute", "sentiment", "--held-out", "FILE"],
             "0 texts to train on and 120 held out",

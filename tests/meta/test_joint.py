@@ -25,7 +25,9 @@ FEW = Resampling(resamples=200, permutations=500)
 SHARE = st.floats(0, 1)
 
 
-def tally(values: dict[str, list[tuple[float, float]]], higher: bool = True) -> Tally:
+def tally(
+    values: dict[str, list[tuple[float, float]]], higher: bool = True, choice: str = "1"
+) -> Tally:
     """Systems with (content, style) on the same sources."""
     made = Tally()
     rows = [(s, i, *v) for s, pairs in values.items() for i, v in enumerate(pairs)]
@@ -35,7 +37,7 @@ def tally(values: dict[str, list[tuple[float, float]]], higher: bool = True) -> 
     for name, column in (("content", 2), ("style", 3)):
         v = np.array([row[column] for row in rows], np.float64)
         undefined = {id: "why" for id, x in zip(ids, v, strict=True) if math.isnan(x)}
-        made.add_scores(Scores(name, ids, v, undefined, f"{name}|v:1", higher))
+        made.add_scores(Scores(name, ids, v, undefined, f"{name}|v:{choice}", higher))
     return made
 
 
@@ -133,3 +135,21 @@ def test_swapping_agrees_with_flipping_signs_for_a_single_mean():
     by_signs = paired_permutation(a - b, clusters, seed=2)
     assert by_swaps == pytest.approx(by_signs, abs=0.02)
     assert 0.01 < by_signs < 0.99
+
+
+@pytest.mark.parametrize("of", [geometric, harmonic])
+@pytest.mark.parametrize("seed", range(30))
+def test_two_systems_without_a_joint_value_do_not_differ_by_rounding(of, seed):
+    rng = np.random.default_rng(seed)
+    a, b = np.zeros((2, 5, 2))
+    a[:, 0], b[:, 1] = rng.random((2, 5))  # all content and no style, and the other way round
+    assert swap_permutation(a, b, np.arange(5), of, permutations=500) == 1.0
+
+
+def test_equal_signatures_are_of_equal_metrics_with_equal_choices():
+    def signed(choice: str) -> str:
+        of = tally({"x": [(0.5, 0.5)]}, choice=choice)
+        return joint(of, Criterion("content"), Criterion("style"), resampling=FEW)[0].signature
+
+    assert signed("1") == signed("1") != signed("2")
+    assert "content:content#" in signed("1")

@@ -272,3 +272,11 @@ def test_the_mover_score_takes_the_best_reference_and_idf_weights(tiny_folders, 
     idf.write_text("\n".join(t.replace("\n", " ") for t in tiny.texts()[:9]), encoding="utf-8")
     weighted = MoverSource(model=folder, idf=str(idf)).score([sample]).values[0]
     assert weighted != pytest.approx(each[0], abs=1e-6)
+
+
+def test_vectors_of_one_precision_are_not_taken_for_those_of_another(tiny_folders):
+    folder = str(tiny_folders["t5"])
+    sample = [Sample("a", "the lake", source="rain")]
+    exact = WMDSource(model=folder).score(sample).values[0]
+    assert WMDSource(model=folder, dtype="bfloat16").score(sample).values[0] != exact
+    assert WMDSource(model=folder).score(sample).values[0] == exact

@@ -251,3 +251,9 @@ def test_orders_that_make_no_sense_are_refused(options):
     for kind in (CHRFSource, CorpusCHRFSource):
         with pytest.raises(UserError, match="expected"):
             kind(**options)
+
+
+@pytest.mark.parametrize("variant", ["nltk", "lai-2022"])
+def test_a_variant_with_words_of_its_own_takes_no_tokenizer(variant):
+    with pytest.raises(UserError, match="no tokenizer to choose"):
+        BLEUSource(variant=variant, tokenize="intl")

@@ -249,7 +249,7 @@ def test_no_match_is_zero_and_what_is_missing_is_undefined():
 def test_the_best_of_several_references_counts_and_all_are_parts():
     scores = METEORReferences().score(of("it rains", ["", "dog", "it rains"]))
     assert scores.parts is not None
-    assert scores.parts["part"].to_list() == ["reference 1", "reference 2"]
+    assert scores.parts["part"].to_list() == ["reference 2", "reference 3"]
     assert scores.parts["weight"].to_list() == [0, 1]
     assert scores.parts["score"][1] == scores.values[0]
 

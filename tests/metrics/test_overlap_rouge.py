@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import re
 
 import numpy as np
@@ -144,7 +145,7 @@ def test_several_references_are_parts_with_the_weights_that_the_value_has_from_t
     ):
         scores = ROUGE1References(multiple=multiple).score([sample])
         assert scores.parts is not None
-        assert scores.parts["part"].to_list() == ["reference 1", "reference 2", "reference 3"]
+        assert scores.parts["part"].to_list() == ["reference 1", "reference 3", "reference 4"]
         assert scores.parts["score"].to_list() == pytest.approx([0.5, 1, 2 / 3])
         assert scores.parts["weight"].to_list() == pytest.approx(weights)
         assert scores.values[0] == pytest.approx(np.dot([0.5, 1, 2 / 3], weights))
@@ -223,3 +224,9 @@ def test_signatures_name_every_option():
     assert "beta:precision/recall" in ROUGELSource(variant="lai-2022").signature
     assert "beta:1.0" in ROUGE2Source(variant="lai-2022").signature
     assert ROUGE2Source(variant="lai-2022").name == ROUGE2Source.name != ROUGE2References.name
+
+
+@pytest.mark.parametrize("beta", [-1.0, math.inf, math.nan])
+def test_a_beta_that_gives_no_value_is_refused(beta):
+    with pytest.raises(UserError, match="beta="):
+        ROUGE1References(beta=beta)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from levelfield.errors import UserError
 from levelfield.metrics.judges import Loading, choose, load
-from levelfield.models.fasttext import Settings
+from levelfield.models.fasttext import Settings, train_fasttext
 from levelfield.models.textcnn import Shape, Vocabulary
 from levelfield.sample import Sample
 from levelfield.training import judge_recipes
@@ -161,6 +161,12 @@ def test_sets_with_other_labels_are_not_joined():
 # -- figures
 
 
+def test_equal_texts_with_different_labels_are_no_ratings():
+    both = merged(rows(["so", "so", "fine"], [0, 1, 1])).rows
+    assert both.targets[0].tolist() == [0.5, 0.5]
+    assert figures(np.full((2, 2), 0.5), both).spearman is None
+
+
 def test_figures_are_those_of_the_definitions():
     p = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.2, 0.8], [np.nan, np.nan]])
     found = figures(p, rows(["a", "b", "c", "d", ""], [0, 0, 1, 1, 1]))
@@ -184,7 +190,7 @@ def test_calibration_error_is_the_gap_in_bins_of_equally_many():
 def test_ratings_are_compared_by_rank_and_their_middle_is_of_no_label():
     targets = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     p = np.array([[0.8, 0.2], [0.1, 0.9], [0.7, 0.3]])
-    found = figures(p, Labelled(("a", "b", "c"), targets, ("low", "high")))
+    found = figures(p, Labelled(("a", "b", "c"), targets, ("low", "high"), rated=True))
     assert found.spearman == pytest.approx(0.5)
     assert found.confusion == ((1, 0), (1, 0))
     assert found.accuracy == pytest.approx(0.5)
@@ -239,12 +245,27 @@ def test_equal_runs_give_equal_weights_and_a_finished_one_is_left_alone(tmp_path
 
 def test_a_judge_of_ratings_ranks_texts(tmp_path):
     p = np.tile([0.9, 0.8, 0.9, 0.2, 0.1, 0.3], 40)
-    data = Labelled(many().texts, np.stack([1 - p, p], axis=1), ("informal", "formal"))
+    targets = np.stack([1 - p, p], axis=1)
+    data = Labelled(many().texts, targets, ("informal", "formal"), rated=True)
     train, test = split(data, 0.2, seed=0)
     out = tmp_path / "mine"
     found = build_judge(train, test, replace(SMALL, attribute="formality"), out, sources=())
     assert found.spearman > 0.6
     assert json.loads((out / "test.json").read_text())["spearman"] == found.spearman
+
+
+def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monkeypatch, tmp_path):
+    written = {}
+
+    def kept(texts, targets, labels, settings, **options):
+        written.update(options, targets=targets)
+        return train_fasttext(texts, targets, labels, settings, **options)
+
+    monkeypatch.setattr("levelfield.training.judge.train_fasttext", kept)
+    data = merged(rows([*many().texts, "fine", "fine"], [*many().targets.argmax(1), 0, 1])).rows
+    build_judge(data, many(), Spec("mood", "fasttext"), tmp_path / "judge", sources=())
+    assert written["copies"] == 1
+    assert set(np.unique(written["targets"])) == {0.0, 1.0}
 
 
 def test_an_unknown_architecture_is_refused():
