@@ -291,6 +291,7 @@ def test_looking_at_a_link_uses_nothing_up_and_opening_it_again_resumes(browser_
     token = browser.store.new_link(0)
     for _ in range(3):
         assert browser.get(f"/r/{token}").status_code == 200
+        assert browser.client.head(f"/r/{token}").status_code == 200
     assert browser.store.links()[0].state == "made"
     browser.follow(browser.post(f"/r/{token}"))
     first = browser.rater

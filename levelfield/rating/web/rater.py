@@ -124,7 +124,7 @@ def root(request: Request) -> Response:
     return RedirectResponse(web_of(request).url("/study"), status_code=303)
 
 
-@router.get("/r/{token}")
+@router.api_route("/r/{token}", methods=["GET", "HEAD"])
 def entry(request: Request, token: str) -> Response:
     """One button: programs that look at links in mails send no POST, so they use nothing up."""
     web = web_of(request)
