@@ -509,3 +509,25 @@ def backup(file: str, target: str, store: str | None) -> None:
     with _opened(file, store, read_only=True) as opened:
         opened.backup(Path(target))
     say(f"wrote {target}, {Path(target).stat().st_size:,} bytes")
+
+
+@rate.command()
+@_STUDY
+@click.argument("rater")
+@_STORE
+@click.option("--yes", is_flag=True, help="Needed: what they said is deleted for good.")
+def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
+    """Delete what a rater said, for one who asks for it and has no link any more.
+
+    That and when they answered stays; exports and backups made before keep what they had.
+    """
+    from levelfield.rating.records import Refused
+
+    if not yes:
+        raise UserError(f"what {rater} said would be deleted for good; say so with --yes")
+    with _opened(file, store) as opened:
+        try:
+            opened.withdraw(rater)
+        except Refused as error:
+            raise UserError(f"there is no rater '{rater}' in this study") from error
+    say(f"{rater} is withdrawn")

@@ -289,3 +289,13 @@ def test_a_study_that_changed_after_the_first_rating_is_refused(run: Run, study:
     study.write_text(study.read_text().replace("Formal and informal", "Informal and formal"))
     complaint = run("rate", "serve", study, "--port", 0).complaint
     assert "version = 2" in complaint
+
+
+def test_somebody_without_a_link_can_still_be_withdrawn(run: Run, study: Path):
+    rate_all(study)
+    run("rate", "links", study, "--slot", "1", "--reassign")
+    assert "--yes" in run("rate", "withdraw", study, "r1").complaint
+    assert "no rater 'r99'" in run("rate", "withdraw", study, "r99", "--yes").complaint
+    assert "r1 is withdrawn" in run("rate", "withdraw", study, "r1", "--yes").err
+    run("rate", "export", study, "--out", "all", "--with-excluded")
+    assert '"r1"' not in Path("all/ratings.jsonl").read_text(encoding="utf-8")
