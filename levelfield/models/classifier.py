@@ -13,7 +13,14 @@ from scipy.special import softmax
 
 from levelfield.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    places,
+    torch_dtype,
+)
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
@@ -148,16 +155,11 @@ class TorchClassifier:
 
 
 def positions(model: Any) -> int:
-    """How many tokens the model takes. RoBERTa and its kin count positions from behind the
-    padding token's, so they take fewer than they have."""
+    """How many tokens the model takes."""
     config = model.config
     limit = getattr(config, "max_position_embeddings", None)
     limit = limit or getattr(config, "n_positions", None) or _USUAL
-    for name, module in model.named_modules():
-        padding = getattr(module, "padding_idx", None)
-        if name.endswith("position_embeddings") and padding is not None:
-            limit -= padding + 1
-    return int(limit)
+    return min(int(limit), places(model) or int(limit))
 
 
 _USUAL = 512

@@ -18,6 +18,7 @@ from levelfield.models.loading import (
     DType,
     cannot_load,
     pick_device,
+    places,
     quiet,
     torch_dtype,
 )
@@ -73,7 +74,8 @@ class Encoder:
             ).eval()
         except DAMAGE as error:
             raise cannot_load(resolved, error) from error
-        self._limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
+        limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
+        self._limit = min(limit, places(self._model) or limit)
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = device

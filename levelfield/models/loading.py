@@ -161,6 +161,17 @@ def positions(config: Any) -> int:
     return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
 
 
+def places(model: torch.nn.Module) -> int | None:
+    """How many tokens the model's table of positions is for; None if it has none. RoBERTa and its
+    kin count from behind the padding token's place, so they take fewer than they have."""
+    found = [
+        table.num_embeddings - (-1 if table.padding_idx is None else table.padding_idx) - 1
+        for path, table in model.named_modules()
+        if path.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding)
+    ]
+    return min(found, default=None)
+
+
 DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)
 """What loading files raises that are not what they should be."""
 

@@ -19,6 +19,7 @@ from levelfield.models.loading import (
     DType,
     load_body,
     pick_device,
+    places,
     torch_dtype,
 )
 from levelfield.models.resolve import Resolved, resolve
@@ -219,10 +220,8 @@ def _limit(body: Any, tokenizer: Any) -> int:
     """How many tokens an encoder takes, by its tokenizer and by its table of positions."""
     positions = getattr(body.config, "max_position_embeddings", None)
     limits = [tokenizer.model_max_length, *([positions] if positions and positions > 0 else [])]
-    for path, module in body.named_modules():
-        # RoBERTa counts positions from behind the padding's
-        if path.endswith("position_embeddings") and getattr(module, "padding_idx", None):
-            limits.append(module.num_embeddings - module.padding_idx - 1)
+    if (fitting := places(body)) is not None:
+        limits.append(fitting)
     limit = min(int(limit) for limit in limits)
     return limit if limit < _NO_LIMIT else WITHOUT_LIMIT
 

@@ -7,6 +7,7 @@ import tiny
 import torch
 from transformers import RobertaConfig, RobertaModel
 
+from levelfield.models.encoder import load_encoder
 from levelfield.models.heads import States
 from levelfield.models.resolve import resolve
 
@@ -20,6 +21,9 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
     torch.manual_seed(0)
     RobertaModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
+    embedded, cut = load_encoder(str(tmp_path), device="cpu").sentences(["the lake " * 300])
+    assert np.isfinite(embedded).all()
+    assert cut == [True]
     states = States(resolve(str(tmp_path)), 2, device=torch.device("cpu"))
     found, cut = states.of(["the lake " * 100, "the lake"])
     assert np.isfinite(found).all()
