@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
 Notes = Callable[[str], object]
 
 TEST = "test.json"
+SHARES = ("accuracy", "macro_f1", "ece", "brier")
+"""Figures that are no number where no held-out text tells."""
 COPIES = 6
 """Lines that a rated text is written as for fastText, which takes one label a line."""
 
@@ -134,7 +137,8 @@ def build_judge(
     else:
         judge, history = _linear(train, spec, out, device, progress)
     found = figures(judge.probabilities(test.texts)[0], test)
-    written = json.dumps(dataclasses.asdict(found), indent=1)
+    known = {name: _or_null(value) for name, value in dataclasses.asdict(found).items()}
+    written = json.dumps(known, indent=1, allow_nan=False)
     (out / TEST).write_text(written + "\n", encoding="utf-8")
     write_card(_card(out, spec, train, found, sources, facts), out)
     close(out, run, history)
@@ -150,11 +154,17 @@ def read_figures(folder: Path) -> Figures:
     try:
         found = json.loads((folder / TEST).read_text(encoding="utf-8"))
         confusion = tuple(map(tuple, found.pop("confusion")))
+        found |= {name: math.nan for name in SHARES if found[name] is None}
         return Figures(**{**found, "labels": tuple(found["labels"])}, confusion=confusion)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{folder}: {TEST} is missing or damaged; train into a new folder"
         ) from error
+
+
+def _or_null(value: Any) -> Any:
+    """The value; none where it is no number, for which JSON has no word."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 # -- architectures

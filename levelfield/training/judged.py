@@ -60,7 +60,9 @@ def figures(p: Floats, rows: Labelled) -> Figures:
         n=len(rows),
         labels=rows.labels,
         accuracy=_share(int(hits.sum()), int(right.sum())),
-        macro_f1=float((2 * hits[occurs] / (right + said)[occurs]).mean()),
+        macro_f1=_share(
+            float((2 * hits[occurs] / (right + said)[occurs]).sum()), int(occurs.sum())
+        ),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         undecided=int((~decided).sum()),
         ece=calibration_error(p[both].max(axis=1), (given == truth)[both]),

@@ -301,3 +301,18 @@ def test_the_figures_that_are_shown_are_those_of_recipes():
     assert {row["recipe"] for row in rows} <= set(judge_recipes.names())
     assert len({row["recipe"] for row in rows}) == len(rows)
     assert all(row["recipe"].startswith("formality") == ("spearman" in row) for row in rows)
+
+
+def test_a_figure_that_is_no_number_is_null_in_the_file_and_no_number_again_when_read(tmp_path):
+    rated = Labelled(
+        texts=("fine", "good", "bad", "poor"),
+        targets=np.full((4, 2), 0.5),
+        times=np.ones(4, np.int64),
+        labels=("low", "high"),
+        rated=True,
+    )
+    build_judge(rated, rated, Spec("tone", "textcnn", epochs=1), tmp_path / "j", sources=[])
+    said = (tmp_path / "j" / "test.json").read_text()
+    assert "NaN" not in said
+    assert json.loads(said)["accuracy"] is None
+    assert np.isnan(read_figures(tmp_path / "j").accuracy)
