@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.meta.correlation import spearman
 from levelfield.training.labelled import Labelled
 
 Floats = npt.NDArray[np.float64]
@@ -67,7 +68,7 @@ def figures(p: Floats, rows: Labelled) -> Figures:
         undecided=int((~decided).sum()),
         ece=calibration_error(p[both].max(axis=1), (given == truth)[both]),
         brier=_share(float(((p - rows.targets)[decided] ** 2).sum()), int(decided.sum())),
-        spearman=_spearman(p[decided, 1], rows.targets[decided, 1]) if rows.rated else None,
+        spearman=spearman(p[decided, 1], rows.targets[decided, 1]) if rows.rated else None,
     )
 
 
@@ -90,9 +91,3 @@ def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_], bins: in
 
 def _share(part: float, whole: float) -> float:
     return float(part / whole) if whole else float("nan")
-
-
-def _spearman(a: Floats, b: Floats) -> float:
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(a, b).statistic)
