@@ -19,16 +19,16 @@ LINES = "".join(
 
 def test_a_trained_judge_has_a_card_and_votes(run: Run, write: Write, tmp_path: Path):
     data = write("labelled.jsonl", LINES)
-    words = ("train", "judge", data, "--attribute", "sentiment", "--epochs", "20", "--out", "mine")
+    words = ("train", "judge", data, "--attribute", "sentiment", "--epochs", "20", "--out", "moods")
     said = run(*words, "--share", "0.2", "--source", "ours")
     assert said.code == 0, said
     assert "96 texts to train on, 24 held out" in said.err
     assert "accuracy" in said.err
     assert "given: negative" in said.out
-    figures = json.loads((tmp_path / "mine" / "test.json").read_text())
+    figures = json.loads((tmp_path / "moods" / "test.json").read_text())
     assert figures["n"] == 24
     assert figures["accuracy"] > 0.9
-    assert "- ours" in (tmp_path / "mine" / "README.md").read_text()
+    assert "- ours" in (tmp_path / "moods" / "README.md").read_text()
     again = run(*words, "--share", "0.2", "--source", "ours")
     assert "already" in again.err
     texts = write(
@@ -37,7 +37,14 @@ def test_a_trained_judge_has_a_card_and_votes(run: Run, write: Write, tmp_path: 
         '{"id": "b", "text": "we hated it", "control": {"sentiment": "positive"}}\n',
     )
     scored = run(
-        "score", texts, "--metric", "control.average", "--option", "judges=mine", "--out", "s.jsonl"
+        "score",
+        texts,
+        "--metric",
+        "control.average",
+        "--option",
+        "judges=moods",
+        "--out",
+        "s.jsonl",
     )
     assert scored.code == 0, scored
     found = [json.loads(line)["value"] for line in (tmp_path / "s.jsonl").read_text().splitlines()]
@@ -49,12 +56,12 @@ def test_ratings_train_a_judge_and_a_held_out_file_tries_it(run: Run, write: Wri
     tried = write("tried.jsonl", "".join(LINES.splitlines(keepends=True)[:12]))
     said = run(
         "train", "judge", data, "--rating", "tone", "--map", "ratings.tone=grade",
-        "--low", "grim", "--high", "gay", "--held-out", tried, "--epochs", "5", "--out", "mine",
+        "--low", "grim", "--high", "gay", "--held-out", tried, "--epochs", "5", "--out", "moods",
     )  # fmt: skip
     assert said.code == 0, said
     assert "108 texts to train on, 12 held out" in said.err  # none is on both sides
     assert "left out: 12 texts" in said.err
-    figures = json.loads((tmp_path / "mine" / "test.json").read_text())
+    figures = json.loads((tmp_path / "moods" / "test.json").read_text())
     assert figures["labels"] == ["grim", "gay"]
 
 
@@ -86,6 +93,6 @@ def test_ratings_train_a_judge_and_a_held_out_file_tries_it(run: Run, write: Wri
 )
 def test_what_can_not_be_trained_is_said_in_one_line(run, write, tmp_path, words, complaint):
     data = write("labelled.jsonl", LINES)
-    said = run("train", "judge", *(data if w == "FILE" else w for w in words), "--out", "mine")
+    said = run("train", "judge", *(data if w == "FILE" else w for w in words), "--out", "moods")
     assert complaint in said.complaint
-    assert not (tmp_path / "mine").exists()
+    assert not (tmp_path / "moods").exists()
