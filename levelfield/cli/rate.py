@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from levelfield.rating.records import LinkState
     from levelfield.rating.store import Store
 
-_STUDY = click.argument("file", metavar="STUDY.toml")
+
+def _in_folder(_context: click.Context, _argument: click.Parameter, file: str) -> str:
+    """A folder stands for the study file in it."""
+    return str(Path(file) / "STUDY.toml") if Path(file).is_dir() else file
+
+
+_STUDY = click.argument("file", metavar="STUDY.toml", callback=_in_folder)
 _STORE = click.option(
     "--store", metavar="FILE", help="Where ratings are kept; else STUDY.sqlite beside STUDY.toml."
 )

@@ -299,3 +299,10 @@ def test_somebody_without_a_link_can_still_be_withdrawn(run: Run, study: Path):
     assert "r1 is withdrawn" in run("rate", "withdraw", study, "r1", "--yes").err
     run("rate", "export", study, "--out", "all", "--with-excluded")
     assert '"r1"' not in Path("all/ratings.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_folder_stands_for_the_study_file_in_it(run: Run, here: Path):
+    run("rate", "init", "study")
+    assert run("rate", "check", "study").out == run("rate", "check", "study/STUDY.toml").out
+    (here / "empty").mkdir()
+    assert "STUDY.toml" in run("rate", "check", "empty").complaint
