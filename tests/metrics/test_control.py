@@ -21,12 +21,13 @@ from levelfield.metrics.control import (
     BalancedAccuracy,
     Both,
     Majority,
+    Probability,
     majority,
 )
 from levelfield.metrics.judges import Judge, LoadedJudge, Verdict, choose, vote
 from levelfield.sample import Sample
 
-METRICS = (Average, Majority, Both, BalancedAccuracy)
+METRICS = (Average, Majority, Probability, Both, BalancedAccuracy)
 SENTIMENT = ("negative", "positive")
 TOPIC = ("World", "Sports", "Business", "Sci/Tech")
 POSITIVE = {"sentiment": "positive"}
@@ -363,9 +364,10 @@ def three(tmp_path_factory) -> str:
 def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
     texts = ["The lake froze.", "", "😀", "word " * 300, *(f"Taxes rose {i}." for i in range(80))]
     samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
-    expected = Average(judges=three).score(samples)
-    again = Average(judges=three, batch_tokens=10).score(samples[::-1])
-    np.testing.assert_allclose(again.values[::-1], expected.values)
+    # of votes of random models some are as good as tied, and rounding decides them
+    expected = Probability(judges=three).score(samples)
+    again = Probability(judges=three, batch_tokens=10).score(samples[::-1])
+    np.testing.assert_allclose(again.values[::-1], expected.values, rtol=1e-5)
     assert expected.undefined == {"1": "empty text"}
     assert expected.truncated == {"3"}
     assert len(set(expected.values[2:].tolist())) > 1

@@ -282,7 +282,8 @@ def test_without_javascript_from_link_to_code(place_of, scale):
                     select.select_option(str(3 - n))
             else:
                 question.locator("input").last.check()
-        page.locator("#next").click()
+        with page.expect_navigation():
+            page.locator("#next").click()
     assert "Everything is answered" in page.content()
     page.get_by_role("button", name="Finish").click()
     assert text_of(page, "#code") == place.state().completion_code
