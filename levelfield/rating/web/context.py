@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from levelfield.rating.store import Store
 from levelfield.rating.web import markdown, security
@@ -101,6 +101,28 @@ class Web:
             t=words, study=self.store.frozen, **context
         )
         return HTMLResponse(html, status_code=status)
+
+    def opened(
+        self, request: Request, exchange: Callable[[], str | None], *, cookie: str, to: str
+    ) -> RedirectResponse:
+        """A link was opened: its session goes into a cookie, and the browser to the page `to`.
+
+        Args:
+            exchange: the link for a session; None if it is not valid.
+
+        Raises:
+            Turned: 404 for a link that is not valid, 429 after too many of those.
+        """
+        client = security.client_of(request, behind_proxy=self.behind_proxy)
+        if not self.attempts.take(client, 0):
+            raise security.Turned(429, "")
+        secret = exchange()
+        if secret is None:
+            self.attempts.take(client)
+            raise security.Turned(404, "link")
+        response = RedirectResponse(self.url(to), status_code=303)
+        self.set_cookie(response, request, cookie, secret)
+        return response
 
     def set_cookie(
         self, response: HTMLResponse | Any, request: Request, name: str, secret: str

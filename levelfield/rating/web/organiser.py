@@ -46,7 +46,6 @@ from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.security import (
     Turned,
     check_csrf,
-    client_of,
     csrf_token,
     form_of,
     is_https,
@@ -159,16 +158,12 @@ def entry(request: Request, token: str) -> Response:
 @router.post("/enter/{token}")
 def exchange(request: Request, token: str) -> Response:
     web = web_of(request)
-    client = client_of(request, behind_proxy=web.behind_proxy)
-    if not web.attempts.take(client, 0):
-        raise Turned(429, "")
-    secret = web.store.organiser_exchange(token)
-    if secret is None:
-        web.attempts.take(client)
-        raise Turned(404, "link")
-    response = RedirectResponse(web.url("/organiser"), status_code=303)
-    web.set_cookie(response, request, web.organiser_cookie, secret)
-    return response
+    return web.opened(
+        request,
+        lambda: web.store.organiser_exchange(token),
+        cookie=web.organiser_cookie,
+        to="/organiser",
+    )
 
 
 # pages

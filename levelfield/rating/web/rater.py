@@ -27,7 +27,6 @@ from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.security import (
     Turned,
     check_csrf,
-    client_of,
     csrf_token,
     form_of,
     json_of,
@@ -134,16 +133,7 @@ def entry(request: Request, token: str) -> Response:
 @router.post("/r/{token}")
 def exchange(request: Request, token: str) -> Response:
     web = web_of(request)
-    client = client_of(request, behind_proxy=web.behind_proxy)
-    if not web.attempts.take(client, 0):
-        raise Turned(429, "")
-    secret = web.store.exchange(token)
-    if secret is None:
-        web.attempts.take(client)
-        raise Turned(404, "link")
-    response = RedirectResponse(web.url("/study"), status_code=303)
-    web.set_cookie(response, request, web.cookie, secret)
-    return response
+    return web.opened(request, lambda: web.store.exchange(token), cookie=web.cookie, to="/study")
 
 
 # pages
