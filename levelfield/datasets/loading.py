@@ -105,4 +105,7 @@ def _fetch(file: Published, progress: Progress) -> Path:
     try:
         return fetch(file, progress=progress)
     except FetchError as error:
-        raise FetchError(f"{error}; here=True (--here) goes without what is missing") from error
+        raise FetchError(
+            f"{error}; where the rest is enough, `levelfield data fetch {file.set} --here` and "
+            "load(…, here=True) go without it"
+        ) from error

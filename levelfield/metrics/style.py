@@ -9,15 +9,19 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from levelfield.errors import UserError
+from levelfield.metric import Progress, no_progress
 from levelfield.metrics.against import MISSING
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
+from levelfield.scores import Scores
 from levelfield.signature import signature
 
 Kind = Literal["empty", "copy of the source", "one word"]
@@ -139,6 +143,16 @@ class StylePerplexity(OfOutcomes):
             for label, metric in sorted(self._of.items())
         }
         return signature(self.name, {**models, "dtype": self.dtype})
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        """The values of these samples, one style after the other: no model is loaded twice."""
+        rank = {label: k for k, label in enumerate((*self._of, None))}
+        ranks = [rank[next(self._labels(sample), None)] for sample in samples]
+        place = np.argsort(ranks, kind="stable").tolist()
+        found = super().score([samples[i] for i in place], progress=progress)
+        values = np.empty(len(samples))
+        values[place] = found.values
+        return replace(found, ids=tuple(sample.id for sample in samples), values=values)
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]

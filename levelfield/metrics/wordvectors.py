@@ -97,9 +97,10 @@ class WordVectors:
         while start < len(self._data):
             end = self._end_of_line(start)
             word, *numbers = self._data[start:end].rstrip().rsplit(b" ", self._dimension)
-            if len(numbers) < self._dimension:
+            if len(numbers) == self._dimension:
+                yield word, start + len(word)
+            elif word or numbers:  # an empty line, as at the end of some files, is no word
                 self._wrong(number, f"a word and {self._dimension} numbers")
-            yield word, start + len(word)
             start, number = end + 1, number + 1
 
     def _end_of_line(self, start: int) -> int:

@@ -113,6 +113,7 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
+    embedded = ", ".join((OFFLINE_MODEL, *EMBEDDED))
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
@@ -128,11 +129,11 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        known = ", ".join((OFFLINE_MODEL, *EMBEDDED))
-        raise ModelError(f"there is no embedded model '{name}'; there are {known}")
+        raise ModelError(f"there is no embedded model '{name}'; there are {embedded}")
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
-        name, path, revision = from_hub(name, patterns, instead=f"{OFFLINE_MODEL} works now")
+        instead = f"models that need no network: {embedded}"
+        name, path, revision = from_hub(name, patterns, instead=instead)
     config = _config(path, name)
     # fastText's file is plain numbers, not a pickle
     safe = any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
@@ -233,7 +234,7 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
         raise ModelError(
             f"model '{name}' is not on this machine and the hub can't be asked ({why}); where "
             f"there is a network, run `hf download {name}{at} --local-dir FOLDER` and give "
-            f"--model FOLDER; {instead}"
+            f"FOLDER in place of the name; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:
         raise ModelError(f"model '{name}' can't be downloaded: {_line(error)}") from error

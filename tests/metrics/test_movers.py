@@ -149,7 +149,7 @@ def test_every_format_gives_every_vector(tmp_path, name, header, binary):
 
 def test_words_with_blanks_line_ends_and_doubles_are_read_as_their_makers_meant(tmp_path):
     file = tmp_path / "v.txt"
-    file.write_bytes(b"a 1 2 \n. . . 3 4\na 5 6\nlast 7 8")
+    file.write_bytes(b"a 1 2 \n. . . 3 4\n\na 5 6\nlast 7 8\n\n")
     found = WordVectors(file).of(["a", ". . .", "last"])
     np.testing.assert_array_equal(found, [[1, 2], [3, 4], [7, 8]])
 

@@ -10,6 +10,7 @@ import pytest
 from levelfield.errors import UserError
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.style import Degenerate, StylePerplexity, degenerate
+from levelfield.models.causal import load_causal
 from levelfield.sample import Sample
 
 
@@ -61,6 +62,24 @@ def test_each_text_is_scored_by_the_model_of_its_style(causal_folders):
     assert np.isnan(scores.values[2:]).all()
     assert "model-formal:" in scores.signature
     assert "model-informal:" in scores.signature
+
+
+def test_styles_that_take_turns_load_each_model_once_and_keep_their_places(causal_folders):
+    folders = [str(folder) for folder in list(causal_folders.values())[:3]]
+    assert len(folders) == 3
+    words = ["Noon", "Rain again", "The last tram left early"]
+    samples = [
+        Sample(str(i), words[i // 3 % 3], control={"style": "abc"[i % 3]}) for i in range(150)
+    ]
+    load_causal.cache_clear()
+    models = ",".join(f"{style}={folder}" for style, folder in zip("abc", folders, strict=True))
+    scores = StylePerplexity(models=models, device="cpu").score(samples)
+    assert load_causal.cache_info().misses == 3
+    assert scores.ids == tuple(sample.id for sample in samples)
+    for k, folder in enumerate(folders):
+        alone = Perplexity(model=folder, device="cpu").score([Sample("1", w) for w in words])
+        expected = [alone.values[i // 3 % 3] for i in range(k, 150, 3)]
+        np.testing.assert_allclose(scores.values[k::3], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("models", ["formal", "formal=", "formal=a,Formal=b", ""])

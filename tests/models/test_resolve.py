@@ -70,7 +70,7 @@ def test_a_folder_is_identified_by_what_is_in_it(tmp_path, tiny_folders):
         ("/nowhere/at/all", "no model folder"),
         ("~/nowhere-at-all", "no model folder"),
         ("offline/gpt5", "there are offline/minilm"),
-        ("google/pegasus-large", "offline/minilm works now"),
+        ("google/pegasus-large", "models that need no network: offline/minilm"),
         ("google/pegasus-large", "hf download google/pegasus-large --revision refs/pr/10"),
         ("some/model@v1", "--revision v1"),
         ("bad name!", "neither a folder nor a model name"),
