@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--recipe", help="Data sets and settings by name, instead of FILEs.")
 @click.option("--attribute", help="Whose labels are learnt: control.ATTRIBUTE of the samples.")
 @click.option(
-    "--arch", type=click.Choice(["textcnn", "fasttext", "linear"]), help="[default: textcnn]"
+    "--arch",
+    type=click.Choice(["textcnn", "fasttext", "linear", "transformer"]),
+    help="[default: textcnn]",
 )
 @click.option("--held-out", "held_out", multiple=True, metavar="FILE", help="To try it on.")
 @click.option(
@@ -45,24 +47,30 @@ if TYPE_CHECKING:
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
-@click.option("--epochs", type=click.IntRange(1), help="Passes over the texts: textcnn, fasttext.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the texts; not linear.")
 @click.option("--vocabulary", type=click.IntRange(1), help="Words known at most: textcnn.")
 @click.option("--case", is_flag=True, help="Read which words have capitals: textcnn, fasttext.")
 @click.option("--half", is_flag=True, help="Save weights in half precision: textcnn.")
 @click.option("--ngrams", type=click.IntRange(1), help="Most words of an n-gram: fasttext.")
 @click.option("--quantize", is_flag=True, help="Make the model small: fasttext.")
-@click.option("--model", help="The encoder: linear. [default: offline/minilm]")
+@click.option("--model", help="Encoder: linear, transformer. [default: offline/minilm]")
+@click.option(
+    "--learning-rate",
+    type=click.FloatRange(0, min_open=True),
+    help="Of textcnn and transformer. [default: 1e-3, 1e-4]",
+)
 @click.option("--l2", type=click.FloatRange(0), help="Weight of the squared norm: linear.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--allow-pickle", is_flag=True, help="Take an encoder whose weights are pickled.")
 @SOURCE
 def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) -> None:
-    """A judge of a style: a TextCNN, fastText, or a linear head on an encoder.
+    """A judge of a style: a TextCNN, fastText, a linear head on an encoder, a fine-tuned encoder.
 
     FILEs are read as `levelfield score` reads them; a text's label is its control.ATTRIBUTE. Or
     --recipe names data sets and settings: sentiment, sentiment-nltk, topic or formality, with
-    -textcnn, -fasttext or -linear behind it.
+    -textcnn, -fasttext, -linear or -transformer behind it. --model gives the last two another
+    encoder, --learning-rate goes with it.
 
     Leaves a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
     on held-out texts. Use it with --metric control --option judges=FOLDER.
@@ -77,6 +85,7 @@ def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) ->
     if recipe:
         _check_alone(given)
         spec = replace(spec_of(recipe), seed=given["seed"], device=given["device"])
+        spec = _on(spec, recipe, given)
         texts = prepare(recipe)
     else:
         _check_together(given)
@@ -99,22 +108,41 @@ def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) ->
 
 
 _FOR_FILES = ("attribute", "arch", "held_out", "share", "rating", "low", "high", "ends", "format",
-              "mapping", "epochs", "vocabulary", "case", "half", "ngrams", "quantize", "model",
-              "l2", "allow_pickle")  # fmt: skip
-_NAMES = {
-    "held_out": "held-out", "ends": "range", "mapping": "map", "allow_pickle": "allow-pickle",
-}  # fmt: skip
+              "mapping", "epochs", "vocabulary", "case", "half", "ngrams", "quantize",
+              "l2")  # fmt: skip
+_NAMES = {"ends": "range", "mapping": "map"}
 
 
 def _check_alone(given: dict[str, Any]) -> None:
-    """A recipe says everything but the seed."""
+    """A recipe says everything but the seed and the encoder."""
     if also := [name for name in _FOR_FILES if given[name] not in (None, (), False)]:
         raise UserError(f"--recipe says what --{_name(also[0])} would: leave one out")
 
 
+def _on(spec: Spec, recipe: str, given: dict[str, Any]) -> Spec:
+    """A recipe's spec, on another encoder if one is named."""
+    from dataclasses import replace
+
+    from levelfield.training.judge import ON_ENCODERS
+
+    about = [name for name in ("learning_rate", "allow_pickle") if given[name]]
+    if not given["model"]:
+        if about:
+            raise UserError(f"--{_name(about[0])} beside --recipe is of another --model NAME")
+        return spec
+    if spec.architecture not in ON_ENCODERS:
+        raise UserError(f"--model is the encoder, and {recipe} has none")
+    spec = replace(spec, start=given["model"], allow_pickle=given["allow_pickle"])
+    if not given["learning_rate"]:
+        return spec
+    if spec.architecture != "transformer":
+        raise UserError(f"--learning-rate says nothing to {recipe}")
+    return replace(spec, tuning=replace(spec.tuning, learning_rate=given["learning_rate"]))
+
+
 def _name(parameter: str) -> str:
     """An option as it is written."""
-    return _NAMES.get(parameter, parameter)
+    return _NAMES.get(parameter, parameter.replace("_", "-"))
 
 
 def _check_together(given: dict[str, Any]) -> None:
@@ -134,9 +162,10 @@ def _spec(given: dict[str, Any]) -> Spec:
 
     arch: Architecture = given["arch"] or "textcnn"
     own = {
-        "textcnn": ("case", "epochs", "vocabulary", "half"),
+        "textcnn": ("case", "epochs", "vocabulary", "half", "learning_rate"),
         "fasttext": ("case", "epochs", "ngrams", "quantize"),
         "linear": ("model", "l2", "allow_pickle"),
+        "transformer": ("model", "epochs", "learning_rate", "allow_pickle"),
     }
     options = {n for names in own.values() for n in names}
     said = {name: given[name] for name in options if given[name] not in (None, False)}
@@ -155,6 +184,9 @@ def _spec(given: dict[str, Any]) -> Spec:
     if arch == "fasttext":
         spec = replace(spec, case=said.pop("case", False))
         return replace(spec, fasttext=replace(spec.fasttext, **said))
+    if arch == "transformer":
+        tuned = {name: said.pop(name) for name in ("epochs", "learning_rate") if name in said}
+        spec = replace(spec, tuning=replace(spec.tuning, **tuned))
     return replace(spec, **said)
 
 

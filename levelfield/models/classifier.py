@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from levelfield.models.loading import (
     torch_dtype,
 )
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.tokens import UNLIMITED, Gapped, Tokens
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -135,23 +136,33 @@ class TorchClassifier:
         p = np.full((len(distinct), len(self._labels)), np.nan)
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
-            p[rows] = softmax(self._logits([ids[i] for i in rows]), axis=1)
+            with torch.inference_mode():
+                z = self.logits([ids[i] for i in rows]).float().cpu().numpy().astype(np.float64)
+            p[rows] = softmax(np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z, axis=1)
         return p[place], np.array(cut, np.bool_)[place]
 
-    def _logits(self, ids: Sequence[list[int]]) -> Floats:
-        """(texts, labels)"""
+    def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
+        """What the model's head says of ids with special tokens, (texts, labels)."""
         lengths = np.array([len(one) for one in ids])
         padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
         for row, one in zip(padded, ids, strict=True):
             row[: len(one)] = one
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
-        with torch.inference_mode():
-            logits = self._model(
-                input_ids=torch.from_numpy(padded).to(self._device),
-                attention_mask=torch.from_numpy(mask).to(self._device),
-            ).logits
-        z: Floats = logits.float().cpu().numpy().astype(np.float64)
-        return np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z
+        found: torch.Tensor = self._model(
+            input_ids=torch.from_numpy(padded).to(self._device),
+            attention_mask=torch.from_numpy(mask).to(self._device),
+        ).logits
+        return found
+
+    def save(self, folder: Path, *, attribute: str = "") -> None:
+        """Leaves the model and its tokenizer in a folder as `transformers` has them."""
+        if attribute:
+            self._model.config.attribute = attribute
+        self._model.save_pretrained(folder)
+        tokenizer = self._tokens.tokenizer
+        tokenizer.model_max_length = self._limit
+        tokenizer.save_pretrained(folder)
+        tokenizer.model_max_length = UNLIMITED
 
 
 def positions(model: Any) -> int:

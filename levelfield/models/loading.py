@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -84,6 +85,62 @@ def load_body(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> t
     model, tokenizer = _load(resolved, transformers.AutoModel, device, dtype, spare=("pooler.",))
     body = model.get_encoder() if resolved.kind == "encoder-decoder" else model
     return body, tokenizer
+
+
+def load_to_tune(
+    resolved: Resolved, labels: Sequence[str], device: torch.device
+) -> tuple[Any, Any]:
+    """A classifier of these labels to be trained, and its tokenizer: an encoder with a new head,
+    drawn by PyTorch's generator; a classifier keeps its own if it has as many labels.
+
+    Raises:
+        ModelError: the model is neither of the two, or its files are damaged.
+    """
+    import transformers
+    from transformers.utils import logging as verbosity
+
+    if resolved.kind not in ("encoder", "classifier"):
+        raise ModelError(
+            f"model '{resolved.name}' is a {resolved.kind} model; training begins from an encoder "
+            "(offline/minilm is one) or a classifier"
+        )
+    tokenizer = load_tokenizer(resolved)
+    said = verbosity.get_verbosity()
+    verbosity.set_verbosity(logging.ERROR)  # it would warn that the head is new, as it should be
+    try:
+        model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+            resolved.path,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            use_safetensors=not resolved.pickled,
+            local_files_only=True,
+            trust_remote_code=False,
+            **classes(labels),
+        )
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    finally:
+        verbosity.set_verbosity(said)
+    of_encoder = f"{model.base_model_prefix}."
+    missing = sorted(
+        key for key in report["missing_keys"] if key.startswith(of_encoder) and "pooler" not in key
+    )
+    if missing:
+        raise ModelError(
+            f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
+            f"{len(missing) - 1} more"
+        )
+    return model.to(device), tokenizer
+
+
+def classes(labels: Sequence[str]) -> dict[str, Any]:
+    """What the configuration of a classifier says of its labels."""
+    return {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: i for i, label in enumerate(labels)},
+        "problem_type": "single_label_classification",
+    }
 
 
 def _load(

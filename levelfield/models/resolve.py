@@ -149,8 +149,6 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
 
 def attribute_of(resolved: Resolved) -> str:
     """What a classifier judges, if `levelfield train judge` made it: it wrote that down."""
-    if resolved.model_type not in OURS:
-        return ""
     return str(_config(resolved.path, resolved.name).get("attribute", ""))
 
 

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 from levelfield.errors import ModelError
 from levelfield.models.batching import window
 
+UNLIMITED = int(1e30)
+"""What `transformers` says of a tokenizer without a limit."""
+
 
 class Gapped(NamedTuple):
     """A source: the text left and right of the gap. With `gap` False nothing marks the place."""
@@ -46,7 +49,7 @@ class Tokens:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self.tokenizer.model_max_length = int(1e30)
+        self.tokenizer.model_max_length = UNLIMITED
         bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
         text, whole = bare["input_ids"], full["input_ids"]
         at = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)

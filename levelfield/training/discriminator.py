@@ -15,7 +15,6 @@ import functools
 import hashlib
 import itertools
 import json
-import logging
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +26,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from levelfield.errors import ModelError, UserError
+from levelfield.errors import UserError
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, printable
 from levelfield.metric import Progress, no_progress
 from levelfield.models.batching import buckets
 from levelfield.models.classifier import TorchClassifier
-from levelfield.models.loading import DAMAGE, cannot_load, load_tokenizer, pick_device, quiet
+from levelfield.models.loading import classes, load_to_tune, pick_device, quiet
 from levelfield.models.resolve import resolve
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of, saved_tokenizer
@@ -223,7 +222,7 @@ class Discrimination:
 
     Attributes:
         batch: pairs a step.
-        pad: the id that fills up shorter texts.
+        logits: what the model says of the ids of some texts, (texts, labels).
         start: names the weights that training begins from.
 
     Pairs come in an order that is drawn anew for every pass over them. Those of `POOL` batches are
@@ -234,7 +233,7 @@ class Discrimination:
     pairs: Encoded
     batch: int
     seed: int
-    pad: int
+    logits: Callable[[list[Ids]], torch.Tensor]
     start: str
 
     POOL = 32
@@ -243,22 +242,22 @@ class Discrimination:
     def identity(self) -> str:
         return " ".join(["discrimination", self.pairs.digest, str(self.batch), self.start])
 
-    def loss(self, model: Any, step: int) -> Loss:
+    def loss(self, _: Any, step: int) -> Loss:
         """Cross-entropy of a batch's labels, in nats."""
         pool, at = divmod(step, self.POOL)
         rows = self._pool(pool)[at].tolist()
         texts = [ids[i] for ids in (self.pairs.negative, self.pairs.positive) for i in rows]
-        logits = _logits(model, texts, self.pad)
+        logits = self.logits(texts)
         labels = torch.arange(2, device=logits.device).repeat_interleave(len(rows))
         total = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
         return Loss(total, len(texts))
 
-    def validation(self, model: Any) -> Mapping[str, float]:
+    def validation(self, _: Any) -> Mapping[str, float]:
         """Of held-out pairs: mean cross-entropy in nats, the share of texts with the right label,
         and AUC, the probability that a positive is found better than a negative."""
         held = np.flatnonzero(self.pairs.held_out).tolist()
-        negative = self._margins(model, [self.pairs.negative[i] for i in held])
-        positive = self._margins(model, [self.pairs.positive[i] for i in held])
+        negative = self._margins([self.pairs.negative[i] for i in held])
+        positive = self._margins([self.pairs.positive[i] for i in held])
         right = np.concatenate([positive, -negative])  # log-odds of the right label
         return {
             "loss": float(np.logaddexp(0, -right).mean()),
@@ -266,11 +265,11 @@ class Discrimination:
             "auc": auc(positive, negative),
         }
 
-    def _margins(self, model: Any, texts: Sequence[Ids]) -> Floats:
+    def _margins(self, texts: Sequence[Ids]) -> Floats:
         """log P(positive) − log P(negative): (texts,)."""
         z = np.zeros(len(texts))
         for rows in buckets([len(ids) for ids in texts], VALIDATION_TOKENS):
-            logits = _logits(model, [texts[i] for i in rows], self.pad).double().cpu().numpy()
+            logits = self.logits([texts[i] for i in rows]).double().cpu().numpy()
             z[rows] = logits[:, 1] - logits[:, 0]
         return z
 
@@ -302,21 +301,6 @@ def auc(positive: Floats, negative: Floats) -> float:
     n, m = len(positive), len(negative)
     ranks = rankdata(np.concatenate([positive, negative]))[:n]
     return float((ranks.sum() - n * (n + 1) / 2) / (n * m))
-
-
-def _logits(model: Any, texts: Sequence[Ids], pad: int) -> torch.Tensor:
-    """(texts, labels), in float32."""
-    lengths = np.array([len(ids) for ids in texts])
-    padded = np.full((len(texts), lengths.max()), pad, np.int64)
-    for row, ids in zip(padded, texts, strict=True):
-        row[: len(ids)] = ids
-    mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
-    device = next(model.parameters()).device
-    made: torch.Tensor = model(
-        input_ids=torch.from_numpy(padded).to(device),
-        attention_mask=torch.from_numpy(mask).to(device),
-    ).logits
-    return made.float()
 
 
 # -- from rows to a model folder
@@ -393,13 +377,9 @@ def build_discriminator(
     pairs, rows = encode(rows, reader)
     for line in _noted(rows, pairs):
         notes(line)
-    task = Discrimination(
-        pairs, spec.batch, spec.recipe.seed, tokenizer.pad_token_id or 0, digest_of(model)
-    )
+    task = Discrimination(pairs, spec.batch, spec.recipe.seed, reader.logits, digest_of(model))
     history = fit(model, task, spec.recipe, training, progress=progress)
-    model.save_pretrained(out)
-    tokenizer.model_max_length = reader.limit  # what made ids of texts has lifted it
-    tokenizer.save_pretrained(out)
+    reader.save(out)
     write_card(_card(out, spec, model, rows, pairs, history, sources, device), out)
     close(out, run, history)
     return history
@@ -410,57 +390,10 @@ def _begin(rows: Rows, spec: Spec, training: Path) -> tuple[Any, Any]:
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.recipe.seed)
         if spec.start:
-            return _with_head(spec.start, allow_pickle=spec.allow_pickle)
+            resolved = resolve(spec.start, allow_pickle=spec.allow_pickle)
+            return load_to_tune(resolved, LABELS, torch.device("cpu"))
         tokenizer = _own_tokenizer(rows, spec.vocabulary, training / "tokenizer")
         return _random(spec, len(tokenizer)), tokenizer
-
-
-def _with_head(start: str, *, allow_pickle: bool) -> tuple[Any, Any]:
-    import transformers
-    from transformers.utils import logging as verbosity
-
-    resolved = resolve(start, allow_pickle=allow_pickle)
-    if resolved.kind not in ("encoder", "classifier"):
-        raise ModelError(
-            f"model '{resolved.name}' is a {resolved.kind} model; a discriminator begins from an "
-            "encoder (offline/minilm is one) or a classifier"
-        )
-    tokenizer = load_tokenizer(resolved)
-    said = verbosity.get_verbosity()
-    verbosity.set_verbosity(logging.ERROR)  # it would warn that the head is new, as it should be
-    try:
-        model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
-            resolved.path,
-            output_loading_info=True,
-            **_labels(),
-            ignore_mismatched_sizes=True,
-            dtype=torch.float32,
-            use_safetensors=not resolved.pickled,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
-    finally:
-        verbosity.set_verbosity(said)
-    of_encoder = f"{model.base_model_prefix}."
-    missing = sorted(
-        key for key in report["missing_keys"] if key.startswith(of_encoder) and "pooler" not in key
-    )
-    if missing:
-        raise ModelError(
-            f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
-            f"{len(missing) - 1} more"
-        )
-    return model, tokenizer
-
-
-def _labels() -> dict[str, Any]:
-    return {
-        "id2label": dict(enumerate(LABELS)),
-        "label2id": {label: i for i, label in enumerate(LABELS)},
-        "problem_type": "single_label_classification",
-    }
 
 
 def _own_tokenizer(rows: Rows, vocabulary: int, folder: Path) -> Any:
@@ -491,7 +424,7 @@ def _random(spec: Spec, vocabulary: int) -> Any:
             intermediate_size=size.inner,
             max_position_embeddings=spec.window,
             pad_token_id=0,
-            **_labels(),
+            **classes(LABELS),
         )
     )
 

@@ -2,7 +2,7 @@
 
 Section 3.2.2 of the thesis has TextCNN (Kim 2014) and fastText (Joulin et al. 2017); a linear head
 on an encoder's states is the third, and the cheapest that has seen more language than its own
-training texts.
+training texts; the fourth learns the encoder, too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import torch
 
 from levelfield.errors import UserError
 from levelfield.metric import Progress, no_progress
-from levelfield.models.classifier import Classifier
+from levelfield.models.classifier import Classifier, TorchClassifier
 from levelfield.models.fasttext import Settings, describe, library, train_fasttext
 from levelfield.models.heads import train_linear
 from levelfield.models.lexis import PLAIN, WITH_CASE
-from levelfield.models.loading import pick_device, quiet
+from levelfield.models.loading import load_to_tune, pick_device, quiet
+from levelfield.models.resolve import resolve
 from levelfield.models.textcnn import Shape, TextCNN, TextCNNClassifier, Vocabulary, padded
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
@@ -35,8 +36,9 @@ from levelfield.training.judged import Figures, figures
 from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Loss, Recipe, Row, fit
 
-Architecture = Literal["textcnn", "fasttext", "linear"]
+Architecture = Literal["textcnn", "fasttext", "linear", "transformer"]
 ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
+ON_ENCODERS: tuple[Architecture, ...] = ("linear", "transformer")
 Notes = Callable[[str], object]
 
 TEST = "test.json"
@@ -44,6 +46,15 @@ SHARES = ("accuracy", "macro_f1", "ece", "brier")
 """Figures that are no number where no held-out text tells."""
 COPIES = 6
 """Lines that a rated text is written as for fastText, which takes one label a line."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How an encoder is fine-tuned: passes over the texts, texts a step, and the learning rate."""
+
+    epochs: float = 3.0
+    batch: int = 16
+    learning_rate: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,10 @@ class Spec:
             many words it knows, passes over the texts, texts a step, and whether weights are saved
             in half precision.
         fasttext: of fastText.
-        start, layers, l2: of a linear head: the encoder below it, how many of its last layers are
-            read (its word vectors are one; MiniLM has 7), and the weight of half the squared norm.
+        tuning: of a transformer.
+        start: the encoder below a linear head, or the one that is fine-tuned.
+        layers, l2: of a linear head: how many of the encoder's last layers are read (its word
+            vectors are one; MiniLM has 7), and the weight of half the squared norm.
     """
 
     attribute: str
@@ -73,6 +86,7 @@ class Spec:
     learning_rate: float = 1e-3
     half: bool = False
     fasttext: Settings = field(default_factory=Settings)
+    tuning: Tuning = field(default_factory=Tuning)
     start: str = "offline/minilm"
     layers: int = 7
     l2: float = 0.3
@@ -85,7 +99,7 @@ class Spec:
                 f"there is no architecture '{self.architecture}'; there are "
                 f"{', '.join(ARCHITECTURES)}"
             )
-        if self.architecture != "linear":
+        if self.architecture not in ON_ENCODERS:
             object.__setattr__(self, "start", "")
 
     @property
@@ -107,9 +121,9 @@ def build_judge(
 ) -> Figures:
     """Trains a judge, tries it on held-out texts, and leaves a model folder with a card at `out`.
 
-    The folder's `test.json` has the figures. A run that was killed is run again (TextCNN goes on
-    from its last checkpoint), and a folder that holds the finished model of the same run is left
-    as it is. Equal texts, spec and seed give equal models on one machine.
+    The folder's `test.json` has the figures. A run that was killed is run again (TextCNN and a
+    transformer go on from their last checkpoint), and a folder that holds the finished model of the
+    same run is left as it is. Equal texts, spec and seed give equal models on one machine.
 
     Args:
         train: what is learnt from.
@@ -134,6 +148,8 @@ def build_judge(
         judge, history = _textcnn(train, spec, out, device, progress)
     elif spec.architecture == "fasttext":
         judge, history = _fasttext(train, spec, out)
+    elif spec.architecture == "transformer":
+        judge, history = _transformer(train, spec, out, device, progress)
     else:
         judge, history = _linear(train, spec, out, device, progress)
     found = figures(judge.probabilities(test.texts)[0], test)
@@ -177,20 +193,47 @@ def _textcnn(
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.seed)
         model = TextCNN(len(vocabulary.words), len(train.labels), spec.shape).to(device)
-    task = Classification(train, vocabulary, spec.batch, spec.seed)
+
+    def logits(ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        found: torch.Tensor = model(padded(ids).to(device))
+        return found
+
+    read = f"{len(vocabulary.words)} words"
+    task = Classification(train, vocabulary.ids(train.texts), logits, read, spec.batch, spec.seed)
     history = fit(model, task, recipe_of(train, spec), out / "training", progress=progress)
     judge = TextCNNClassifier(model, vocabulary, train.labels)
     judge.save(out, attribute=spec.attribute, half=spec.half)
     return judge, history
 
 
+def _transformer(
+    train: Labelled, spec: Spec, out: Path, device: torch.device, progress: Progress
+) -> tuple[Classifier, list[Row]]:
+    """Every weight but the word vectors, of which a few thousand texts show too few."""
+    resolved = resolve(spec.start, allow_pickle=spec.allow_pickle)
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        torch.manual_seed(spec.seed)
+        model, tokenizer = load_to_tune(resolved, train.labels, device)
+    model.get_input_embeddings().weight.requires_grad_(False)
+    judge = TorchClassifier.of(model, tokenizer)
+    ids, _ = judge.read(train.texts)
+    tuning = spec.tuning
+    task = Classification(train, ids, judge.logits, resolved.label, tuning.batch, spec.seed)
+    history = fit(model, task, recipe_of(train, spec), out / "training", progress=progress)
+    judge.save(out, attribute=spec.attribute)
+    return judge, history
+
+
 def recipe_of(train: Labelled, spec: Spec) -> Recipe:
-    """How a TextCNN is trained: the rate falls to a tenth over all steps, from a hundredth on."""
-    steps = max(1, round(spec.epochs * int(train.times.sum()) / spec.batch))
+    """How a TextCNN or a transformer is trained: the rate falls to a tenth over all steps; it
+    rises over the first hundredth of them for a TextCNN, the first tenth for a transformer."""
+    tuned = spec.architecture == "transformer"
+    how = spec.tuning if tuned else spec
+    steps = max(1, round(how.epochs * int(train.times.sum()) / how.batch))
     return Recipe(
         steps=steps,
-        learning_rate=spec.learning_rate,
-        warmup=steps // 100,
+        learning_rate=how.learning_rate,
+        warmup=steps // (10 if tuned else 100),
         decay=1.0,
         weight_decay=0.01,
         seed=spec.seed,
@@ -237,15 +280,24 @@ def _linear(
 
 @dataclass(frozen=True)
 class Classification:
-    """The task of TextCNN; a batch is a function of the seed and the step's number.
+    """The task of a model that reads ids; a batch is a function of the seed and the step's number.
 
     Every pass has all texts, each as often as it is to be learnt from, in an order of its own.
     Texts of `POOL` batches are sorted by length, so that little of a batch is padding, and the
     batches of a pool come in random order.
+
+    Attributes:
+        rows: texts and their labels.
+        ids: of each text.
+        logits: what the model says of the ids of some texts, (texts, labels).
+        read: what made the ids, for the run's identity.
+        batch: texts a step.
     """
 
     rows: Labelled
-    vocabulary: Vocabulary
+    ids: Sequence[Sequence[int]]
+    logits: Callable[[Sequence[Sequence[int]]], torch.Tensor]
+    read: str
     batch: int
     seed: int
 
@@ -253,24 +305,19 @@ class Classification:
 
     @property
     def identity(self) -> str:
-        return f"judge {self.rows.digest} {len(self.vocabulary.words)} {self.batch}"
+        return f"judge {self.rows.digest} {self.read} {self.batch}"
 
-    def loss(self, model: Any, step: int) -> Loss:
+    def loss(self, _: Any, step: int) -> Loss:
         """Cross-entropy with the targets, in nats."""
         rows = self._batch(step)
-        device = model.head.weight.device
-        logits = model(padded([self._ids[i] for i in rows]).to(device))
-        targets = torch.from_numpy(self.rows.targets[rows]).float().to(device)
+        logits = self.logits([self.ids[i] for i in rows])
+        targets = torch.from_numpy(self.rows.targets[rows]).float().to(logits.device)
         total = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
         return Loss(total, len(rows))
 
     def validation(self, _: Any) -> Mapping[str, float]:
         """Nothing: held-out texts decide nothing, and are tried once, at the end."""
         return {}
-
-    @functools.cached_property
-    def _ids(self) -> list[list[int]]:
-        return self.vocabulary.ids(self.rows.texts)
 
     @functools.cached_property
     def _often(self) -> npt.NDArray[np.intp]:
@@ -293,7 +340,7 @@ class Classification:
         batches = []
         for begin in range(0, len(order), self.POOL * self.batch):
             pool = order[begin : begin + self.POOL * self.batch]
-            pool = pool[np.argsort([len(self._ids[i]) for i in pool], kind="stable")]
+            pool = pool[np.argsort([len(self.ids[i]) for i in pool], kind="stable")]
             of_pool = [pool[i : i + self.batch] for i in range(0, len(pool), self.batch)]
             batches += [of_pool[i] for i in rng.permutation(len(of_pool))]
         return batches
@@ -345,4 +392,10 @@ def _described(train: Labelled, spec: Spec) -> str:
         )
     if spec.architecture == "fasttext":
         return f"fastText: {describe(spec.fasttext)}"
+    if spec.architecture == "transformer":
+        tuning = spec.tuning
+        return (
+            f"{spec.start}, fine-tuned but for its word vectors: {recipe_of(train, spec).steps:,} "
+            f"steps of {tuning.batch} texts, learning rate {tuning.learning_rate:g}"
+        )
     return f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"

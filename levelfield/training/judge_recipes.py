@@ -14,7 +14,7 @@ from levelfield.datasets import dataset, load
 from levelfield.errors import UserError
 from levelfield.models.fasttext import Settings
 from levelfield.sample import Sample
-from levelfield.training.judge import ARCHITECTURES, Architecture, Spec
+from levelfield.training.judge import ARCHITECTURES, Architecture, Spec, Tuning
 from levelfield.training.labelled import (
     Labelled,
     Scale,
@@ -55,11 +55,13 @@ def spec_of(name: str) -> Spec:
     """
     set, architecture = _split(name)
     table = _file()[set]
-    given = {key: value for key, value in table[architecture].items() if key != "train"}
+    given = {key: value for key, value in table.get(architecture, {}).items() if key != "train"}
     spec = Spec(table["attribute"], architecture, case=bool(table.get("case")))
-    if architecture != "fasttext":
-        return replace(spec, **given)
-    return replace(spec, fasttext=Settings(**given))
+    if architecture == "fasttext":
+        return replace(spec, fasttext=Settings(**given))
+    if architecture == "transformer":
+        return replace(spec, tuning=Tuning(**given))
+    return replace(spec, **given)
 
 
 def prepare(name: str) -> Prepared:
@@ -71,7 +73,7 @@ def prepare(name: str) -> Prepared:
     """
     set, architecture = _split(name)
     table = _file()[set]
-    chosen = table[architecture].get("train", table["train"])
+    chosen = table.get(architecture, {}).get("train", table["train"])
     test = _rows(table, table["test"])
     parts = [(_rows(table, part), int(part.get("times", 1))) for part in chosen]
     together = merged(joined(parts))

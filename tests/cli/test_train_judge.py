@@ -84,6 +84,16 @@ def test_ratings_train_a_judge_and_a_held_out_file_tries_it(run: Run, write: Wri
             ["FILE", "--attribute", "sentiment", "--share", "0.5", "--held-out", "FILE"],
             "leave out --held-out",
         ),
+        (["--recipe", "topic-textcnn", "--model", "x"], "topic-textcnn has none"),
+        (["--recipe", "topic-linear", "--allow-pickle"], "is of another --model NAME"),
+        (
+            ["--recipe", "topic-linear", "--model", "x", "--learning-rate", "1"],
+            "says nothing to topic-linear",
+        ),
+        (
+            ["FILE", "--attribute", "sentiment", "--arch", "transformer", "--l2", "1"],
+            "--l2 is no option of --arch transformer",
+        ),
         (["--recipe", "topic-linear", "--share", "0.5"], "--recipe says what --share would"),
         (
             ["FILE", "--attribute", "sentiment", "--held-out", "FILE"],

@@ -173,12 +173,17 @@ def test_nothing_left_after_reading_is_refused():
 # -- the task
 
 
+def says(texts) -> torch.Tensor:
+    """The log-odds of a text are its first id."""
+    return torch.tensor([[0.0, float(ids[0])] for ids in texts])
+
+
 def task(n: int, batch: int, *, held: int = 2, seed: int = 0) -> Discrimination:
     """Pair i: its positive is i + 5 tokens of it, its negative one more."""
     ids = [np.full(5 + i % 7, i, np.int32) for i in range(n)]
     longer = [np.append(one, one[0]) for one in ids]
     out = np.arange(n) < held
-    return Discrimination(Encoded(ids, longer, out, 0), batch, seed, 0, "")
+    return Discrimination(Encoded(ids, longer, out, 0), batch, seed, says, "")
 
 
 @pytest.mark.parametrize(("n", "batch"), [(3, 8), (40, 1), (100, 8), (700, 3)])
@@ -208,28 +213,16 @@ def test_a_batch_depends_on_seed_and_step_only():
     assert any((a != b).any() for a, b in zip(other._pool(3), late, strict=True))
 
 
-class Says(torch.nn.Module):
-    """The log-odds of a text are its first id."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unused = torch.nn.Parameter(torch.zeros(1))
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> object:
-        z = input_ids[:, 0].float() * attention_mask[:, 0]
-        return type("Output", (), {"logits": torch.stack([torch.zeros_like(z), z], 1)})
-
-
 def test_loss_and_validation_are_their_formulas():
     z_positive, z_negative = np.array([3, 0, -1, 2]), np.array([-2, 0, 1, -5])
     texts = [[np.full(2 + z % 3, z, np.int32) for z in side] for side in (z_positive, z_negative)]
-    made = Discrimination(Encoded(*texts, np.array([True] * 3 + [False]), 0), 2, 0, 0, "")
-    found = made.validation(Says())
+    made = Discrimination(Encoded(*texts, np.array([True] * 3 + [False]), 0), 2, 0, says, "")
+    found = made.validation(None)
     right = np.array([3, 0, -1, 2, 0, -1])
     assert found["loss"] == pytest.approx(np.mean(np.log(1 + np.exp(-right))))
     assert found["accuracy"] == 2 / 6  # no decision is not a right one
     assert found["auc"] == pytest.approx((3 + 0.5 + 1 + 1) / 9)
-    loss = made.loss(Says(), 0)  # both pairs of the batch are the one that is not held out
+    loss = made.loss(None, 0)  # both pairs of the batch are the one that is not held out
     assert loss.count == 4
     assert float(loss.total) == pytest.approx(2 * (np.log1p(np.exp(-2)) + np.log1p(np.exp(-5))))
 
@@ -397,7 +390,7 @@ def test_an_encoder_or_a_classifier_of_other_labels_is_a_start(rows_file, tmp_pa
 
 def test_a_start_that_is_no_encoder_is_refused(rows_file, causal_folders, tmp_path):
     start = str(causal_folders["gpt2"])
-    with pytest.raises(ModelError, match="is a causal model; a discriminator begins from an"):
+    with pytest.raises(ModelError, match="is a causal model; training begins from an"):
         build_discriminator([rows_file], spec(start=start), tmp_path / "m", sources=())
 
 

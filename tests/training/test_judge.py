@@ -9,16 +9,25 @@ from importlib import resources
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from levelfield.errors import UserError
+from levelfield.errors import ModelError, UserError
 from levelfield.metrics.judges import Loading, choose, load
 from levelfield.models.fasttext import Settings, train_fasttext
 from levelfield.models.textcnn import Shape, Vocabulary
 from levelfield.sample import Sample
 from levelfield.training import judge_recipes
-from levelfield.training.judge import Classification, Spec, build_judge, read_figures, recipe_of
+from levelfield.training.judge import (
+    Classification,
+    Spec,
+    Tuning,
+    build_judge,
+    read_figures,
+    recipe_of,
+)
 from levelfield.training.judged import calibration_error, figures
 from levelfield.training.labelled import (
     Labelled,
@@ -201,7 +210,8 @@ def test_ratings_are_compared_by_rank_and_their_middle_is_of_no_label():
 
 def test_a_pass_has_every_text_as_often_as_it_is_to_be_learnt_from():
     data = joined([(many(3), 2), (rows(["rare text"]), 1)])
-    task = Classification(data, Vocabulary.of(data.texts, most=50), batch=4, seed=0)
+    ids = Vocabulary.of(data.texts, most=50).ids(data.texts)
+    task = Classification(data, ids, torch.tensor, "words", batch=4, seed=0)
     steps = -(-37 // 4)
     seen = np.concatenate([task._batch(step) for step in range(steps)])
     assert np.bincount(seen).tolist() == [2] * 18 + [1]
@@ -228,6 +238,65 @@ def test_a_judge_is_trained_tried_and_votes_by_its_folder(tmp_path, architecture
     assert judge.attribute == "sentiment"
     verdicts = load(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
     assert [v.vote for v in verdicts] == ["positive", "negative", None]
+
+
+@pytest.fixture
+def tiny_encoder(tmp_path) -> str:
+    """A random BERT that knows the words of these tests."""
+    folder = tmp_path / "bert"
+    words = sorted({word for text in (*GOOD, *BAD) for word in text.split()})
+    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *map(str, range(40))]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(known), encoding="utf-8")
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(known), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=24,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
+    tmp_path, monkeypatch, tiny_encoder
+):
+    train, test = split(many(), 0.2, seed=0)
+    spec = Spec(
+        "sentiment",
+        "transformer",
+        tuning=Tuning(epochs=45, batch=16, learning_rate=3e-3),
+        start=tiny_encoder,
+    )
+    found = build_judge(train, test, spec, tmp_path / "whole", sources=())
+    assert found.accuracy > 0.9
+    (judge,) = choose(str(tmp_path / "whole"))
+    assert judge.attribute == "sentiment"
+    verdicts = load(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
+    assert [v.vote for v in verdicts] == ["positive", "negative", None]
+
+    steps = []
+
+    def killed(model, task, step, of=Classification.loss):
+        steps.append(step)
+        if step == 520 and len(steps) <= 521:
+            raise KeyboardInterrupt
+        return of(task, model, step)
+
+    monkeypatch.setattr(Classification, "loss", lambda task, model, step: killed(model, task, step))
+    with pytest.raises(KeyboardInterrupt):
+        build_judge(train, test, spec, tmp_path / "killed", sources=())
+    again = build_judge(train, test, spec, tmp_path / "killed", sources=())
+    assert steps[521] == 500  # where the checkpoint is
+    assert again == found
+    weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
+def test_what_is_no_encoder_can_not_be_fine_tuned(tmp_path, causal_folders):
+    spec = Spec("sentiment", "transformer", start=str(next(iter(causal_folders.values()))))
+    with pytest.raises(ModelError, match="is a causal model; training begins from an encoder"):
+        build_judge(many(), many(), spec, tmp_path / "judge", sources=())
 
 
 def test_equal_runs_give_equal_weights_and_a_finished_one_is_left_alone(tmp_path):
@@ -278,7 +347,7 @@ def test_an_unknown_architecture_is_refused():
 
 def test_there_is_a_recipe_for_every_set_and_architecture():
     found = judge_recipes.names()
-    assert len(found) == 12
+    assert len(found) == 16
     for name in found:
         assert judge_recipes.spec_of(name).architecture == name.rpartition("-")[2]
     with pytest.raises(UserError, match="did you mean sentiment-textcnn"):
