@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metric import Level
 from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, prefix_end
 from levelfield.metrics.judges import (
     TIE,
@@ -32,9 +31,8 @@ from levelfield.metrics.judges import (
     describe,
     load,
 )
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.signature import signature
 
 Rule = Literal["majority", "probability", "study"]
@@ -220,48 +218,18 @@ class _ByJudges(abc.ABC):
 
 
 @dataclass(frozen=True)
-class _OfSamples(_ByJudges, abc.ABC):
+class _OfSamples(_ByJudges, OfOutcomes, abc.ABC):
     """A value for every sample."""
-
-    level: ClassVar[Level] = "sample"
 
     @abc.abstractmethod
     def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
         """The value of a sample from what the judges say of its attributes."""
 
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons, and their parts."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        outcomes = [
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        return [
             found if isinstance(found, Undefined) else self._outcome(found)
             for found in self._judge(samples)
         ]
-        values, undefined, truncated = [], {}, []
-        rows: list[tuple[str, str, float, float]] = []
-        for sample, outcome in zip(samples, outcomes, strict=True):
-            if isinstance(outcome, Undefined):
-                values.append(math.nan)
-                undefined[sample.id] = outcome.reason
-                continue
-            values.append(outcome.value)
-            rows += [(sample.id, *part) for part in outcome.parts]
-            truncated += [sample.id] if outcome.cut else []
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(values, np.float64),
-            undefined=undefined,
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-            truncated=frozenset(truncated),
-        )
 
 
 @dataclass(frozen=True)

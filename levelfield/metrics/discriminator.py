@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
-from levelfield.metrics.outcomes import Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.sample import Sample
-from levelfield.scores import Scores, concatenate
 from levelfield.signature import signature
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ LABELS = {"negative", "positive"}
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(OfOutcomes):
     """P(positive | text) of a discriminator, a classifier trained on human texts and negatives.
 
     What it measures is what the negatives lack: with negatives from a contrast of two models it is
@@ -61,8 +59,6 @@ class Score:
     allow_pickle: bool = False
 
     name: ClassVar[str] = "discriminator.score"
-    level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
@@ -113,47 +109,20 @@ class Score:
             )
         return found
 
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        signature = self.signature
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         texts = [self._text(sample) for sample in samples]
         readable = [text for text in texts if not isinstance(text, Undefined)]
         found = iter(self._values(readable) if readable else ())
-        values: list[float] = []
-        undefined: dict[str, str] = {}
-        truncated: list[str] = []
-        for sample, text in zip(samples, texts, strict=True):
-            value, cut = (math.nan, False) if isinstance(text, Undefined) else next(found)
-            values.append(value)
-            if isinstance(text, Undefined):
-                undefined[sample.id] = text.reason
-            elif math.isnan(value):
-                undefined[sample.id] = UNREADABLE
-            elif cut:
-                truncated.append(sample.id)
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(values, np.float64),
-            undefined=undefined,
-            signature=signature,
-            higher_is_better=self.higher_is_better,
-            truncated=frozenset(truncated),
-        )
+        return [text if isinstance(text, Undefined) else next(found) for text in texts]
 
-    def _values(self, texts: Sequence[str]) -> list[tuple[float, bool]]:
-        """The value of each text, NaN without tokens; and whether the model saw less than all."""
+    def _values(self, texts: Sequence[str]) -> list[Outcome | Undefined]:
         p, cut = self._classifier.probabilities(texts)
         at = self._classifier.labels.index("positive")
         value = np.log(p[:, at]) - np.log(p[:, 1 - at]) if self.value == "logit" else p[:, at]
-        return list(zip(value.tolist(), cut.tolist(), strict=True))
+        return [
+            Undefined(UNREADABLE) if math.isnan(one) else Outcome(one, (), less)
+            for one, less in zip(value.tolist(), cut.tolist(), strict=True)
+        ]
 
     def _text(self, sample: Sample) -> str | Undefined:
         """What is read of a sample."""

@@ -20,15 +20,14 @@ import numpy.typing as npt
 
 from levelfield.corpus import CorpusValue, OfGroups
 from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
+from levelfield.metric import Level
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
-from levelfield.metrics.outcomes import Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.unigram import Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
 from levelfield.metrics.unigram import load as load_unigrams
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
-from levelfield.scores import Scores, concatenate
 from levelfield.signature import signature
 
 if TYPE_CHECKING:
@@ -161,40 +160,18 @@ class _Options(abc.ABC):
 
 
 @dataclass(frozen=True)
-class _OfSamples(_Options, abc.ABC):
+class _OfSamples(_Options, OfOutcomes, abc.ABC):
     """A fluency metric of single samples."""
-
-    level: ClassVar[Level] = "sample"
-    higher_is_better: ClassVar[bool]
 
     @abc.abstractmethod
     def _value(self, stretch: Stretch) -> float:
         """The value of what is scored of a sample."""
 
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
-
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        found = list(zip(samples, self._stretches(samples), strict=True))
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(
-                [np.nan if isinstance(s, Undefined) else self._value(s) for _, s in found],
-                np.float64,
-            ),
-            undefined={sample.id: s.reason for sample, s in found if isinstance(s, Undefined)},
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            truncated=frozenset(
-                sample.id for sample, s in found if not isinstance(s, Undefined) and s.cut
-            ),
-        )
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        return [
+            found if isinstance(found, Undefined) else Outcome(self._value(found), (), found.cut)
+            for found in self._stretches(samples)
+        ]
 
 
 @dataclass(frozen=True)

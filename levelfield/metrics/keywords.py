@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-import polars as pl
 import regex
 
 from levelfield.errors import UserError
-from levelfield.metric import Level, Progress, no_progress, partitions
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER
-from levelfield.metrics.outcomes import Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.words import UNSPACED, plain, words
 from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.signature import signature
 
 Found = Mapping[str, bool]
@@ -30,15 +26,12 @@ _PIPELINE = "en_core_web_sm"
 
 
 @dataclass(frozen=True)
-class _OfKeywords(abc.ABC):
+class _OfKeywords(OfOutcomes, abc.ABC):
     """What the metrics of keywords have in common."""
 
     text: Literal["whole", "continuation"] = "whole"
 
-    level: ClassVar[Level] = "sample"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
-    higher_is_better: ClassVar[bool] = True
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         if self.text == "continuation":
@@ -60,37 +53,11 @@ class _OfKeywords(abc.ABC):
     def _value(self, found: Found) -> float:
         return sum(found.values()) / len(found)
 
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples; a part is a keyword, its score 1 if it is there, else 0."""
-        scored = [self._scores(())]
-        for partition in partitions(samples):
-            scored.append(self._scores(partition))
-            progress(len(partition))
-        return concatenate(scored)
+    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        """A part is a keyword, its score 1 if it is there, else 0."""
+        return [self._outcome(sample) for sample in samples]
 
-    def _scores(self, samples: Sequence[Sample]) -> Scores:
-        outcomes = [self._outcome(sample) for sample in samples]
-        found = list(zip(samples, outcomes, strict=True))
-        rows = [
-            (sample.id, keyword, float(there), 1 / len(outcome))
-            for sample, outcome in found
-            if not isinstance(outcome, Undefined)
-            for keyword, there in outcome.items()
-        ]
-        return Scores(
-            metric=self.name,
-            ids=tuple(sample.id for sample in samples),
-            values=np.array(
-                [np.nan if isinstance(o, Undefined) else self._value(o) for o in outcomes],
-                np.float64,
-            ),
-            undefined={s.id: o.reason for s, o in found if isinstance(o, Undefined)},
-            signature=self.signature,
-            higher_is_better=self.higher_is_better,
-            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-        )
-
-    def _outcome(self, sample: Sample) -> Found | Undefined:
+    def _outcome(self, sample: Sample) -> Outcome | Undefined:
         text, prompt = sample.text, sample.prompt
         if not text.strip():
             return Undefined(EMPTY)
@@ -104,7 +71,9 @@ class _OfKeywords(abc.ABC):
             text = text[len(prompt) :]
             if not text.strip():
                 return Undefined(NOTHING_AFTER)
-        return self._found(text, keywords)
+        found = self._found(text, keywords)
+        parts = [(keyword, float(there), 1 / len(found)) for keyword, there in found.items()]
+        return Outcome(self._value(found), parts, cut=False)
 
 
 def keywords_of(sample: Sample) -> tuple[str, ...]:
