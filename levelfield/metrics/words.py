@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from levelfield.models.remembered import remembered
+
 UInts = npt.NDArray[np.uint64]
 TokenIds = Callable[[Sequence[str]], list[UInts]]
 
@@ -56,7 +58,7 @@ def tokenizer_label(name: str) -> str:
     return resolve(name).label
 
 
-@functools.lru_cache(maxsize=4)
+@remembered(4)
 def token_ids(name: str) -> TokenIds:
     """The tokenizer of this name: an id of 64 bits for every token of every text.
 

@@ -28,6 +28,7 @@ from levelfield.models.loading import (
     pick_device,
     torch_dtype,
 )
+from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.softmax import Block, Head, token_log_p
 
@@ -174,7 +175,7 @@ class CausalTokens:
             )
 
 
-@functools.lru_cache(maxsize=4)
+@remembered(4)
 def load_causal_tokens(name: str, *, allow_pickle: bool = False) -> CausalTokens:
     """The tokenizer of the causal model of this name, without its weights in memory.
 
@@ -193,7 +194,7 @@ def load_causal_tokens(name: str, *, allow_pickle: bool = False) -> CausalTokens
     return CausalTokens(tokenizer, config)
 
 
-@functools.lru_cache(maxsize=2)
+@remembered(2)
 def load_causal(
     name: str,
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,13 +21,14 @@ from levelfield.models.loading import (
     quiet,
     torch_dtype,
 )
+from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
 Floats = npt.NDArray[np.float32]
 
 
-@functools.lru_cache(maxsize=2)
+@remembered(2)
 def load_encoder(
     name: str,
     *,

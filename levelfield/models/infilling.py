@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
@@ -21,6 +20,7 @@ from levelfield.models.loading import (
     positions,
     torch_dtype,
 )
+from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.softmax import Block, token_log_p
 from levelfield.models.tokens import Gapped, Tokens
@@ -104,7 +104,7 @@ PLAIN = GapStyle("", blanks=False)
 """Sources without gaps."""
 
 
-@functools.lru_cache(maxsize=2)
+@remembered(2)
 def load_infilling(
     name: str,
     *,
@@ -129,7 +129,7 @@ def load_infilling(
     )
 
 
-@functools.lru_cache(maxsize=2)
+@remembered(2)
 def load_seq2seq(
     name: str,
     *,

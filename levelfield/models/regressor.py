@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from levelfield.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.classifier import positions
 from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-@functools.lru_cache(maxsize=2)
+@remembered(2)
 def load_pair_regressor(
     name: str,
     *,
