@@ -22,7 +22,6 @@ from levelfield.metrics.fluency import CUT_BEFORE, NOT_NUMBERS
 from levelfield.metrics.keywords import NO_KEYWORDS, keywords_of
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.pooling import POOLINGS, Floats, LinearPooler
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
@@ -494,7 +493,7 @@ def _reads_differently() -> ModelError:
     )
 
 
-@remembered(4)
+@functools.lru_cache(maxsize=4)
 def _check_pair(amateur: Resolved, expert: Resolved) -> None:
     """Whether two models have one vocabulary, which their tokenizers say without the weights."""
     from levelfield.models.loading import load_tokenizer
@@ -504,7 +503,7 @@ def _check_pair(amateur: Resolved, expert: Resolved) -> None:
         check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))
 
 
-@remembered(1)
+@functools.lru_cache(maxsize=1)
 def _load_pair(
     amateur: str,
     expert: str,

@@ -26,7 +26,6 @@ from levelfield.metric import Metric, Progress, no_progress
 from levelfield.metrics import iwf as iwf_lists
 from levelfield.metrics import segmenter
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Gapped
 from levelfield.sample import Sample
@@ -459,7 +458,7 @@ def _holds(gap_token: str) -> Undefined:
     return Undefined(f"the text holds the model's gap token {gap_token}")
 
 
-@remembered(4)
+@functools.lru_cache(maxsize=4)
 def _load_scorer(
     model: str,
     device: str,
@@ -484,7 +483,7 @@ def _load_scorer(
     return InfillingScorer(loaded, patterns, normalize)
 
 
-@remembered(4)
+@functools.lru_cache(maxsize=4)
 def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
     return iwf_lists.read(choice, source, scorer.vocabulary_size, scorer.token_ids)
 

@@ -18,7 +18,6 @@ from levelfield.metrics.against import MISSING, Against, OfReferences, OfSource,
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.metrics.wordvectors import label
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.sample import Sample
 from levelfield.signature import signature
@@ -205,7 +204,7 @@ def states_of(metric: Comparison, layer: int) -> TokenStates:
     )
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def _document_frequencies(file: str, model: TokenStates) -> Idf:
     read = Path(file).expanduser().read_text(encoding="utf-8", errors="replace")
     texts = [line for line in read.splitlines() if line.strip()]

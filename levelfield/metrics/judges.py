@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.errors import ModelError, UserError
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import OFFLINE_MODEL, attribute_of, resolve
 from levelfield.models.tokens import Gapped
 
@@ -387,7 +386,7 @@ def _models(judges: Sequence[Judge]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(m for judge in judges for m in judge.all_models if m))
 
 
-@remembered(16)
+@functools.lru_cache(maxsize=16)
 def _revisions(models: tuple[str, ...], allow_pickle: bool) -> Mapping[str, str | ModelError]:
     """Models as signatures name them, or why they can't be had.
 
@@ -505,7 +504,7 @@ def vote(p: Floats, labels: Sequence[str]) -> str | None:
     return labels[int(p.argmax())]
 
 
-@remembered(16)
+@functools.lru_cache(maxsize=16)
 def _load(judge: Judge, loading: Loading) -> LoadedJudge:
     if judge.lexicon:
         return LoadedJudge(judge, judge.attribute, ("negative", "positive"), _vader())

@@ -39,7 +39,6 @@ from levelfield.metrics.embedding import (
 from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.words import words
 from levelfield.metrics.wordvectors import label, word_vectors
-from levelfield.models.remembered import remembered
 
 Floats = npt.NDArray[np.float64]
 Bag = Mapping[str, int]
@@ -140,7 +139,7 @@ class _WMD(Comparison, abc.ABC):
         return {word: vector for word in wanted if (vector := known[word]) is not None}
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def _seen(*_: object) -> dict[str, Floats | None]:
     """The words looked up so far under these options: most words of a text are in others too."""
     return {}

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from levelfield.models.remembered import remembered
-
 UInts = npt.NDArray[np.uint64]
 TokenIds = Callable[[Sequence[str]], list[UInts]]
 
@@ -58,7 +56,7 @@ def tokenizer_label(name: str) -> str:
     return resolve(name).label
 
 
-@remembered(4)
+@functools.lru_cache(maxsize=4)
 def token_ids(name: str) -> TokenIds:
     """The tokenizer of this name: an id of 64 bits for every token of every text.
 

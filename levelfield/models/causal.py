@@ -28,7 +28,6 @@ from levelfield.models.loading import (
     pick_device,
     torch_dtype,
 )
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.softmax import Block, Head, token_log_p
 
@@ -175,7 +174,7 @@ class CausalTokens:
             )
 
 
-@remembered(4)
+@functools.lru_cache(maxsize=4)
 def load_causal_tokens(name: str, *, allow_pickle: bool = False) -> CausalTokens:
     """The tokenizer of the causal model of this name, without its weights in memory.
 
@@ -194,7 +193,7 @@ def load_causal_tokens(name: str, *, allow_pickle: bool = False) -> CausalTokens
     return CausalTokens(tokenizer, config)
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_causal(
     name: str,
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
@@ -22,7 +23,6 @@ from levelfield.models.loading import (
     positions,
     torch_dtype,
 )
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Gapped
 
@@ -47,7 +47,7 @@ class ChoosingModel(Protocol):
     def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats: ...
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_choosing(
     name: str, *, device: Device = "auto", dtype: DType = "float32", allow_pickle: bool = False
 ) -> ChoosingModel:

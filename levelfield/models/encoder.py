@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +22,13 @@ from levelfield.models.loading import (
     quiet,
     torch_dtype,
 )
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
 Floats = npt.NDArray[np.float32]
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_encoder(
     name: str,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
@@ -20,7 +21,6 @@ from levelfield.models.loading import (
     positions,
     torch_dtype,
 )
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.softmax import Block, token_log_p
 from levelfield.models.tokens import Gapped, Tokens
@@ -104,7 +104,7 @@ PLAIN = GapStyle("", blanks=False)
 """Sources without gaps."""
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_infilling(
     name: str,
     *,
@@ -129,7 +129,7 @@ def load_infilling(
     )
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_seq2seq(
     name: str,
     *,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from levelfield.models.classifier import Classifier, load_classifier
 from levelfield.models.loading import Device, DType, pick_device
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import resolve
 
 
-@remembered(8)
+@functools.lru_cache(maxsize=8)
 def load_judge(
     name: str,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -13,7 +14,6 @@ from levelfield.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.classifier import positions
 from levelfield.models.loading import Device, DType, load_pretrained, pick_device, torch_dtype
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_pair_regressor(
     name: str,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import json
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.errors import ModelError
-from levelfield.models.remembered import folder_of, remembered
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -99,10 +99,9 @@ class Resolved:
         return f"{self.name}@{self.revision[:12]}"
 
 
-@remembered(32)
+@functools.lru_cache(maxsize=32)
 def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
-    """The files of a model by name. Where a folder's files changed since they were asked for last,
-    all models that this process has loaded are forgotten.
+    """The files of a model by name.
 
     Args:
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
@@ -122,8 +121,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         path = Path(__file__).parent / name.replace("/", os.sep)
         (weights,) = path.glob("*.safetensors")
         revision = _checked(weights, EMBEDDED[name])
-    elif folder_of(name).is_dir():
-        path = folder_of(name).resolve()
+    elif Path(name).expanduser().is_dir():
+        path = Path(name).expanduser().resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
         name = path.name

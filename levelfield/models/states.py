@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ from levelfield.models.loading import (
     places,
     torch_dtype,
 )
-from levelfield.models.remembered import remembered
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped, Tokens
 
@@ -62,7 +62,7 @@ def depth(resolved: Resolved) -> int:
     return int(config.num_hidden_layers)
 
 
-@remembered(2)
+@functools.lru_cache(maxsize=2)
 def load_states(
     name: str,
     layer: int,

@@ -175,6 +175,7 @@ def test_a_damaged_textcnn_and_one_of_other_words_are_refused_in_one_line(tmp_pa
     (tmp_path / "config.json").write_text(json.dumps(config | {"words": "lexis-0"}))
     with pytest.raises(ModelError, match=r"lexis-0.*train it again"):
         load_judge(str(tmp_path))
+    resolve.cache_clear()
     (tmp_path / "config.json").write_text(json.dumps(config | {"shape": {"channels": 9}}))
     with pytest.raises(ModelError, match="can't be loaded"):
         load_judge(str(tmp_path))
@@ -238,6 +239,7 @@ def test_a_saved_linear_head_says_the_same_and_knows_what_was_cut(linear, tmp_pa
 @pytest.mark.usefixtures("linear")
 def test_a_linear_head_refuses_another_encoder_in_the_place_of_its_own(tmp_path):
     encoder(tmp_path / "below", seed=1)
+    resolve.cache_clear()
     with pytest.raises(ModelError, match="train it again"):
         load_judge(str(tmp_path / "judge"), batch_tokens=8)
 
