@@ -70,7 +70,7 @@ def judge(files: tuple[str, ...], out: str, recipe: str | None, **given: Any) ->
     FILEs are read as `levelfield score` reads them; a text's label is its control.ATTRIBUTE. Or
     --recipe names data sets and settings: sentiment, sentiment-nltk, topic or formality, with
     -textcnn, -fasttext, -linear or -transformer behind it. --model gives the last two another
-    encoder, --learning-rate goes with it.
+    encoder, and --learning-rate the last one its rate.
 
     Leaves a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
     on held-out texts. Use it with --metric control --option judges=FOLDER.

@@ -9,20 +9,19 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from levelfield.errors import UserError
-from levelfield.metric import Progress, no_progress
 from levelfield.metrics.against import MISSING
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import resolve
 from levelfield.sample import Sample
-from levelfield.scores import Scores
 from levelfield.signature import signature
+
+if TYPE_CHECKING:
+    from levelfield.models.causal import CausalModel
 
 Kind = Literal["empty", "copy of the source", "one word"]
 
@@ -85,6 +84,21 @@ class Degenerate(OfOutcomes):
         return Outcome(float(kind is not None), parts, cut=False)
 
 
+class _Resident(Perplexity):
+    """Perplexity whose model stays in memory with it: texts of all styles take turns, and a
+    process keeps two models only by itself."""
+
+    def _model(self) -> CausalModel:
+        return self._loaded
+
+    @functools.cached_property
+    def _loaded(self) -> CausalModel:
+        return super()._model()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_loaded"}
+
+
 @dataclass(frozen=True)
 class StylePerplexity(OfOutcomes):
     """Perplexity of each text under the language model of its wanted style.
@@ -118,7 +132,7 @@ class StylePerplexity(OfOutcomes):
     @functools.cached_property
     def _of(self) -> Mapping[str, Perplexity]:
         """Label, in lower case -> its metric."""
-        found: dict[str, Perplexity] = {}
+        found: dict[str, _Resident] = {}
         for pair in self.models.split(","):
             label, equals, model = (word.strip() for word in pair.partition("="))
             if not (label and equals and model) or label.casefold() in found:
@@ -126,7 +140,7 @@ class StylePerplexity(OfOutcomes):
                     f"{self.name}: models={self.models}: expected LABEL=MODEL,LABEL=MODEL with "
                     "every label once"
                 )
-            found[label.casefold()] = Perplexity(
+            found[label.casefold()] = _Resident(
                 model=model,
                 device=self.device,
                 dtype=self.dtype,
@@ -143,16 +157,6 @@ class StylePerplexity(OfOutcomes):
             for label, metric in sorted(self._of.items())
         }
         return signature(self.name, {**models, "dtype": self.dtype})
-
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, one style after the other: no model is loaded twice."""
-        rank = {label: k for k, label in enumerate((*self._of, None))}
-        ranks = [rank[next(self._labels(sample), None)] for sample in samples]
-        place = np.argsort(ranks, kind="stable").tolist()
-        found = super().score([samples[i] for i in place], progress=progress)
-        values = np.empty(len(samples))
-        values[place] = found.values
-        return replace(found, ids=tuple(sample.id for sample in samples), values=values)
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]

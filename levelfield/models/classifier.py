@@ -22,7 +22,7 @@ from levelfield.models.loading import (
     places,
     torch_dtype,
 )
-from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.resolve import ATTRIBUTE, Resolved, resolve
 from levelfield.models.tokens import UNLIMITED, Gapped, Tokens
 
 Floats = npt.NDArray[np.float64]
@@ -156,8 +156,7 @@ class TorchClassifier:
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
         """Leaves the model and its tokenizer in a folder as `transformers` has them."""
-        if attribute:
-            self._model.config.attribute = attribute
+        setattr(self._model.config, ATTRIBUTE, attribute)  # a start may have had another
         self._model.save_pretrained(folder)
         tokenizer = self._tokens.tokenizer
         tokenizer.model_max_length = self._limit

@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 
 from levelfield.errors import ModelError
-from levelfield.models.resolve import Kind, Resolved
+from levelfield.models.resolve import OURS, Kind, Resolved
 
 DType = Literal["float32", "bfloat16"]
 Device = str
@@ -99,12 +99,17 @@ def load_to_tune(
     import transformers
     from transformers.utils import logging as verbosity
 
-    if resolved.kind not in ("encoder", "classifier"):
+    if resolved.kind not in ("encoder", "classifier") or resolved.model_type in OURS:
+        what = "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
         raise ModelError(
-            f"model '{resolved.name}' is a {resolved.kind} model; training begins from an encoder "
-            "(offline/minilm is one) or a classifier"
+            f"model '{resolved.name}' is {what}; training begins from an encoder (offline/minilm "
+            "is one) or a classifier of `transformers`"
         )
     tokenizer = load_tokenizer(resolved)
+    if tokenizer.pad_token_id is None:
+        raise ModelError(
+            f"model '{resolved.name}' can't be trained: its tokenizer has no padding token"
+        )
     said = verbosity.get_verbosity()
     verbosity.set_verbosity(logging.ERROR)  # it would warn that the head is new, as it should be
     try:
@@ -131,6 +136,7 @@ def load_to_tune(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
             f"{len(missing) - 1} more"
         )
+    model.config.pad_token_id = tokenizer.pad_token_id  # decoders look for their last token by it
     return model.to(device), tokenizer
 
 

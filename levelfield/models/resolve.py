@@ -47,6 +47,9 @@ PINS: Mapping[str, Pin] = {
 OURS = frozenset({"levelfield-textcnn", "levelfield-fasttext", "levelfield-linear"})
 """Classifiers that `levelfield train judge` makes."""
 
+ATTRIBUTE = "levelfield_attribute"
+"""In the configuration of a judge of `transformers`: what it judges."""
+
 _SAFE = (
     "*.json",
     "*.safetensors",
@@ -113,7 +116,6 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
-    embedded = ", ".join((OFFLINE_MODEL, *EMBEDDED))
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
@@ -121,18 +123,22 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         path = Path(__file__).parent / name.replace("/", os.sep)
         (weights,) = path.glob("*.safetensors")
         revision = _checked(weights, EMBEDDED[name])
-    elif Path(name).expanduser().is_dir():
-        path = Path(name).expanduser().resolve()
+    elif (folder := _home(name)).is_dir():
+        path = folder.resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
         name = path.name
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        raise ModelError(f"there is no embedded model '{name}'; there are {embedded}")
+        known = ", ".join((OFFLINE_MODEL, *EMBEDDED))
+        raise ModelError(f"there is no embedded model '{name}'; there are {known}")
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
-        instead = f"models that need no network: {embedded}"
+        instead = (
+            "without a network there are offline/minilm (an encoder), offline/infill-amateur and "
+            "offline/infill-expert (which fill gaps), and offline/sentiment (a judge)"
+        )
         name, path, revision = from_hub(name, patterns, instead=instead)
     config = _config(path, name)
     # fastText's file is plain numbers, not a pickle
@@ -149,7 +155,16 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
 
 def attribute_of(resolved: Resolved) -> str:
     """What a classifier judges, if `levelfield train judge` made it: it wrote that down."""
-    return str(_config(resolved.path, resolved.name).get("attribute", ""))
+    key = "attribute" if resolved.model_type in OURS else ATTRIBUTE
+    return str(_config(resolved.path, resolved.name).get(key) or "")
+
+
+def _home(name: str) -> Path:
+    """The folder of a name; `~` of a user who is none stays as it is."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
 
 
 def _folders(path: Path) -> list[Path]:

@@ -123,7 +123,7 @@ def build_judge(
 
     The folder's `test.json` has the figures. A run that was killed is run again (TextCNN and a
     transformer go on from their last checkpoint), and a folder that holds the finished model of the
-    same run is left as it is. Equal texts, spec and seed give equal models on one machine.
+    same run is left as it is. Equal texts, spec and seed give equal models on one CPU.
 
     Args:
         train: what is learnt from.
@@ -149,7 +149,7 @@ def build_judge(
     elif spec.architecture == "fasttext":
         judge, history = _fasttext(train, spec, out)
     elif spec.architecture == "transformer":
-        judge, history = _transformer(train, spec, out, device, progress)
+        judge, history = _transformer(train, spec, out, device, notes, progress)
     else:
         judge, history = _linear(train, spec, out, device, progress)
     found = figures(judge.probabilities(test.texts)[0], test)
@@ -198,7 +198,7 @@ def _textcnn(
         found: torch.Tensor = model(padded(ids).to(device))
         return found
 
-    read = f"{len(vocabulary.words)} words"
+    read = str(len(vocabulary.words))
     task = Classification(train, vocabulary.ids(train.texts), logits, read, spec.batch, spec.seed)
     history = fit(model, task, recipe_of(train, spec), out / "training", progress=progress)
     judge = TextCNNClassifier(model, vocabulary, train.labels)
@@ -207,7 +207,12 @@ def _textcnn(
 
 
 def _transformer(
-    train: Labelled, spec: Spec, out: Path, device: torch.device, progress: Progress
+    train: Labelled,
+    spec: Spec,
+    out: Path,
+    device: torch.device,
+    notes: Notes,
+    progress: Progress,
 ) -> tuple[Classifier, list[Row]]:
     """Every weight but the word vectors, of which a few thousand texts show too few."""
     resolved = resolve(spec.start, allow_pickle=spec.allow_pickle)
@@ -216,7 +221,9 @@ def _transformer(
         model, tokenizer = load_to_tune(resolved, train.labels, device)
     model.get_input_embeddings().weight.requires_grad_(False)
     judge = TorchClassifier.of(model, tokenizer)
-    ids, _ = judge.read(train.texts)
+    ids, cut = judge.read(train.texts)
+    if any(cut):
+        notes(f"{sum(cut):,} texts are longer than the encoder reads, and are learnt from in part")
     tuning = spec.tuning
     task = Classification(train, ids, judge.logits, resolved.label, tuning.batch, spec.seed)
     history = fit(model, task, recipe_of(train, spec), out / "training", progress=progress)

@@ -9,14 +9,25 @@ from importlib import resources
 
 import numpy as np
 import pytest
+import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import (
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+)
 
 from levelfield.errors import ModelError, UserError
 from levelfield.metrics.judges import Loading, choose, load
+from levelfield.models.classifier import TorchClassifier
 from levelfield.models.fasttext import Settings, train_fasttext
+from levelfield.models.judges import load_judge
+from levelfield.models.loading import load_to_tune
+from levelfield.models.resolve import attribute_of, resolve
 from levelfield.models.textcnn import Shape, Vocabulary
 from levelfield.sample import Sample
 from levelfield.training import judge_recipes
@@ -291,6 +302,49 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     assert again == found
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
     assert weights[0] == weights[1]
+
+
+def test_a_classifier_that_reads_to_the_last_token_can_be_fine_tuned(tmp_path):
+    """GPT-2's finds that token by the padding, which its configuration does not name."""
+    tokenizer = tiny.tokenizer("bart")
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, n_positions=64, num_labels=2
+    )
+    torch.manual_seed(0)
+    GPT2ForSequenceClassification(config).save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    spec = Spec("mood", "transformer", tuning=Tuning(epochs=1), start=str(tmp_path / "start"))
+    data = many(3)
+    build_judge(data, data, spec, tmp_path / "judge", sources=())
+    loaded = load_judge(str(tmp_path / "judge"), device="cpu")
+    together, _ = loaded.probabilities(data.texts)
+    alone = np.vstack([loaded.probabilities([text])[0] for text in data.texts])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_a_discriminator_that_began_from_a_judge_judges_nothing(tmp_path, tiny_encoder):
+    spec = Spec("mood", "transformer", tuning=Tuning(epochs=1), start=tiny_encoder)
+    build_judge(many(3), many(3), spec, tmp_path / "judge", sources=())
+    resolved = resolve(str(tmp_path / "judge"))
+    assert attribute_of(resolved) == "mood"
+    model, tokenizer = load_to_tune(resolved, ("negative", "positive"), torch.device("cpu"))
+    (tmp_path / "other").mkdir()
+    TorchClassifier.of(model, tokenizer).save(tmp_path / "other")
+    assert attribute_of(resolve(str(tmp_path / "other"))) == ""
+
+
+def test_texts_that_are_read_in_part_are_counted(tmp_path, tiny_encoder):
+    data = rows([*many(3).texts, "fine " * 50], [*many(3).targets.argmax(1), 1])
+    spec = Spec("mood", "transformer", tuning=Tuning(epochs=1), start=tiny_encoder)
+    notes: list[str] = []
+    build_judge(data, data, spec, tmp_path / "judge", sources=(), notes=notes.append)
+    assert any(note.startswith("1 texts are longer") for note in notes)
+
+
+def test_a_judge_of_our_own_can_not_be_fine_tuned(tmp_path):
+    spec = Spec("mood", "transformer", start="offline/sentiment")
+    with pytest.raises(ModelError, match="is a judge of our own"):
+        build_judge(many(), many(), spec, tmp_path / "judge", sources=())
 
 
 def test_what_is_no_encoder_can_not_be_fine_tuned(tmp_path, causal_folders):
