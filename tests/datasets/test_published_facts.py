@@ -261,6 +261,25 @@ def test_other_sets_have_as_many_rows_as_the_registry_says(name):
         assert all(-3 <= s.ratings["formality"]["mean"] <= 3 for s in samples)
 
 
+def test_the_test_part_of_pt16_is_another_collection():
+    moments = {}
+    for part in ("train", "tune", "test"):
+        rows = [s for s in have("pt16") if s.id.startswith(f"{part}:")]
+        ratings = np.array([s.ratings["formality"]["mean"] for s in rows])
+        moments[part] = (round(ratings.mean(), 2), round(ratings.var(ddof=1), 2))
+    assert moments == {"train": (-0.73, 1.71), "tune": (-0.72, 1.64), "test": (0.17, 0.71)}
+
+    words = {int(s.id[5:]): set(s.text.lower().split()) for s in rows}
+
+    def shared(shift: int) -> float:
+        pairs = [(n, n + 500 * k + shift) for n in range(500) for k in range(1, 6)]
+        both = [(words[a], words[b]) for a, b in pairs if a in words and b in words]
+        return float(np.mean([len(a & b) / len(a | b) for a, b in both]))
+
+    assert round(shared(0), 2) == 0.73
+    assert shared(-1) < 0.1
+
+
 def test_word_lists_have_no_marks_of_a_terminal():
     for topic in datasets.dataset("pplm-wordlists").parts:
         have_words = datasets.wordlist(topic)
