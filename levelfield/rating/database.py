@@ -219,7 +219,12 @@ def _keep_log(db: sqlite3.Connection, path: Path) -> None:
 def _migrate(db: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
     steps = migrations()
     for _ in steps:
-        if _version(db, path, latest=len(steps)) == len(steps):
+        db.execute("BEGIN")  # of one moment: another process may be making the store
+        try:
+            version = _version(db, path, latest=len(steps))
+        finally:
+            _roll_back(db)
+        if version == len(steps):
             return
         if read_only:
             raise StoreError(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -1228,6 +1229,34 @@ print(store.frozen.digest, store.server_key.hex(), flush=True)
     assert all(process.returncode == 0 for process in processes)
     assert len(said) == 1
     with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM study").fetchone() == (1,)
+
+
+def test_a_store_that_another_makes_between_two_looks_is_still_one(path: Path) -> None:
+    class Slow:
+        """A connection that is overtaken after its first question."""
+
+        def __init__(self, db: sqlite3.Connection) -> None:
+            self._db = db
+            self.overtaken = False
+
+        @property
+        def in_transaction(self) -> bool:
+            return self._db.in_transaction
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            found = self._db.execute(statement)
+            if "application_id" in statement and not self.overtaken:
+                self.overtaken = True
+                Store.create(path, small_study()).close()
+            return found
+
+    path.touch()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        slow = Slow(db)
+        database._migrate(slow, path, read_only=False)
+        assert slow.overtaken
         assert db.execute("SELECT count(*) FROM study").fetchone() == (1,)
 
 
