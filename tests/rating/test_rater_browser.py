@@ -720,16 +720,21 @@ def test_axe_finds_nothing_serious_on_any_page(place_of, scale, scheme):
             if one["impact"] in ("serious", "critical", "moderate"):
                 found.append((name, one["id"], [node["html"][:200] for node in one["nodes"]]))
 
+    def follow(role, name):
+        """To the page behind it: a look before that has come would be at the one that goes."""
+        with page.expect_navigation():
+            page.get_by_role(role, name=name).click()
+
     page.goto(place.link())
     look("entry")
-    page.get_by_role("button", name="Begin").click()
+    follow("button", "Begin")
     look("welcome")
     page.get_by_label("I have read this").check()
-    page.get_by_role("button", name="Begin").click()
+    follow("button", "Begin")
     look("instructions")
-    page.get_by_role("button", name="Go on").click()
+    follow("button", "Go on")
     look("examples")
-    page.get_by_role("button", name="Go on").click()
+    follow("button", "Go on")
     ready(page)
     look("practice")
     for _ in range(2):
@@ -740,10 +745,10 @@ def test_axe_finds_nothing_serious_on_any_page(place_of, scale, scheme):
             page.get_by_role("button", name="This order is right").click()
         else:
             page.locator("fieldset label").nth(1).click()
-        page.get_by_role("button", name="Check my answers").click()
+        follow("button", "Check my answers")
         ready(page)
         look("practised")
-    page.get_by_role("button", name="Begin the rating").click()
+    follow("button", "Begin the rating")
     ready(page)
     look("item")
     page.get_by_role("button", name="Next").click()
@@ -758,7 +763,7 @@ def test_axe_finds_nothing_serious_on_any_page(place_of, scale, scheme):
         page.get_by_role("button", name="Leave it open").click()
     page.get_by_text("Almost done").wait_for()
     look("review")
-    page.get_by_role("link", name="Withdraw").click()
+    follow("link", "Withdraw")
     look("withdraw")
     page.get_by_role("button", name="Withdraw and delete").click()
     page.get_by_text("You have withdrawn").wait_for()
