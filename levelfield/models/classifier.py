@@ -137,12 +137,12 @@ class TorchClassifier:
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
             with torch.inference_mode():
-                z = self.logits([ids[i] for i in rows]).float().cpu().numpy().astype(np.float64)
+                z = self.logits([ids[i] for i in rows]).cpu().numpy().astype(np.float64)
             p[rows] = softmax(np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z, axis=1)
         return p[place], np.array(cut, np.bool_)[place]
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
-        """What the model's head says of ids with special tokens, (texts, labels)."""
+        """What the model's head says of ids with special tokens: (texts, labels), in float32."""
         lengths = np.array([len(one) for one in ids])
         padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
         for row, one in zip(padded, ids, strict=True):
@@ -152,7 +152,7 @@ class TorchClassifier:
             input_ids=torch.from_numpy(padded).to(self._device),
             attention_mask=torch.from_numpy(mask).to(self._device),
         ).logits
-        return found
+        return found.float()
 
     def save(self, folder: Path, *, attribute: str = "") -> None:
         """Leaves the model and its tokenizer in a folder as `transformers` has them."""

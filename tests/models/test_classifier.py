@@ -50,6 +50,13 @@ def test_probabilities_are_those_of_the_plain_loop(parts):
     assert not cut.any()
 
 
+def test_a_loss_is_of_single_precision_where_the_model_is_not(parts):
+    classifier = TorchClassifier.of(*parts)
+    ids, _ = classifier.read(TEXTS)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert classifier.logits(ids).dtype == torch.float32
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 30, 1000])
 def test_neither_batch_size_nor_order_matters(parts, batch_tokens):
     expected, _ = TorchClassifier.of(*parts).probabilities(TEXTS)
