@@ -27,9 +27,9 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
-from levelfield.models.infilling import PLAIN, Target, TorchInfillingModel
-from levelfield.models.loading import fuse_activations
 from levelfield.models.tokens import Gapped
+from levelfield.models.torch.infilling import PLAIN, Target, TorchInfillingModel
+from levelfield.models.torch.loading import fuse_activations
 
 VOCABULARY = 50265  # BART's own: the softmax over it is a large part of the work
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]

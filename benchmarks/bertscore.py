@@ -20,10 +20,10 @@ import torch
 import wordfreq
 from bert_score import BERTScorer
 
+from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences
 from levelfield.models.resolve import OFFLINE_MODEL, resolve
-from levelfield.models.states import load_states
-from levelfield.sample import Sample
+from levelfield.models.torch.states import load_states
 
 LAYER = 5
 

@@ -24,12 +24,12 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedTokenizerFast
 
+from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
-from levelfield.metrics.scorers import Evaluator, InfillingScorer
-from levelfield.models.infilling import TorchInfillingModel
+from levelfield.models.scorers import Evaluator, InfillingScorer
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
+from levelfield.models.torch.infilling import TorchInfillingModel
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"

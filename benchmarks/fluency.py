@@ -29,8 +29,8 @@ from tokenizers.models import WordLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from levelfield.metrics.fluency import perplexity, slor
-from levelfield.models.causal import TorchCausalModel
-from levelfield.models.loading import fuse_activations
+from levelfield.models.torch.causal import TorchCausalModel
+from levelfield.models.torch.loading import fuse_activations
 
 VOCABULARY = 50257  # GPT-2's own: the softmax over it is a large part of the work
 BOS = "<|endoftext|>"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield import datasets
-from levelfield.metrics.judges import Loading, Verdict, choose, load
+from levelfield.judges import Loading, Verdict, choose, load
 
 SETS = ("sst2/sentiment/test", "yelp-sentences/sentiment/test/20", "ag-news/topic/test")
 CHUNK = 256

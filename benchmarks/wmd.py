@@ -21,8 +21,8 @@ import numpy as np
 import wordfreq
 from gensim.models import KeyedVectors
 
+from levelfield.core.sample import Sample
 from levelfield.metrics.movers import WMDSource
-from levelfield.sample import Sample
 
 WORDS = 20_000
 DIMENSION = 300

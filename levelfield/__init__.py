@@ -1,9 +1,9 @@
 """levelfield measures generated text, and measures the measures."""
 
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.io import load_samples
 from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency, CTRLEval
-from levelfield.sample import Sample
-from levelfield.scores import Scores
 from levelfield.version import __version__
 
 __all__ = [

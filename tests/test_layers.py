@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import levelfield
@@ -13,41 +14,65 @@ ROOT = Path(levelfield.__file__).parent
 ORDER = [
     "core",
     "io",
-    "models",
+    "stats",
+    "environments",
     "aspects",
+    "datasets",
+    "models",
+    "judges",
     "metrics",
     "meta",
-    "datasets",
     "papers",
-    "study",
+    "run",
     "training",
+    "study",
     "report",
     "rating",
     "cli",
 ]
+"""Every folder of the package, lowest first."""
+ROOT_FILES = {"__init__", "__main__", "version"}
 
 
-def layer(module: str) -> str:
+def layer(module: str) -> int:
+    """The place of a module's folder in the order; below all of them for `levelfield.version`."""
     parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in ORDER else "core"
+    return -1 if module == "levelfield.version" else ORDER.index(parts[1])
 
 
-def test_no_module_imports_from_a_layer_above_its_own():
-    wrong = []
-    for path in ROOT.rglob("*.py"):
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
         name = ".".join(["levelfield", *path.relative_to(ROOT).with_suffix("").parts])
-        if name in ("levelfield.__init__", "levelfield.__main__"):
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = [
-            node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-        ]
-        wrong += [
-            f"{name} imports {module}"
-            for module in imported
-            if module.startswith("levelfield")
-            and ORDER.index(layer(module)) > ORDER.index(layer(name))
-        ]
+        yield name.removesuffix(".__init__"), path
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, whether at the top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("levelfield"):
+            if node.module == "levelfield":
+                yield from (f"levelfield.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.startswith("levelfield."))
+
+
+def test_every_folder_and_root_file_has_its_place():
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    files = {path.stem for path in ROOT.glob("*.py")}
+    assert folders == set(ORDER)
+    assert files == ROOT_FILES
+
+
+def test_no_module_imports_from_a_folder_above_its_own():
+    wrong = [
+        f"{name} imports {module}"
+        for name, path in modules()
+        if path.parent != ROOT
+        for module in imported(path)
+        if layer(module) > layer(name)
+    ]
     assert wrong == []
 
 

@@ -24,7 +24,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 TEXT, GAP = "<text>", "<gap>"
 

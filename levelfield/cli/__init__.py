@@ -11,7 +11,7 @@ import traceback
 import click
 
 from levelfield.cli.terminal import say
-from levelfield.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError
 from levelfield.version import __version__
 
 _COMMANDS = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from levelfield.io import Rated
     from levelfield.meta.agreement import Agreement, AgreementReport, Disagreement, Pair
-    from levelfield.meta.correlation import Estimate
+    from levelfield.stats.correlation import Estimate
 
 MOST_PAIRS = 15
 """So many pairs of raters of a group are printed; JSON has all."""
@@ -60,10 +60,10 @@ def agreement(
     Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
     used the scale, and the items of the largest disagreement.
     """
-    from levelfield.errors import UserError
+    from levelfield.core.errors import UserError
     from levelfield.io import check_writable, load_ratings
     from levelfield.meta.agreement import agreement as measure
-    from levelfield.meta.summary import Resampling
+    from levelfield.stats.resampling import Resampling
 
     if zscores == "-" and as_json:
         raise UserError("only one of --zscores -, --json can have stdout")

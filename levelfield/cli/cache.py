@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from levelfield.cache import CacheError, Contents, SegmentCache, cache_path, remove_cache
+from levelfield.run.cache import CacheError, Contents, SegmentCache, cache_path, remove_cache
 
 
 @click.group()

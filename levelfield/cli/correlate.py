@@ -15,11 +15,10 @@ import click
 
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import console, say
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.io import ScoreColumn
-    from levelfield.meta.correlation import Estimate
     from levelfield.meta.drift import Spread
     from levelfield.meta.evaluation import (
         Correlation,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         Table,
         Unmatched,
     )
+    from levelfield.stats.correlation import Estimate
 
 STATISTICS = ("pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated")
 SHORT = {
@@ -80,7 +80,7 @@ def correlate(scores: tuple[str, ...], ratings: tuple[str, ...], **given: Any) -
     from levelfield.io import check_targets, load_ratings, load_samples
     from levelfield.meta.drift import load_parts
     from levelfield.meta.evaluation import evaluate, join
-    from levelfield.meta.summary import Resampling
+    from levelfield.stats.resampling import Resampling
 
     outputs = {f"--{name}": given[name] for name in ("latex", "report") if given[name] is not None}
     on_stdout = [f"{name} -" for name, path in outputs.items() if path == "-"]

@@ -11,8 +11,8 @@ import click
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.registry import DataSet, dataset, names
-from levelfield.fetch import Published, cache_folder, data_folder, found, is_intact
 from levelfield.io import as_record, atomic_writer, check_writable
+from levelfield.io.fetch import Published, cache_folder, data_folder, found, is_intact
 
 _NO_LICENCE = "none stated"
 _MOST_FILES = 80

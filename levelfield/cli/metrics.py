@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from levelfield.cli.terminal import console
-from levelfield.errors import UserError
-from levelfield.metric import installed, matching, metric_class, options
+from levelfield.core.errors import UserError
+from levelfield.core.metric import installed, matching, metric_class, options
 
 
 @click.command()
@@ -100,7 +100,7 @@ def _page(metric: dict[str, Any]) -> str:
 
 def _judges() -> list[str]:
     """How good judges are: those by name, and those that a recipe trains."""
-    from levelfield.metrics.judges import figures
+    from levelfield.judges import figures
 
     lines = ["Judges by name (judges=NAME), share of texts judged right:"]
     for f in figures():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 
 def pairs(option: str, words: Sequence[str]) -> dict[str, str]:

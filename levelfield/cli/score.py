@@ -16,17 +16,18 @@ import click
 from levelfield.cli.options import pairs
 from levelfield.cli.task import TASKS, Task, print_task
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
-from levelfield.errors import UserError
-from levelfield.metric import Metric, Progress, create, matching, partitions
+from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric, create, matching, partitions
+from levelfield.core.progress import Progress
 
 if TYPE_CHECKING:
+    from levelfield.core.sample import Sample
+    from levelfield.core.scores import Scores
     from levelfield.io import Census, Source
     from levelfield.meta.joint import Criterion
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
-    from levelfield.sample import Sample
-    from levelfield.scores import Scores
 
 
 @click.command()
@@ -300,10 +301,10 @@ def _run(
     given: Mapping[str, Any],
 ) -> Run:
     """Streams the samples through the metrics; no more than a partition of texts is in memory."""
-    from levelfield.cache import keeping
     from levelfield.io import atomic_writer
     from levelfield.meta.summary import Tally
     from levelfield.report.gallery import Gallery
+    from levelfield.run.cache import keeping
 
     run = Run(Tally(), Gallery() if given["report"] else None, corpora)
     with contextlib.ExitStack() as stack:
@@ -356,7 +357,8 @@ def _results(
     """Says what came out: on the terminal, as JSON, as a page."""
     from levelfield.cli.summaries import metric_document, print_summaries
     from levelfield.meta.joint import joint
-    from levelfield.meta.summary import Resampling, adjusted, summarise, summarise_corpus
+    from levelfield.meta.summary import adjusted, summarise, summarise_corpus
+    from levelfield.stats.resampling import Resampling
 
     resampling = Resampling(seed=given["seed"])
     summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from levelfield.cli.terminal import console, progress_bar, say
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.metric import Metric
+    from levelfield.core.metric import Metric
     from levelfield.study.aggregate import StudySummary
     from levelfield.study.audit import Finding
     from levelfield.study.cells import Cell, CellKey
@@ -115,7 +115,7 @@ def _measure(
     plan: Plan, keys: Sequence[CellKey], metrics: Sequence[Metric], given: Mapping[str, Any]
 ) -> int:
     """Measures what has changed; how many cells that were."""
-    from levelfield.cache import keeping
+    from levelfield.run.cache import keeping
     from levelfield.study.measure import measure
     from levelfield.study.store import Store
 
@@ -304,9 +304,9 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 def report(target: str, out: str | None, no_audit: bool, seed: int) -> None:
     """Make the tables of a study: a page, CSV and LaTeX."""
-    from levelfield.meta.summary import Resampling
     from levelfield.report.study_files import write_study_csv, write_study_latex
     from levelfield.report.study_page import StudyReport, write_study_page
+    from levelfield.stats.resampling import Resampling
     from levelfield.study.aggregate import aggregate
     from levelfield.study.audit import audit as look
 

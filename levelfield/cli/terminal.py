@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from levelfield.metric import Progress, no_progress
+from levelfield.core.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,7 @@ from levelfield.cli.train_discriminator import discriminator, perturb
 from levelfield.cli.train_infiller import infiller
 from levelfield.cli.train_judge import judge
 from levelfield.cli.train_pooler import pooler
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,11 +46,11 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
     list to a metric with --option iwf=FILE.
     """
     from levelfield.io import atomic_writer
-    from levelfield.metrics import segmenter
-    from levelfield.metrics.iwf import count
-    from levelfield.models.encoder import load_encoder
-    from levelfield.models.infilling import load_infilling
+    from levelfield.metrics.text import segmenter
+    from levelfield.metrics.text.iwf import count
     from levelfield.models.resolve import resolve
+    from levelfield.models.torch.encoder import load_encoder
+    from levelfield.models.torch.infilling import load_infilling
 
     _check(corpus, out)
     kind = resolve(model, allow_pickle=allow_pickle).kind
@@ -76,8 +76,8 @@ def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -
     read from. Give the counts to the metric with --option corpus=FILE.
     """
     from levelfield.io import atomic_writer
-    from levelfield.metrics.unigram import count, write
-    from levelfield.models.causal import load_causal_tokens
+    from levelfield.metrics.text.unigram import count, write
+    from levelfield.models.torch.causal import load_causal_tokens
 
     _check(corpus, out)
     tokens = load_causal_tokens(model, allow_pickle=allow_pickle)

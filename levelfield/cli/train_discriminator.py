@@ -13,7 +13,7 @@ import click
 
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_infiller import SOURCE, recipe_of, recipe_options
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 _KINDS = "shuffle,drop,repeat,negate"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.training.loop import Recipe
@@ -57,7 +57,7 @@ def recipe_of(
     embeddings: float = 1.0,
 ) -> Recipe:
     """The recipe of these options; the warm-up is a twentieth of the steps, 100 at most."""
-    from levelfield.models.loading import pick_device
+    from levelfield.models.torch.loading import pick_device
     from levelfield.training.loop import Recipe
 
     if precision == "auto":

@@ -11,10 +11,10 @@ import click
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_infiller import SOURCE
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.sample import Sample
+    from levelfield.core.sample import Sample
     from levelfield.training.judge import Architecture, Spec
     from levelfield.training.judge_recipes import Prepared
     from levelfield.training.judged import Figures

@@ -11,14 +11,15 @@ import click
 
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.errors import UserError
-from levelfield.metric import options, parse_option, partitions
+from levelfield.core.errors import UserError
+from levelfield.core.metric import options, parse_option, partitions
 
 if TYPE_CHECKING:
-    from levelfield.metric import Progress
+    from levelfield.core.arrays import Floats
+    from levelfield.core.progress import Progress
+    from levelfield.core.sample import Sample
     from levelfield.metrics.cdm import Momentum
-    from levelfield.metrics.pooling import Floats, Selected
-    from levelfield.sample import Sample
+    from levelfield.metrics.pooling import Selected
 
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from levelfield.core.sample import Sample
 from levelfield.datasets.loading import Parts
 from levelfield.datasets.rows import number, numbered, wrong
-from levelfield.sample import Sample
 
 CONTENT_METRICS = (
     "COMET",

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from levelfield.core.sample import Sample
 from levelfield.datasets.loading import Parts, paths
 from levelfield.datasets.rows import number, numbered, records, wrong
-from levelfield.sample import Sample
 
 SENTIMENT = {"0": "negative", "1": "positive"}
 _NOT_WORD = re.compile(r"[^a-z0-9]+")

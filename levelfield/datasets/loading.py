@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
 from levelfield.datasets.registry import DataSet, dataset
-from levelfield.errors import UserError
-from levelfield.fetch import FetchError, Published, fetch, found
-from levelfield.metric import Progress, no_progress
-from levelfield.sample import Sample
+from levelfield.io.fetch import FetchError, Published, fetch, found
 
 Parts = Mapping[str, Mapping[str, Path]]
 """Part -> path as published -> the local copy: what loaders read."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control, Sample
 from levelfield.datasets.loading import Parts, paths
 from levelfield.datasets.prompts import prompts
 from levelfield.datasets.rows import records, wrong
-from levelfield.errors import UserError
-from levelfield.sample import Control, Sample
 
 CONTROLS = ("sentiment", "topic", "keywords", "multiple")
 DATASETS = ("pplm_prompts", "owt_neutral_prompts", "cloze_2018_test", "sts_benchmark_test")

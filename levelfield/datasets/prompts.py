@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 _TOPIC = (
     "In summary",

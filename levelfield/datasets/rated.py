@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from levelfield.core.sample import Control, Sample
 from levelfield.datasets.loading import Parts
 from levelfield.datasets.rows import TURN, lines, number, numbered, turns, wrong
 from levelfield.io import load_samples
-from levelfield.sample import Control, Sample
 
 QUALITY = {"good": 1.0, "medium": 0.5, "bad": 0.0}
 """Class of a sentence of commongen-trinity -> the number that judges are compared with."""

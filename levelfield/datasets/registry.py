@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any
 
-from levelfield.errors import UserError
-from levelfield.fetch import Published
+from levelfield.core.errors import UserError
+from levelfield.io.fetch import Published
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
 
 TURN = "</UTT>"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import platformdirs
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 Said = Callable[[str], None]
 """Called with each line that the tools say while an environment is made."""

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.errors import ModelError
 from levelfield.environments import Environment
-from levelfield.errors import ModelError
 
 
 class Worker:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
+from levelfield.core.sample import Sample
 from levelfield.io.records import FIELDS
-from levelfield.sample import Sample
 
 K = TypeVar("K")
 Counts = defaultdict[K, int]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 from levelfield.io.formats import FORMATS
+from levelfield.io.formats.text import without_end
 from levelfield.io.hub import PREFIX
 from levelfield.io.lines import STDIN, lines_of
 from levelfield.io.opening import open_samples
 from levelfield.io.problems import Wrong, printable
-from levelfield.io.text import without_end
-from levelfield.metric import Progress, no_progress
 
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.io.formats.text import Row
 from levelfield.io.problems import printable, shown
-from levelfield.io.text import Row
 
 PREFIX = "hf:"
 OPTIONS = ("split", "config", "revision", "columns")

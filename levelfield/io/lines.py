@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import IO
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io.problems import Wrong
 
 STDIN = "-"

@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, TypedDict, Unpack
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.sample import Control, Sample
 from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_named, format_of
+from levelfield.io.formats.text import Row
 from levelfield.io.lines import STDIN, Spool
 from levelfield.io.problems import Problems, kind, printable, shown
 from levelfield.io.records import Rules
 from levelfield.io.source import Ids, Input, Source
-from levelfield.io.text import Row
-from levelfield.sample import Control, Sample
 
 PathLike = str | os.PathLike[str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
 
 MOST_SHOWN = 20
 """So many problems are shown; the rest are counted."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from levelfield.core.sample import Sample
 from levelfield.io import values
 from levelfield.io.opening import PathLike, open_samples
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import FIELDS, BadRecord, Rules, has
 from levelfield.io.source import Input
-from levelfield.sample import Sample
 
 COLUMNS = ("aspect", "rater", "value")
 """What a record has, next to an id, if it is one rating and not a sample with its ratings."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control, Sample
 from levelfield.io import values
 from levelfield.io.problems import Wrong, listed, printable, shown
-from levelfield.sample import Control, Sample
 
 Record = Mapping[str, Any]
 """What a sample is read from: an object of JSON, a row of a table."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
+from levelfield.io.formats.text import Row
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import BadRecord, Rules, has
-from levelfield.io.text import Row
-from levelfield.metric import Progress, no_progress
-from levelfield.sample import Sample
 
 Ids = Literal["given", "file", "any"]
 """As they are given, with the name of their file before them, or not compared: they may repeat."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io.problems import printable
 
 STDOUT = "-"

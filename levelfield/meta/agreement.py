@@ -11,13 +11,15 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
-from levelfield.meta.correlation import Estimate, Floats, estimates
-from levelfield.meta.reliability import Level, cohen_kappa, intraclass, krippendorff_alpha
-from levelfield.meta.summary import DEFAULT, OVERALL, Resampling
-from levelfield.sample import Sample
-from levelfield.signature import signature
+from levelfield.meta.summary import OVERALL
+from levelfield.stats.correlation import Estimate, estimates
+from levelfield.stats.reliability import Level, cohen_kappa, intraclass, krippendorff_alpha
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 K = TypeVar("K", str, tuple[str, ...])
 """What ratings are split by."""

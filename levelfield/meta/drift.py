@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from levelfield.errors import UserError
-from levelfield.meta.correlation import Codes, Statistic, statistics
+from levelfield.core.arrays import Codes
+from levelfield.core.errors import UserError
+from levelfield.stats.correlation import Statistic, statistics
 
 QUARTERS = 4
 DRAWS = 20

@@ -12,23 +12,22 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.io.ratings import Rated, ScoreColumn
-from levelfield.meta.comparison import (
-    Correction,
-    Swapped,
-    Williams,
-    adjusted,
-    r_of_rows,
-    rank_clusters,
-    swap_test,
-    williams,
+from levelfield.meta.drift import (
+    EvaluatorDrift,
+    QualityDrift,
+    Spread,
+    evaluator_drift,
+    quality_drift,
+    spread,
 )
-from levelfield.meta.correlation import (
+from levelfield.stats.correlation import (
     STATISTICS,
-    Codes,
     Estimate,
-    Floats,
     Statistic,
     calibrated_within,
     cluster_draws,
@@ -38,18 +37,18 @@ from levelfield.meta.correlation import (
     statistics,
     why_undefined,
 )
-from levelfield.meta.drift import (
-    EvaluatorDrift,
-    QualityDrift,
-    Spread,
-    evaluator_drift,
-    quality_drift,
-    spread,
+from levelfield.stats.dependent import (
+    Correction,
+    Swapped,
+    Williams,
+    adjusted,
+    r_of_rows,
+    rank_clusters,
+    swap_test,
+    williams,
 )
-from levelfield.meta.significance import Interval, cluster_bootstrap_mean
-from levelfield.meta.summary import DEFAULT, Resampling
-from levelfield.sample import Sample
-from levelfield.signature import signature
+from levelfield.stats.permutation import Interval, cluster_bootstrap_mean
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 Level = Literal["segment", "system"]
 Group = Literal["all", "system", "source", "dataset"]

@@ -14,30 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.errors import UserError
-from levelfield.meta.significance import (
-    Floats,
-    Interval,
-    OfMeans,
-    cluster_bootstrap,
-    swap_permutation,
-)
-from levelfield.meta.summary import (
-    DEFAULT,
-    OVERALL,
-    Comparison,
-    GroupSummary,
-    Hashes,
-    MetricSummary,
-    Pairing,
-    Resampling,
-    Tally,
-)
-from levelfield.signature import signature, with_run
-
-Rows = npt.NDArray[np.bool_]
+from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.core.errors import UserError
+from levelfield.core.signature import signature, with_run
+from levelfield.meta.summary import OVERALL, Comparison, GroupSummary, MetricSummary, Pairing, Tally
+from levelfield.stats.permutation import Interval, OfMeans, cluster_bootstrap, swap_permutation
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 
 def geometric(means: Floats) -> Floats:
@@ -110,7 +93,7 @@ def joint(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
 
-    def row(name: str, rows: Rows, of: OfMeans) -> GroupSummary:
+    def row(name: str, rows: Bools, of: OfMeans) -> GroupSummary:
         v = values[rows]
         interval = cluster_bootstrap(
             v, clusters[rows], of,

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.meta.significance import (
-    Floats,
+from levelfield.core.arrays import Codes, Floats, Hashes
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.core.signature import with_run
+from levelfield.stats.permutation import (
     Interval,
     cluster_bootstrap_mean,
     cohen_dz,
@@ -22,12 +25,7 @@ from levelfield.meta.significance import (
     paired_permutation,
     smallest_p,
 )
-from levelfield.sample import Sample
-from levelfield.scores import Scores
-from levelfield.signature import with_run
-
-Hashes = npt.NDArray[np.uint64]
-Codes = npt.NDArray[np.intp]
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 OVERALL = "all"
 """The name of the row over all groups."""
@@ -40,26 +38,6 @@ POINTS = 500
 
 _EQUAL = 1e-12
 """Two means nearer than this share of their size differ by rounding only."""
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """How intervals and tests are drawn; see `significance`.
-
-    Attributes:
-        resamples: of the bootstrap.
-        permutations: of the test; with fewer sign patterns than these, all are tried.
-        level: of the intervals.
-        seed: of every random draw.
-    """
-
-    resamples: int = 2000
-    permutations: int = 10_000
-    level: float = 0.95
-    seed: int = 0
-
-
-DEFAULT = Resampling()
 
 
 @dataclass(frozen=True)
@@ -142,7 +120,7 @@ class Tally:
     16 bytes a value, texts are not kept. Ids, inputs and clusters are kept as 8-byte hashes: among
     a million of them the chance that any two collide is 3 in 100 million.
 
-    >>> from levelfield.sample import Sample
+    >>> from levelfield.core.sample import Sample
     >>> tally = Tally()
     >>> tally.add(Sample(id="1", text="The court sat.", prompt="The court", system="x"), "x")
     """

@@ -6,9 +6,9 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.sample import Sample
 
 Against = Literal["source", "references"]
 MISSING: dict[Against, str] = {"source": "empty source", "references": "no references"}

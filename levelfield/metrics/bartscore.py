@@ -23,13 +23,14 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from levelfield.core.arrays import Floats
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.against import MISSING
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT
 from levelfield.metrics.outcomes import Outcome, Undefined
-from levelfield.metrics.seq2seq import Floats, Seq2SeqMetric, unfit
+from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 NO_CONTEXT = "no context"
 
@@ -69,7 +70,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         return signature(self.name, {**choices, "dtype": self.dtype})
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        from levelfield.models.infilling import Target
+        from levelfield.models.torch.infilling import Target
 
         authors = self.average == "authors"
         asked = [

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.metrics.against import OfReferences, OfSource
 from levelfield.metrics.embedding import OfStates, Weighted
 from levelfield.metrics.outcomes import Undefined

@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level
-from levelfield.metrics import segmenter
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import Level
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, ONE_SENTENCE, UNREADABLE
 from levelfield.metrics.fluency import CUT_BEFORE, NOT_NUMBERS
 from levelfield.metrics.keywords import NO_KEYWORDS, keywords_of
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.metrics.pooling import POOLINGS, Floats, LinearPooler
+from levelfield.metrics.pooling import POOLINGS, LinearPooler
+from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.causal import CausalModel
-    from levelfield.models.infilling import InfillingModel
+    from levelfield.models.torch.causal import CausalModel
+    from levelfield.models.torch.infilling import InfillingModel
 
 Form = Literal["infilling", "conditional"]
 DType = Literal["float32", "bfloat16"]
@@ -118,7 +119,7 @@ class EncoderDecoderPair:
 
     def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
         """The momentum of the units of each reading; a pass of each model for all of them."""
-        from levelfield.models.infilling import Target
+        from levelfield.models.torch.infilling import Target
 
         sources = [
             reading.around(j, self._form)._replace(gap=self._gap)
@@ -496,8 +497,8 @@ def _reads_differently() -> ModelError:
 @functools.lru_cache(maxsize=4)
 def _check_pair(amateur: Resolved, expert: Resolved) -> None:
     """Whether two models have one vocabulary, which their tokenizers say without the weights."""
-    from levelfield.models.loading import load_tokenizer
     from levelfield.models.tokens import check_same_vocabulary
+    from levelfield.models.torch.loading import load_tokenizer
 
     if amateur.path != expert.path:
         check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))
@@ -516,8 +517,8 @@ def _load_pair(
     gap: bool,
 ) -> Pair:
     """A pair, loaded once a process: a metric itself stays small enough to be sent around."""
-    from levelfield.models.causal import TorchCausalModel, load_causal
-    from levelfield.models.infilling import TorchInfillingModel, load_infilling, load_seq2seq
+    from levelfield.models.torch.causal import TorchCausalModel, load_causal
+    from levelfield.models.torch.infilling import TorchInfillingModel, load_infilling, load_seq2seq
 
     def causal_model(name: str) -> TorchCausalModel:
         return load_causal(
@@ -531,7 +532,7 @@ def _load_pair(
         )
 
     if causal and form == "infilling":
-        from levelfield.models.fim import FimModel
+        from levelfield.models.torch.fim import FimModel
 
         one, other = (FimModel(causal_model(name)) for name in (amateur, expert))
         return EncoderDecoderPair(one, other, form, gap=True)

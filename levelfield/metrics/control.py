@@ -1,7 +1,7 @@
 """Control effectiveness: how often judges find what a text was asked to have.
 
 Lorandi and Belz, "Evaluating Controlled Text Generation on a Level Playing Field" (LPF), sections
-3.2 and 6.2. A judge (levelfield.metrics.judges) votes for one label of an attribute; a text is
+3.2 and 6.2. A judge (levelfield.judges) votes for one label of an attribute; a text is
 right when the vote is the label that its control wants. `keywords` are no label and not judged
 here.
 """
@@ -18,10 +18,11 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.metric import Level
-from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, prefix_end
-from levelfield.metrics.judges import (
+from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.metric import Level
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
+from levelfield.judges import (
     TIE,
     Judge,
     LoadedJudge,
@@ -31,9 +32,8 @@ from levelfield.metrics.judges import (
     describe,
     load,
 )
+from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, prefix_end
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 Rule = Literal["majority", "probability", "study"]
 

@@ -20,22 +20,23 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.aspects import GAP, TEXT, Aspect, load_aspect, shipped
-from levelfield.errors import ModelError, UserError
-from levelfield.metric import Metric, Progress, no_progress
-from levelfield.metrics import iwf as iwf_lists
-from levelfield.metrics import segmenter
+from levelfield.aspects import Aspect, load_aspect, shipped
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import Metric
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.core.signature import signature
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.text import iwf as iwf_lists
+from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
-from levelfield.scores import Scores
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.metrics.scorers import Evaluator, LabelEvaluator, Scorer
+    from levelfield.models.scorers import Evaluator, LabelEvaluator, Scorer
 
-Floats = npt.NDArray[np.float64]
 Combine = Literal["mean", "max", "min"]
 
 EMPTY = "empty text"
@@ -183,7 +184,7 @@ class Coherence(_PatternAspect):
         return signature(self.name, self._pattern_choices(own))
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
-        from levelfield.metrics.scorers import Evaluator
+        from levelfield.models.scorers import Evaluator
 
         sentences = segmenter.sentences(sample.text, self.language)
         if not sentences:
@@ -227,7 +228,7 @@ class Consistency(_PatternAspect):
         return signature(self.name, self._pattern_choices({"match": self.match}))
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
-        from levelfield.metrics.scorers import Evaluator
+        from levelfield.models.scorers import Evaluator
 
         prompt, text = sample.prompt, sample.text
         if not text.strip():
@@ -289,6 +290,8 @@ class AttributeRelevance(_Options):
         return signature(self.name, self._choices({"attribute": named, "weights": weights}))
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+        from levelfield.models.scorers import label_evaluators
+
         scorer = self._scorer()
         readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
         asked = [
@@ -470,9 +473,9 @@ def _load_scorer(
     normalize: Literal["tokens", "none"],
 ) -> Scorer:
     """A scorer, made once a process: a metric itself stays small enough to be sent around."""
-    from levelfield.metrics.scorers import EmbeddingScorer, InfillingScorer
-    from levelfield.models.encoder import Encoder, load_encoder
-    from levelfield.models.infilling import load_infilling
+    from levelfield.models.scorers import EmbeddingScorer, InfillingScorer
+    from levelfield.models.torch.encoder import Encoder, load_encoder
+    from levelfield.models.torch.infilling import load_infilling
 
     load = load_infilling if infills else load_encoder
     loaded = load(
@@ -486,19 +489,3 @@ def _load_scorer(
 @functools.lru_cache(maxsize=4)
 def _frequencies(choice: str, source: str, scorer: Scorer) -> iwf_lists.InverseWordFrequency:
     return iwf_lists.read(choice, source, scorer.vocabulary_size, scorer.token_ids)
-
-
-def label_evaluators(text: str, aspect: Aspect) -> list[LabelEvaluator]:
-    """Every prompt × verbalizer of an aspect around a text."""
-    from levelfield.metrics.scorers import LabelEvaluator
-
-    evaluators = []
-    for prompt in aspect.prompts:
-        left, right = prompt.split(GAP)
-        f = Gapped(left.replace(TEXT, text), right.replace(TEXT, text))
-        alone = Gapped(left.replace(TEXT, "").lstrip(), right.replace(TEXT, "").rstrip())
-        for verbalizer in aspect.verbalizers:
-            words = tuple(verbalizer[label] for label in aspect.labels)
-            part = f"{prompt} ({'/'.join(words)})"
-            evaluators.append(LabelEvaluator(part, f, text, alone, words))
-    return evaluators

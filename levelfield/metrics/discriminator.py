@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from levelfield.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.classifier import TorchClassifier
+    from levelfield.models.torch.classifier import TorchClassifier
 
 TURN_MARK = "</UTT>"
 LABELS = {"negative", "positive"}
@@ -92,7 +92,7 @@ class Score(OfOutcomes):
 
     @functools.cached_property
     def _classifier(self) -> TorchClassifier:
-        from levelfield.models.classifier import load_classifier
+        from levelfield.models.torch.classifier import load_classifier
 
         found = load_classifier(
             self.model,

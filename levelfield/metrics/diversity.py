@@ -15,14 +15,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.errors import UserError
-from levelfield.metric import Level, partitions
-from levelfield.metrics.words import UInts, token_ids, tokenizer_label
-from levelfield.sample import Sample
-from levelfield.signature import signature
-
-Ints = npt.NDArray[np.int64]
+from levelfield.core.arrays import Hashes, Ints
+from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Level, partitions
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
+from levelfield.metrics.text.words import token_ids, tokenizer_label
 
 _BATCH = 1024
 """Texts tokenised at once."""
@@ -39,7 +38,7 @@ class NGrams:
         tokens: of all texts together.
     """
 
-    hashes: UInts
+    hashes: Hashes
     counts: Ints
     tokens: int
 
@@ -197,7 +196,7 @@ def expected_types(counts: Ints, m: int) -> float:
     return float(expected)
 
 
-def ngram_hashes(ids: Sequence[UInts], n: int) -> UInts:
+def ngram_hashes(ids: Sequence[Hashes], n: int) -> Hashes:
     """(n-grams,) a hash of every n-gram of these texts, whose tokens are given as ids."""
     tokens = np.concatenate([np.empty(0, np.uint64), *ids])
     text = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
@@ -209,7 +208,7 @@ def ngram_hashes(ids: Sequence[UInts], n: int) -> UInts:
     return hashes[within_one_text]
 
 
-def _mixed(x: UInts) -> UInts:
+def _mixed(x: Hashes) -> Hashes:
     """A permutation of 64-bit numbers that looks random: the finalizer of SplitMix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.against import MISSING, Against, OfReferences, OfSource, compared
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.metrics.wordvectors import label
+from levelfield.metrics.text.wordvectors import label
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.encoder import Encoder
-    from levelfield.models.states import TextStates, TokenStates
+    from levelfield.models.torch.encoder import Encoder
+    from levelfield.models.torch.states import TextStates, TokenStates
 
-Floats = npt.NDArray[np.float64]
 
 NOT_NUMBERS = "the model gives states that are not numbers"
 
@@ -129,7 +129,7 @@ class OfStates(Comparison, abc.ABC):
         name = self._resolved.name.rpartition("/")[2]
         if name in LAYERS:
             return LAYERS[name]
-        from levelfield.models.states import depth
+        from levelfield.models.torch.states import depth
 
         return depth(self._resolved)
 
@@ -192,7 +192,7 @@ def unreadable(pair: Pair, *, text: bool) -> Undefined:
 
 def states_of(metric: Comparison, layer: int) -> TokenStates:
     """The model of a metric, up to a layer."""
-    from levelfield.models.states import load_states
+    from levelfield.models.torch.states import load_states
 
     return load_states(
         metric.model,
@@ -258,7 +258,7 @@ class _Cosine(Comparison, abc.ABC):
         return compared
 
     def _encoder(self) -> Encoder:
-        from levelfield.models.encoder import load_encoder
+        from levelfield.models.torch.encoder import load_encoder
 
         return load_encoder(
             self.model,

@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level
+from levelfield.core.arrays import Floats
+from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import Level
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.metrics.unigram import Unigrams
-from levelfield.metrics.unigram import count as count_unigrams
-from levelfield.metrics.unigram import load as load_unigrams
+from levelfield.metrics.text.unigram import Unigrams
+from levelfield.metrics.text.unigram import count as count_unigrams
+from levelfield.metrics.text.unigram import load as load_unigrams
 from levelfield.models.resolve import resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.causal import CausalLikelihood, CausalModel, CausalTokens
+    from levelfield.models.torch.causal import CausalLikelihood, CausalModel, CausalTokens
 
-Floats = npt.NDArray[np.float64]
 
 CUT_BEFORE = "the prompt is longer than the model takes"
 NOT_NUMBERS = "the model gives probabilities that are not numbers"
@@ -102,12 +102,12 @@ class _Options(abc.ABC):
         return {}
 
     def _tokens(self) -> CausalTokens:
-        from levelfield.models.causal import load_causal_tokens
+        from levelfield.models.torch.causal import load_causal_tokens
 
         return load_causal_tokens(self.model, allow_pickle=self.allow_pickle)
 
     def _model(self) -> CausalModel:
-        from levelfield.models.causal import load_causal
+        from levelfield.models.torch.causal import load_causal
 
         return load_causal(
             self.model,

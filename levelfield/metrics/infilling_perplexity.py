@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.fluency import perplexity
 from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.resolve import Resolved
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class InfillingPerplexity(Seq2SeqMetric):
         return signature(self.name, choices)
 
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        from levelfield.models.infilling import Target, load_infilling
+        from levelfield.models.torch.infilling import Target, load_infilling
 
         model = load_infilling(
             self.model,
@@ -108,5 +108,5 @@ class InfillingPerplexity(Seq2SeqMetric):
 
 
 _FAMILIES = ("pegasus", "t5", "bart")
-"""Whose gaps `levelfield.models.infilling` knows the format of; it is not imported here because it
-loads PyTorch."""
+"""Families whose gap format `levelfield.models.torch.infilling` knows; importing that would load
+PyTorch."""

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import regex
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
-from levelfield.metrics.words import UNSPACED, plain, words
-from levelfield.sample import Sample
-from levelfield.signature import signature
+from levelfield.metrics.text.words import UNSPACED, plain, words
 
 Found = Mapping[str, bool]
 """Keyword (or lemma) -> whether the text holds it; never empty."""

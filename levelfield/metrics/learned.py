@@ -20,24 +20,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from levelfield import environments
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.errors import ModelError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.environments import Environment
-from levelfield.errors import ModelError
 from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
     from levelfield.environments.worker import Worker
-    from levelfield.models.regressor import PairRegressor
+    from levelfield.models.torch.regressor import PairRegressor
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Combine = Literal["max", "mean"]
 
 
@@ -131,7 +129,7 @@ class _BLEURT(_Compared, abc.ABC):
         return signature(self.name, choices)
 
     def _regressor(self) -> PairRegressor:
-        from levelfield.models.regressor import load_pair_regressor
+        from levelfield.models.torch.regressor import load_pair_regressor
 
         return load_pair_regressor(
             self.model,

@@ -14,23 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.errors import ModelError, UserError
-from levelfield.metric import Level
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import Level
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
 from levelfield.models.resolve import resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
     from levelfield.models.chat import Answer, ChatModel
-    from levelfield.models.choices import ChoosingModel
+    from levelfield.models.torch.choices import ChoosingModel
 
-Floats = npt.NDArray[np.float64]
 
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
@@ -142,7 +141,7 @@ class _LLMJudge(OfOutcomes):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[Outcome | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        from levelfield.models.choices import load_choosing
+        from levelfield.models.torch.choices import load_choosing
 
         if not shown:
             return []

@@ -14,8 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from levelfield.errors import UserError
-from levelfield.sample import Sample
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 
 if TYPE_CHECKING:
     from levelfield.models.chat import Step

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.signature import signature
 from levelfield.metrics.against import OfReferences, OfSource, OfTexts
 from levelfield.metrics.outcomes import Outcome
-from levelfield.metrics.stems import stem, stemmer_label
-from levelfield.metrics.treebank import treebank_label, treebank_words
-from levelfield.metrics.wordnet import WordNet, installed_wordnet
-from levelfield.signature import signature
+from levelfield.metrics.text.stems import stem, stemmer_label
+from levelfield.metrics.text.treebank import treebank_label, treebank_words
+from levelfield.metrics.text.wordnet import WordNet, installed_wordnet
 
 Variant = Literal["nltk", "lai-2022"]
 Synonyms = Callable[[str], Iterable[str]]

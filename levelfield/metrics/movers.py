@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
 from levelfield.metrics.against import OfReferences, OfSource
 from levelfield.metrics.bertscore import NO_WEIGHT
 from levelfield.metrics.embedding import (
@@ -37,10 +37,9 @@ from levelfield.metrics.embedding import (
     states_of,
 )
 from levelfield.metrics.outcomes import Undefined
-from levelfield.metrics.words import words
-from levelfield.metrics.wordvectors import label, word_vectors
+from levelfield.metrics.text.words import words
+from levelfield.metrics.text.wordvectors import label, word_vectors
 
-Floats = npt.NDArray[np.float64]
 Bag = Mapping[str, int]
 
 NO_VECTOR = "no word that has a vector"

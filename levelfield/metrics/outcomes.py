@@ -9,9 +9,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
-from levelfield.metric import Level, Progress, no_progress, partitions
-from levelfield.sample import Sample
-from levelfield.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.core.metric import Level, partitions
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 
 
 class Undefined(NamedTuple):

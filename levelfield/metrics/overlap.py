@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.errors import UserError
-from levelfield.metric import Level
+from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Level
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.against import Against, OfReferences, OfSource, OfTexts, compared
 from levelfield.metrics.outcomes import Outcome, Undefined
-from levelfield.metrics.treebank import Rules, treebank_label, treebank_words
-from levelfield.sample import Sample
-from levelfield.signature import signature
+from levelfield.metrics.text.treebank import Rules, treebank_label, treebank_words
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
 
-Floats = npt.NDArray[np.float64]
 Kind = Literal["logistic", "ridge"]
 
 FORMAT = "levelfield pooler 1"

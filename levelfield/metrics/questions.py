@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.errors import ModelError, UserError
-from levelfield.metrics import segmenter
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.fluency import NOT_NUMBERS
 from levelfield.metrics.outcomes import Outcome, Undefined
 from levelfield.metrics.seq2seq import Seq2SeqMetric
+from levelfield.metrics.text import segmenter
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.infilling import TorchInfillingModel
+    from levelfield.models.torch.infilling import TorchInfillingModel
 
 ONE_TURN = "one turn only"
 FIELDS = ("text", "prompt", "source", "context", "control.ATTRIBUTE")
@@ -197,7 +197,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
     def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
         from scipy.special import expit
 
-        from levelfield.models.infilling import Target
+        from levelfield.models.torch.infilling import Target
 
         question, model = self._question, self._seq2seq()
         whole = _share_a_beginning(question, model)

@@ -17,13 +17,13 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.signature import signature
 from levelfield.metrics.against import OfReferences, OfSource, OfTexts
 from levelfield.metrics.outcomes import Outcome, Undefined
-from levelfield.metrics.stems import stem, stemmer_label
-from levelfield.metrics.treebank import treebank_label, treebank_words
-from levelfield.metrics.words import words
-from levelfield.signature import signature
+from levelfield.metrics.text.stems import stem, stemmer_label
+from levelfield.metrics.text.treebank import treebank_label, treebank_words
+from levelfield.metrics.text.words import words
 
 Tokens = tuple[str, ...]
 Value = Literal["f", "precision", "recall"]

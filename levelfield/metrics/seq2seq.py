@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.errors import ModelError
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError
 from levelfield.metrics.ctrleval import UNREADABLE
 from levelfield.metrics.fluency import NOT_NUMBERS
 from levelfield.metrics.outcomes import OfOutcomes
 from levelfield.models.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
-    from levelfield.models.infilling import TorchInfillingModel
-
-Floats = npt.NDArray[np.float64]
+    from levelfield.models.torch.infilling import TorchInfillingModel
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Seq2SeqMetric(OfOutcomes, abc.ABC):
 
     def _seq2seq(self) -> TorchInfillingModel:
         """The model for sources without gaps."""
-        from levelfield.models.infilling import load_seq2seq
+        from levelfield.models.torch.infilling import load_seq2seq
 
         return load_seq2seq(
             self.model,

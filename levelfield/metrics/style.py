@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
 from levelfield.metrics.against import MISSING
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
 from levelfield.models.resolve import resolve
-from levelfield.sample import Sample
-from levelfield.signature import signature
 
 if TYPE_CHECKING:
-    from levelfield.models.causal import CausalModel
+    from levelfield.models.torch.causal import CausalModel
 
 Kind = Literal["empty", "copy of the source", "one word"]
 

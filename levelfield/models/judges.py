@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from levelfield.models.classifier import Classifier, load_classifier
-from levelfield.models.loading import Device, DType, pick_device
 from levelfield.models.resolve import resolve
+from levelfield.models.torch.classifier import Classifier, load_classifier
+from levelfield.models.torch.loading import Device, DType, pick_device
 
 
 @functools.lru_cache(maxsize=8)
@@ -28,15 +28,15 @@ def load_judge(
     """
     resolved = resolve(name, allow_pickle=allow_pickle)
     if resolved.model_type == "levelfield-textcnn":
-        from levelfield.models.textcnn import load_textcnn
+        from levelfield.models.small.textcnn import load_textcnn
 
         return load_textcnn(resolved, device=pick_device(device), batch_tokens=batch_tokens)
     if resolved.model_type == "levelfield-fasttext":
-        from levelfield.models.fasttext import load_fasttext
+        from levelfield.models.small.fasttext import load_fasttext
 
         return load_fasttext(resolved)
     if resolved.model_type == "levelfield-linear":
-        from levelfield.models.heads import load_linear
+        from levelfield.models.small.heads import load_linear
 
         return load_linear(
             resolved,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from levelfield.fetch import Published
+from levelfield.io.fetch import Published
 
 IWF_PEGASUS = Published(
     set="ctrleval",

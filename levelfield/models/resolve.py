@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 

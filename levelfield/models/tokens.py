@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
 from levelfield.models.batching import window
 
 UNLIMITED = int(1e30)

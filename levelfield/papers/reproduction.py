@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.papers.recipes.released import NO_MODEL, Cells, Scoring
 from levelfield.papers.tables import PAPERS, Table, read_paper
 from levelfield.papers.verdict import Derived, Outcome, Verdict, judge

@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
-from levelfield.metrics.words import words
+from levelfield.metrics.text.words import words
 from levelfield.rating.model import Criterion
 from levelfield.rating.reading import StudyFile
 from levelfield.rating.studyfile import Draft, draft
 from levelfield.rating.units import Question, Show, is_language, normal, systems_of
-from levelfield.sample import Sample
 
 WORDS_A_MINUTE = 200
 """That a rater reads; slower than for pleasure."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
 from levelfield.rating.answers import NEITHER

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from levelfield.metrics.segmenter import sentences
+from levelfield.metrics.text.segmenter import sentences
 from levelfield.rating.allocate import drawn
 from levelfield.rating.model import Candidate, ControlKind, Design, Item, Part
 from levelfield.rating.units import Output, Question, Unit, normal

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.records import Rules
+from levelfield.io.toml import Table, found, near
 from levelfield.rating.model import (
     SLIDER,
     Criterion,
@@ -30,7 +31,6 @@ from levelfield.rating.model import (
 )
 from levelfield.rating.negatives import KINDS, Kind
 from levelfield.rating.units import Show, is_language, part
-from levelfield.study.table import Table, found, near
 
 T = TypeVar("T")
 

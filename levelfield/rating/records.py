@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.rating.answers import Answer
 
 Phase = Literal[

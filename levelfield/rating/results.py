@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating, load_samples
 from levelfield.io.records import FIELDS
 from levelfield.meta.agreement import ALL_ASPECTS, AgreementReport, agreement, z_scores
-from levelfield.meta.reliability import Level
-from levelfield.meta.significance import Interval, cluster_bootstrap_mean
-from levelfield.meta.summary import DEFAULT, Resampling
 from levelfield.rating.answers import NEITHER, Answer
 from levelfield.rating.model import SLIDER, Criterion, Frozen, Item
 from levelfield.rating.records import LogRow, RaterState
 from levelfield.rating.store import Store
-from levelfield.sample import Sample
+from levelfield.stats.permutation import Interval, cluster_bootstrap_mean
+from levelfield.stats.reliability import Level
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 LEAST_REAL = 3
 """Ratings of real texts that a negative sample is compared with, at least."""

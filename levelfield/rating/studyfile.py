@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.sample import Sample
 from levelfield.io import as_record, open_samples
 from levelfield.io.problems import Wrong, printable, shown
+from levelfield.io.toml import near
 from levelfield.rating.allocate import deal, slots_of, with_survey
 from levelfield.rating.model import Frozen
 from levelfield.rating.negatives import Lacking, negatives_of
 from levelfield.rating.reading import StudyFile, blanks_of, read_study
 from levelfield.rating.units import Question, Unit, questions_of, units_of, wanted
-from levelfield.sample import Sample
-from levelfield.study.table import near
 
 MOST_CANDIDATES = 12
 """In a ranking; nobody can put more in order."""

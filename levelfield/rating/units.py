@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
+from levelfield.core.sample import Sample
 from levelfield.rating.model import Candidate, Design, Direction, Item, Part
-from levelfield.sample import Sample
 
 Column = tuple[str, ...]
 """What places are balanced over: a system (and the number of its text); two of them in a pair."""

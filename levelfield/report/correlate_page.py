@@ -13,7 +13,6 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.io import atomic_writer
-from levelfield.meta.correlation import Estimate, Statistic
 from levelfield.meta.evaluation import Correlation, MetaEvaluation, Ranking
 from levelfield.report.correlate_figures import (
     colours,
@@ -24,6 +23,7 @@ from levelfield.report.correlate_figures import (
     system_figure,
 )
 from levelfield.report.page import environment
+from levelfield.stats.correlation import Estimate, Statistic
 from levelfield.version import __version__
 
 NAMES: dict[Statistic, str] = {

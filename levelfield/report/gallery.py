@@ -7,9 +7,9 @@ import heapq
 import itertools
 from collections.abc import Sequence
 
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.report.rows import Part, ShownSample
-from levelfield.sample import Sample
-from levelfield.scores import Scores
 
 DRAWN = 200
 LOWEST = 25

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from levelfield.meta.correlation import Statistic
 from levelfield.meta.evaluation import MetaEvaluation
+from levelfield.stats.correlation import Statistic
 
 HEADINGS: dict[Statistic, str] = {
     "pearson": "$r$",

@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from levelfield.io import atomic_writer
-from levelfield.meta.summary import DEFAULT, MetricSummary, Resampling, verdict
+from levelfield.meta.summary import MetricSummary, verdict
 from levelfield.report import words
 from levelfield.report.figures import means_figure
 from levelfield.report.rows import Part, ShownSample, rows, score_axes
+from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.version import __version__
 
 __all__ = ["Part", "Report", "ShownSample", "render", "write_page"]

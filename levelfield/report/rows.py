@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from levelfield.sample import Sample
+from levelfield.core.sample import Sample
 
 PREVIEW = 320
 """Characters of a text that its row shows; the rest is in the expansion."""

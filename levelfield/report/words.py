@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from levelfield.meta.significance import Interval
 from levelfield.meta.summary import Comparison, GroupSummary, MetricSummary, verdict
+from levelfield.stats.permutation import Interval
 
 ALPHA = 0.05
 UNNAMED = "(unnamed)"

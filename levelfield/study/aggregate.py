@@ -15,11 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
-from levelfield.meta.correlation import cluster_draws, pearson, spearman, why_undefined
-from levelfield.meta.significance import Interval, holm, smallest_p
-from levelfield.meta.summary import DEFAULT, Comparison, Resampling
-from levelfield.meta.weighted import mean_and_deviation, printed_ranks, sign_flip_p
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.meta.summary import Comparison
+from levelfield.stats.correlation import cluster_draws, pearson, spearman, why_undefined
+from levelfield.stats.permutation import Interval, holm, smallest_p
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.weighted import mean_and_deviation, printed_ranks, sign_flip_p
 from levelfield.study.cells import Cell, value_name
 from levelfield.study.observations import (
     ALL,
@@ -30,9 +32,6 @@ from levelfield.study.observations import (
     Observed,
     observe,
 )
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 
 ONE_SEED = "one seed"
 NO_TEXTS = "only values of whole cells are known"

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
-from levelfield.sample import Control, Sample
+from levelfield.core.sample import Control, Sample
 
 
 class CellKey(NamedTuple):

@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.io.formats.text import reason
 from levelfield.io.problems import Wrong, printable, shown
-from levelfield.io.text import reason
 from levelfield.study.cells import Answer
 from levelfield.study.intake import Intake, Kept
 from levelfield.study.requests import parse_answer, request_record

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control, Sample
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.records import BadRecord, Rules
-from levelfield.sample import Control, Sample
 from levelfield.study.cells import Answer, CellKey, Request
 from levelfield.study.intake import Findings, Intake, Kept
 from levelfield.study.plan import FilesSource

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from levelfield.cache import Keeper
-from levelfield.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
-from levelfield.errors import UserError
-from levelfield.metric import Metric, Progress, create, matching, no_progress, partitions
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric, create, matching, partitions
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.run.cache import Keeper
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
 from levelfield.study.store import Store

@@ -13,15 +13,12 @@ from statistics import fmean
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.errors import UserError
-from levelfield.metric import metric_class
-from levelfield.sample import Sample
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.core.metric import metric_class
+from levelfield.core.sample import Sample
 from levelfield.study.cells import Cell, value_name
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 
 Kind = Literal["metric", "corpus", "judge", "average", "majority", "both"]
 ALL = "all"

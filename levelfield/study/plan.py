@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from levelfield.sample import Control
+from levelfield.core.sample import Control
 from levelfield.study.cells import CellKey
 
 

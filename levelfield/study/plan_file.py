@@ -17,14 +17,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from levelfield import metric
+from levelfield.core import metric
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.sample import Control
 from levelfield.datasets.prompts import PROMPT_SETS
-from levelfield.errors import InputError, UserError
 from levelfield.io import FORMATS, values
 from levelfield.io.formats import Format
 from levelfield.io.problems import Wrong, kind, listed, printable, shown
 from levelfield.io.records import Rules
-from levelfield.sample import Control
+from levelfield.io.toml import Table, found, near
 from levelfield.study import callable_worker
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import (
@@ -38,7 +39,6 @@ from levelfield.study.plan import (
     SystemPlan,
 )
 from levelfield.study.postprocess import parse_step
-from levelfield.study.table import Table, found, near
 
 T = TypeVar("T")
 

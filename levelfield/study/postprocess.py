@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io.problems import shown
 from levelfield.study.cells import Request
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
 from levelfield.datasets.lpf import Run
-from levelfield.errors import UserError
 from levelfield.papers.recipes.lpf import COVERAGES, SIZES
-from levelfield.sample import Sample
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate, value_name
 
 _MAJORITY = "control_effectiveness_majority"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control
 from levelfield.io import values
 from levelfield.io.problems import Wrong, kind, shown
-from levelfield.sample import Control
 from levelfield.study.cells import Answer, CellKey, Request, value_name
 from levelfield.study.plan import Plan, SystemPlan
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from levelfield.errors import LevelfieldError, UserError
+from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
-from levelfield.metric import Progress, no_progress
-from levelfield.sample import Sample
 from levelfield.study.cells import Answer, CellKey, Cost, Request
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.intake import Kept

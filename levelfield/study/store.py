@@ -27,12 +27,12 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, Literal
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.io import as_record, atomic_writer
+from levelfield.io.formats.text import jsonl
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.records import BadRecord, Rules
-from levelfield.io.text import jsonl
-from levelfield.sample import Sample
 from levelfield.study.cells import Answer, Cell, CellKey, Cost, GroupValue
 from levelfield.study.fingerprint import Fingerprint
 from levelfield.study.intake import Kept

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.study.cells import Answer, CellKey, Request
 from levelfield.study.command import Attempt
 from levelfield.study.files import read

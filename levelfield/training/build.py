@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from levelfield.errors import UserError
-from levelfield.metric import Progress, no_progress
-from levelfield.models.fim import FIM
-from levelfield.models.loading import fuse_activations, load_pretrained, pick_device, quiet
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 from levelfield.models.resolve import Kind, resolve
+from levelfield.models.torch.fim import FIM
+from levelfield.models.torch.loading import fuse_activations, load_pretrained, pick_device, quiet
 from levelfield.training.card import Card, write_card
 from levelfield.training.corpus import Corpus, digest_of_texts, tokenise
 from levelfield.training.folder import close, opened, run_of, saved_tokenizer

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.progress import Progress
 from levelfield.io.corpus import corpus_texts
 from levelfield.io.problems import printable, shown
-from levelfield.metric import Progress
-from levelfield.metrics import segmenter
-from levelfield.models.contrast import load_contrast
-from levelfield.models.loading import pick_device
+from levelfield.io.toml import Table
+from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import resolve
-from levelfield.study.table import Table
+from levelfield.models.torch.contrast import load_contrast
+from levelfield.models.torch.loading import pick_device
 from levelfield.training import build, discriminator
 from levelfield.training.corpus import documents
 from levelfield.training.infiller import Size

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 
 TURN = "</UTT>"
 HELD_OUT = 50

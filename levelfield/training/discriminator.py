@@ -26,21 +26,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from levelfield.errors import UserError
+from levelfield.core.arrays import Floats, VocabularyIds
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, printable
-from levelfield.metric import Progress, no_progress
 from levelfield.models.batching import buckets
-from levelfield.models.classifier import TorchClassifier
-from levelfield.models.loading import classes, load_to_tune, pick_device, quiet
 from levelfield.models.resolve import resolve
+from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.torch.loading import classes, load_to_tune, pick_device, quiet
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of, saved_tokenizer
 from levelfield.training.infiller import Size, digest_of, train_tokenizer
 from levelfield.training.loop import Loss, Recipe, Row, fit
 
-Ids = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 Notes = Callable[[str], object]
 
 LABELS = ("negative", "positive")
@@ -180,8 +179,8 @@ class Encoded:
         cut: how many texts the model sees less than all of.
     """
 
-    positive: Sequence[Ids]
-    negative: Sequence[Ids]
+    positive: Sequence[VocabularyIds]
+    negative: Sequence[VocabularyIds]
     held_out: npt.NDArray[np.bool_]
     cut: int
 
@@ -233,7 +232,7 @@ class Discrimination:
     pairs: Encoded
     batch: int
     seed: int
-    logits: Callable[[list[Ids]], torch.Tensor]
+    logits: Callable[[list[VocabularyIds]], torch.Tensor]
     start: str
 
     POOL = 32
@@ -265,7 +264,7 @@ class Discrimination:
             "auc": auc(positive, negative),
         }
 
-    def _margins(self, texts: Sequence[Ids]) -> Floats:
+    def _margins(self, texts: Sequence[VocabularyIds]) -> Floats:
         """log P(positive) − log P(negative): (texts,)."""
         z = np.zeros(len(texts))
         for rows in buckets([len(ids) for ids in texts], VALIDATION_TOKENS):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import Row
 

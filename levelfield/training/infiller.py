@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from levelfield.errors import ModelError, UserError
-from levelfield.models.fim import FIM
+from levelfield.core.arrays import VocabularyIds
+from levelfield.core.errors import ModelError, UserError
+from levelfield.models.torch.fim import FIM
 from levelfield.training.corpus import Corpus
 from levelfield.training.loop import Loss
 
-Ids = npt.NDArray[np.int32]
 Family = Literal["t5", "causal"]
 
 SENTINELS = tuple(f"<extra_id_{i}>" for i in range(10))
@@ -37,11 +37,11 @@ IGNORED = -100
 
 
 class Example(NamedTuple):
-    """Ids left of the gap, of the segment, and right of the gap."""
+    """VocabularyIds left of the gap, of the segment, and right of the gap."""
 
-    left: Ids
-    segment: Ids
-    right: Ids
+    left: VocabularyIds
+    segment: VocabularyIds
+    right: VocabularyIds
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,9 @@ def draw(
 FEWEST_TOKENS = 4
 
 
-def _segment(ids: Ids, ends: npt.NDArray[np.bool_], rng: np.random.Generator) -> tuple[int, int]:
+def _segment(
+    ids: VocabularyIds, ends: npt.NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[int, int]:
     """Where a segment begins and ends; never the whole window."""
     n = len(ids)
     kind = rng.random()

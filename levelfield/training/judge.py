@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from levelfield.errors import UserError
-from levelfield.metric import Progress, no_progress
-from levelfield.models.classifier import Classifier, TorchClassifier
-from levelfield.models.fasttext import Settings, describe, library, train_fasttext
-from levelfield.models.heads import train_linear
-from levelfield.models.lexis import PLAIN, WITH_CASE
-from levelfield.models.loading import load_to_tune, pick_device, quiet
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 from levelfield.models.resolve import resolve
-from levelfield.models.textcnn import Shape, TextCNN, TextCNNClassifier, Vocabulary, padded
+from levelfield.models.small.fasttext import Settings, describe, library, train_fasttext
+from levelfield.models.small.heads import train_linear
+from levelfield.models.small.lexis import PLAIN, WITH_CASE
+from levelfield.models.small.textcnn import Shape, TextCNN, TextCNNClassifier, Vocabulary, padded
+from levelfield.models.torch.classifier import Classifier, TorchClassifier
+from levelfield.models.torch.loading import load_to_tune, pick_device, quiet
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
 from levelfield.training.judged import Figures, figures

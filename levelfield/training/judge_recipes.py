@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
-from levelfield.errors import UserError
-from levelfield.models.fasttext import Settings
-from levelfield.sample import Sample
+from levelfield.models.small.fasttext import Settings
 from levelfield.training.judge import ARCHITECTURES, Architecture, Spec, Tuning
 from levelfield.training.labelled import (
     Labelled,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.meta.correlation import spearman
+from levelfield.core.arrays import Floats
+from levelfield.stats.correlation import spearman
 from levelfield.training.labelled import Labelled
 
-Floats = npt.NDArray[np.float64]
 BINS = 10
 
 

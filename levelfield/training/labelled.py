@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from levelfield.errors import UserError
-from levelfield.models.lexis import lexis
-from levelfield.sample import Sample
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.models.small.lexis import lexis
 
 RUN = 8
 """Words in a row that two texts don't share by chance."""
@@ -68,7 +66,7 @@ class Labelled:
     texts: tuple[str, ...]
     targets: Floats
     labels: tuple[str, ...]
-    times: Ints = field(default_factory=lambda: np.empty(0, np.intp))
+    times: Codes = field(default_factory=lambda: np.empty(0, np.intp))
     rated: bool = False
 
     def __post_init__(self) -> None:
@@ -78,7 +76,7 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def only(self, rows: npt.NDArray[np.bool_] | Ints) -> Labelled:
+    def only(self, rows: npt.NDArray[np.bool_] | Codes) -> Labelled:
         """Some of the texts."""
         indices = np.arange(len(self))[rows]
         return replace(

@@ -23,8 +23,8 @@ import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
-from levelfield.errors import UserError
-from levelfield.metric import Progress, no_progress
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"

@@ -26,8 +26,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import regex
 
-from levelfield.errors import UserError
-from levelfield.metrics.words import UNSPACED
+from levelfield.core.errors import UserError
+from levelfield.metrics.text.words import UNSPACED
 from levelfield.models.tokens import Gapped
 
 GROUP = "levelfield.locators"
@@ -60,7 +60,7 @@ class Locator(Protocol):
 
 
 class Infiller(Protocol):
-    """What writes segments: `levelfield.models.contrast.ContrastSampler`."""
+    """What writes segments: `levelfield.models.torch.contrast.ContrastSampler`."""
 
     @property
     def sees_right(self) -> bool: ...

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from levelfield.errors import UserError
-from levelfield.metric import Progress, no_progress
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
 from levelfield.training.manipulate import (
     SEPARATOR,
     TRIES,

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
-from levelfield.errors import UserError
-from levelfield.metrics import segmenter
-from levelfield.metrics.words import UNSPACED
+from levelfield.core.errors import UserError
+from levelfield.metrics.text import segmenter
+from levelfield.metrics.text.words import UNSPACED
 
 Perturbation = Callable[[str, np.random.Generator], str | None]
 """A spoilt text; None where there is nothing to spoil in this way."""

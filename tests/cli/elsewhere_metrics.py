@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from levelfield.corpus import CorpusValue, OfGroups
-from levelfield.metric import Level, Progress, no_progress
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.metric import Level
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 
 if TYPE_CHECKING:
     from nowhere import Nothing

@@ -12,8 +12,8 @@ from command_line import Run
 
 from levelfield import datasets
 from levelfield.datasets.registry import DataSet
-from levelfield.fetch import Published
 from levelfield.io import load_samples
+from levelfield.io.fetch import Published
 
 ROWS = (
     "positive\tThe pizza\tThe pizza, he said, was “great”.\t4.4\t2\t3.2\n"

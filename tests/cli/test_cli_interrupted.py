@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import Run, Write, finish, records, start, values
 
-from levelfield.cache import SegmentCache, cache_path
-from levelfield.metric import PARTITION
+from levelfield.core.metric import PARTITION
+from levelfield.run.cache import SegmentCache, cache_path
 
 N = 5 * PARTITION
 
@@ -117,7 +117,7 @@ def test_ctrl_c_does_not_speak_of_a_cache_that_is_not_there(
 def test_ctrl_c_in_training_does_not_speak_of_scores(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.metrics import iwf
+    from levelfield.metrics.text import iwf
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -13,9 +13,9 @@ import pytest
 from command_line import Ran, Run, Write
 from transformers import AutoTokenizer
 
-from levelfield.metrics import unigram
+from levelfield.core.sample import Sample
 from levelfield.metrics.fluency import SLOR
-from levelfield.sample import Sample
+from levelfield.metrics.text import unigram
 
 Folders = dict[str, Path]
 

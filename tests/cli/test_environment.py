@@ -13,8 +13,8 @@ import pytest
 from command_line import Run
 
 from levelfield import environments
+from levelfield.core.errors import UserError
 from levelfield.environments import Recipe
-from levelfield.errors import UserError
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
+from levelfield.core.errors import InputError
 from levelfield.datasets import labelled, wordlist
 from levelfield.datasets import wordlists as module
-from levelfield.errors import InputError
 
 
 def archive(**members: str) -> bytes:

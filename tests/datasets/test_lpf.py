@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from levelfield.core.errors import UserError
 from levelfield.datasets import lpf
-from levelfield.errors import UserError
 
 HEADER = "id,original_id,prompt,control_attribute_value,text\n"
 

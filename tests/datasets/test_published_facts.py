@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from levelfield import datasets
+from levelfield.core.errors import UserError
 from levelfield.datasets.formality import CONTENT_METRICS
-from levelfield.errors import UserError
-from levelfield.fetch import found
+from levelfield.io.fetch import found
 
 pytestmark = pytest.mark.usefixtures("rated_data")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from levelfield.core.errors import InputError
 from levelfield.datasets import rated
 from levelfield.datasets.formality import CONTENT_METRICS, formality
-from levelfield.errors import InputError
 
 AT = "data/commongen-trinity/annotated/commongen_"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from levelfield import datasets
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.models.published import IWF_PEGASUS
 
 SETS = [datasets.dataset(name) for name in datasets.names()]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
+from levelfield.core.sample import Sample
 from levelfield.io import load_samples, open_samples
-from levelfield.sample import Sample
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io.corpus import corpus_texts
 
 TEXTS = ["It rained.", "", "Ça va 🙂\u2028still one", "It rained."]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from levelfield.core.sample import Sample
 from levelfield.io import load_samples, open_samples
-from levelfield.sample import Sample
 
 REAL = Path(os.environ.get("LEVELFIELD_DATA", "")) / "ctrleval/data/data_senti.txt"
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_samples, open_samples
 from levelfield.io.hub import HubName
 
@@ -95,7 +95,7 @@ def test_without_a_network_a_name_of_the_hub_is_one_clear_line(tmp_path):
     pytest.importorskip("datasets", reason="the extra levelfield[hf] is not installed")
     code = (
         "from levelfield.io import open_samples\n"
-        "from levelfield.errors import InputError, UserError\n"
+        "from levelfield.core.errors import InputError, UserError\n"
         "try:\n"
         "    open_samples(['hf:nobody/has-this?split=test']).check()\n"
         "except UserError as error:\n"

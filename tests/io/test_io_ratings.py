@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.sample import Sample
 from levelfield.io import Rating, as_record, load_ratings, load_scores
-from levelfield.sample import Sample
 
 
 def jsonl(*records):

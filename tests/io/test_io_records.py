@@ -6,10 +6,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.sample import Sample
 from levelfield.io import as_record, load_samples
 from levelfield.io.records import BadRecord, Rules
-from levelfield.sample import Sample
 
 
 def sample_of(record, *, cells=False, **rules):

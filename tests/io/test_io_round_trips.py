@@ -9,9 +9,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
+from levelfield.core.sample import Sample
 from levelfield.io import as_record, load_samples
-from levelfield.sample import Sample
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 others = st.none() | st.integers() | words

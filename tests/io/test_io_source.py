@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
 from levelfield.io import OTHER_LABELS, Census, load_samples, open_samples
 from levelfield.io.opening import labels
 

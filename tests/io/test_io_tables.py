@@ -5,7 +5,7 @@ import csv
 import polars as pl
 import pytest
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
 from levelfield.io import load_samples, open_samples
 
 
@@ -72,7 +72,7 @@ def test_every_bad_row_is_reported_with_its_line(problems):
 
 
 def test_a_cell_that_never_ends_is_not_read_into_memory(problems, monkeypatch):
-    monkeypatch.setattr("levelfield.io.table.MOST_CHARACTERS", 150_000)
+    monkeypatch.setattr("levelfield.io.formats.table.MOST_CHARACTERS", 150_000)
     before = csv.field_size_limit(150_000)
     try:
         (found,) = problems("a.csv", 'text\n"' + "x\n" * 80_000)
@@ -140,7 +140,7 @@ def test_parquet_columns_may_be_lists_and_structs(tmp_path, frame):
 
 
 def test_parquet_is_read_in_slices(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.io.parquet.SLICE", 3)
+    monkeypatch.setattr("levelfield.io.formats.parquet.SLICE", 3)
     for n in (1, 2, 3, 4, 6, 7):
         pl.DataFrame({"text": [str(i) for i in range(n)]}).write_parquet(tmp_path / "a.parquet")
         samples = load_samples(tmp_path / "a.parquet")

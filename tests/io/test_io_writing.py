@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
 from levelfield.meta.agreement import (
     ALL_ASPECTS,
@@ -20,9 +21,9 @@ from levelfield.meta.agreement import (
     rating_table,
     z_scores,
 )
-from levelfield.meta.reliability import krippendorff_alpha
-from levelfield.meta.summary import OVERALL, Resampling
-from levelfield.sample import Sample
+from levelfield.meta.summary import OVERALL
+from levelfield.stats.reliability import krippendorff_alpha
+from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=100)
 

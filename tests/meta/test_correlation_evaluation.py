@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
-from levelfield.meta.correlation import pearson, statistics
 from levelfield.meta.evaluation import compare, correlate, drift, evaluate, join
-from levelfield.meta.summary import Resampling
-from levelfield.sample import Sample
+from levelfield.stats.correlation import pearson, statistics
+from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=100, permutations=200)
 SYSTEMS = ("copy", "rules", "neural", "human")

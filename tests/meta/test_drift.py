@@ -7,8 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from levelfield.errors import UserError
-from levelfield.meta.correlation import pearson
+from levelfield.core.errors import UserError
 from levelfield.meta.drift import (
     evaluator_drift,
     load_parts,
@@ -16,6 +15,7 @@ from levelfield.meta.drift import (
     quarters,
     spread,
 )
+from levelfield.stats.correlation import pearson
 
 
 def test_quarters_are_equal_and_ordered_and_ties_fall_to_either_side():

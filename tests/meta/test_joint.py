@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.meta.joint import Criterion, geometric, harmonic, joint
-from levelfield.meta.significance import (
+from levelfield.meta.summary import Tally, adjusted
+from levelfield.stats.permutation import (
     cluster_bootstrap,
     cluster_bootstrap_mean,
     paired_permutation,
     swap_permutation,
 )
-from levelfield.meta.summary import Resampling, Tally, adjusted
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
 SHARE = st.floats(0, 1)

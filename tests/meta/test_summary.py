@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.meta.significance import cluster_bootstrap_mean, holm, paired_permutation
-from levelfield.meta.summary import POINTS, Resampling, Tally, summarise, verdict
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.meta.summary import POINTS, Tally, summarise, verdict
+from levelfield.stats.permutation import cluster_bootstrap_mean, holm, paired_permutation
+from levelfield.stats.resampling import Resampling
 
 NAN = float("nan")
 

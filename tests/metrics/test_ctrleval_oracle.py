@@ -16,10 +16,10 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from levelfield.aspects import load_aspect
-from levelfield.metrics import iwf
+from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency
-from levelfield.metrics.segmenter import sentences
-from levelfield.sample import Sample
+from levelfield.metrics.text import iwf
+from levelfield.metrics.text.segmenter import sentences
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [], "t5": ["<extra_id_0>"], "bart": ["<s>"]}

@@ -16,10 +16,10 @@ import tiny_classifier
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from levelfield.errors import ModelError, UserError
-from levelfield.metric import fields_read
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import fields_read
+from levelfield.core.sample import Sample
 from levelfield.metrics.discriminator import Score
-from levelfield.sample import Sample
 
 
 @pytest.fixture(scope="module")

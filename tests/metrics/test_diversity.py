@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.datasets import load, lpf
-from levelfield.errors import UserError
 from levelfield.metrics.diversity import (
     HDD,
     HDD1,
@@ -27,8 +28,7 @@ from levelfield.metrics.diversity import (
     expected_types,
     ngram_hashes,
 )
-from levelfield.metrics.words import words
-from levelfield.sample import Sample
+from levelfield.metrics.text.words import words
 
 DISTINCT = (Distinct1, Distinct2, Distinct3)
 few_words = st.lists(st.sampled_from(["rain", "Rain", "lake", "the", "."]), max_size=8).map(
@@ -274,7 +274,7 @@ def test_words_in_many_scripts(text: str, expected: list[str]):
 @given(st.text())
 def test_words_lose_nothing_that_can_be_seen(text: str):
     def seen(s: str) -> str:
-        from levelfield.metrics.words import plain
+        from levelfield.metrics.text.words import plain
 
         return "".join(c for c in plain(s, fold=True) if not c.isspace() and c.isprintable())
 

@@ -20,13 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from levelfield.corpus import GroupStates
-from levelfield.errors import UserError
-from levelfield.metrics import fluency, unigram
+from levelfield.core.corpus import GroupStates
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.scores import NOT_FINITE
+from levelfield.metrics import fluency
 from levelfield.metrics.fluency import SLOR, CorpusPerplexity, Likelihoods, Perplexity
-from levelfield.models.causal import CausalLikelihood, load_causal, load_causal_tokens
-from levelfield.sample import Sample
-from levelfield.scores import NOT_FINITE
+from levelfield.metrics.text import unigram
+from levelfield.models.torch.causal import CausalLikelihood, load_causal, load_causal_tokens
 
 Folders = dict[str, Path]
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}

@@ -11,10 +11,10 @@ import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
+from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import Coherence
 from levelfield.metrics.infilling_perplexity import InfillingPerplexity
-from levelfield.sample import Sample
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [0], "t5": [0, 2], "bart": [2, 0]}

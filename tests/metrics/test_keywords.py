@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.datasets import load
-from levelfield.errors import UserError
 from levelfield.metrics import keywords
 from levelfield.metrics.keywords import AllKeywords, AnyKeyword, Cov, Coverage, ExtCov, keywords_of
-from levelfield.sample import Sample
 
 EXACT = (AnyKeyword, AllKeywords, Coverage)
 

@@ -16,8 +16,9 @@ import tiny_classifier
 from tokenizers import processors
 
 from levelfield import environments
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
 from levelfield.environments import Environment
-from levelfield.errors import ModelError, UserError
 from levelfield.metrics import learned
 from levelfield.metrics.learned import (
     BLEURTReferences,
@@ -25,8 +26,7 @@ from levelfield.metrics.learned import (
     COMETReferences,
     COMETSource,
 )
-from levelfield.models.regressor import PairRegressor
-from levelfield.sample import Sample
+from levelfield.models.torch.regressor import PairRegressor
 
 FAKE = '''
 """Stands for the package: the value is the length of the text over that of what it is compared

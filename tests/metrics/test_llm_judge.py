@@ -16,15 +16,15 @@ from chat_server import KEY, Reply, asked_text, completion, error, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.cache import SegmentCache, score_with_cache
-from levelfield.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics import llm_judge, llm_prompts
 from levelfield.metrics.llm_judge import ASPECTS, Coherence, Consistency, Overall, Relevance
 from levelfield.metrics.llm_prompts import read_template, shipped
 from levelfield.models import chat
 from levelfield.models.chat import Alternative, Step
-from levelfield.models.choices import CausalChoices, load_choosing
-from levelfield.sample import Sample
+from levelfield.models.torch.choices import CausalChoices, load_choosing
+from levelfield.run.cache import SegmentCache, score_with_cache
 
 TEMPLATE = """
 instructions = "Judge how polite it is."

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.movers import (
     MoverReferences,
     MoverSource,
@@ -25,8 +26,7 @@ from levelfield.metrics.movers import (
     distance,
     transport,
 )
-from levelfield.metrics.wordvectors import WordVectors
-from levelfield.sample import Sample
+from levelfield.metrics.text.wordvectors import WordVectors
 
 WORDS = ["lake", "froze", "pond", "ice", "rain", "日", "本", "🙂", "ünïcödé", "i", "."]
 VECTORS = dict(zip(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 5)), strict=True))
@@ -240,7 +240,7 @@ def test_without_a_file_words_are_what_the_model_reads_of_them(tiny_folders):
 
 
 def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders):
-    from levelfield.models.states import load_states
+    from levelfield.models.torch.states import load_states
 
     folder = str(tiny_folders["bart"])
     texts = [*tiny.texts()[:3], "a", "日本語", "🙂", "words " * 900]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.overlap import (
     BLEUReferences,
     BLEUSource,
@@ -21,8 +22,7 @@ from levelfield.metrics.overlap import (
     CorpusCHRFSource,
     Counts,
 )
-from levelfield.metrics.treebank import treebank_words
-from levelfield.sample import Sample
+from levelfield.metrics.text.treebank import treebank_words
 
 NASTY = (
     "a",

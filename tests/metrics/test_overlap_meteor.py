@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
-from levelfield.errors import UserError
-from levelfield.metrics import meteor, wordnet
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.metrics import meteor
 from levelfield.metrics.meteor import Match, METEORReferences, METEORSource, aligned, chunks
-from levelfield.metrics.treebank import treebank_words
-from levelfield.metrics.wordnet import WordNet, read_wordnet
-from levelfield.sample import Sample
+from levelfield.metrics.text import wordnet
+from levelfield.metrics.text.treebank import treebank_words
+from levelfield.metrics.text.wordnet import WordNet, read_wordnet
 
 SYNSETS = {
     "noun": [("child", "baby", "Kid"), ("rain", "rainfall", "wet_weather"), ("dog",)],

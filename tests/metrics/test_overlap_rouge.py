@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.rouge import (
     ROUGE1References,
     ROUGE1Source,
@@ -24,7 +25,6 @@ from levelfield.metrics.rouge import (
     split_at_full_stops,
     weights_of,
 )
-from levelfield.sample import Sample
 
 KINDS = {"rouge1": ROUGE1References, "rouge2": ROUGE2References, "rougeL": ROUGELReferences}
 NASTY = (

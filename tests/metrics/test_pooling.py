@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.cli.train_pooler import pooler as command
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import Momentum
 from levelfield.metrics.pooling import POOLINGS, LinearPooler, fit, resample, select
-from levelfield.sample import Sample
 
 numbers = st.floats(-50, 50)
 sequences = st.lists(numbers, min_size=1, max_size=80).map(np.array)

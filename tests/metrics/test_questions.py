@@ -13,10 +13,10 @@ import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from levelfield.errors import ModelError, UserError
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
 from levelfield.metrics import questions
 from levelfield.metrics.questions import Ask, load_question, shipped
-from levelfield.sample import Sample
 
 Folders = dict[str, Path]
 SHIPPED = (

@@ -7,13 +7,13 @@ import pickle
 import numpy as np
 import pytest
 
-from levelfield.errors import UserError
-from levelfield.metric import partitions
+from levelfield.core.errors import UserError
+from levelfield.core.metric import partitions
+from levelfield.core.sample import Sample
+from levelfield.core.scores import concatenate
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.style import Degenerate, StylePerplexity, degenerate
-from levelfield.models.causal import load_causal
-from levelfield.sample import Sample
-from levelfield.scores import concatenate
+from levelfield.models.torch.causal import load_causal
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import levelfield
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
+from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import Momentum
 from levelfield.models import resolve as resolving
-from levelfield.models.infilling import Target, load_infilling
 from levelfield.models.resolve import EMBEDDED, resolve
 from levelfield.models.tokens import Gapped
-from levelfield.sample import Sample
+from levelfield.models.torch.infilling import Target, load_infilling
 
 FOLDER = Path(levelfield.__file__).parent / "models" / "offline"
 PAIR = ("offline/infill-amateur", "offline/infill-expert")

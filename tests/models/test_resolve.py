@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import ModelError
+from levelfield.core.errors import ModelError
 from levelfield.models import resolve as module
 from levelfield.models.resolve import PINS, resolve
 

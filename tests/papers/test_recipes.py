@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from levelfield import papers
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.datasets.lpf import Run
-from levelfield.errors import UserError
-from levelfield.metric import Metric
 from levelfield.papers import Reproduction, Verdict
 from levelfield.papers.recipes import lpf
-from levelfield.sample import Sample
-from levelfield.scores import Scores
 
 # table -> same, differs, can't be derived
 COUNTS = {

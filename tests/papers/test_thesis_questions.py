@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from levelfield import papers
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.datasets import load
-from levelfield.meta.correlation import pearson, tau_like
 from levelfield.papers import Answer, Grid
 from levelfield.papers.recipes import thesis_questions
 from levelfield.papers.recipes.thesis_questions import judgements
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.stats.correlation import pearson, tau_like
 
 
 def answer(id: str) -> Answer:

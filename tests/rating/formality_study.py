@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from levelfield.core.sample import Sample
 from levelfield.datasets.loading import load
 from levelfield.io import as_record
 from levelfield.papers.recipes.thesis import SURVEYS, SYSTEMS
 from levelfield.papers.tables import read_paper
 from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
 from levelfield.rating.records import RaterState
-from levelfield.sample import Sample
 
 CRITERIA = ("content", "style", "fluency")
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import datasets
+from levelfield.core.sample import Sample
 from levelfield.rating.allocate import alike, deal, slots_of, spread, williams, with_survey
 from levelfield.rating.model import Design, Item, Slot
 from levelfield.rating.units import Question, Show, Unit, questions_of, units_of
-from levelfield.sample import Sample
 
 SHOW = Show(fields=("source", "prompt"))
 

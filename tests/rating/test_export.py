@@ -29,7 +29,6 @@ from simulated_raters import (
 
 from levelfield.io import load_ratings, load_samples
 from levelfield.meta.agreement import agreement
-from levelfield.meta.summary import Resampling
 from levelfield.rating.export import archive, codebook, documents, export, safe_cell
 from levelfield.rating.model import Criterion, Item
 from levelfield.rating.results import (
@@ -41,6 +40,7 @@ from levelfield.rating.results import (
     unit_ratings,
 )
 from levelfield.rating.store import Store
+from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
 FAST = Resampling(resamples=200)

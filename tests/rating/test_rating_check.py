@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, rewrites, write_study
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.rating.check import Report, check_study
 from levelfield.rating.studyfile import freeze
 

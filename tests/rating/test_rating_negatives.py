@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, rewrites, write_study
 
-from levelfield.errors import InputError
+from levelfield.core.errors import InputError
+from levelfield.core.sample import Sample
 from levelfield.rating.allocate import slots_of
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.negatives import Lacking, dropped, negatives_of, shuffled, split
 from levelfield.rating.studyfile import freeze
 from levelfield.rating.units import Question, Show, Unit, questions_of, units_of
-from levelfield.sample import Sample
 
 SHOW = Show(fields=("source",))
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from rating_study import small_study
 from simulated_raters import Rule, clipped, direct_study, opened, rate, rater_of, say
 
-from levelfield.meta.summary import Resampling
 from levelfield.rating.answers import NEITHER, standard_ranks
 from levelfield.rating.model import Criterion, Frozen, Item
 from levelfield.rating.records import LogRow, RaterState
@@ -33,6 +32,7 @@ from levelfield.rating.results import (
     verdict,
 )
 from levelfield.rating.store import Store
+from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
 FAST = Resampling(resamples=400)

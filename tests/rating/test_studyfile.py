@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, TOP, rewrites, write_study
 
-from levelfield.errors import InputError, UserError
+from levelfield.core.errors import InputError, UserError
 from levelfield.rating.model import Criterion, Frozen, Part
 from levelfield.rating.reading import read_study
 from levelfield.rating.studyfile import freeze

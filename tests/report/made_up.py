@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.meta.summary import Tally, summarise
 from levelfield.report import Part, Report, ShownSample
-from levelfield.sample import Sample
-from levelfield.scores import Scores
 
 PROMPTS = (
     "The bridge over the river",

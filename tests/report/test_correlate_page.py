@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 
+from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
 from levelfield.meta.evaluation import evaluate, join
-from levelfield.meta.summary import Resampling
 from levelfield.report.correlate_page import (
     CorrelateReport,
     render_correlate_page,
     write_correlate_page,
 )
 from levelfield.report.latex import escape_latex, latex_table
-from levelfield.sample import Sample
+from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=99)
 EVIL = "<script>document.title='taken'</script>"

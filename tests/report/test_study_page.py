@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.meta.summary import Resampling
+from levelfield.core.sample import Sample
 from levelfield.report.study_figures import _apart
 from levelfield.report.study_files import COLUMNS, study_latex, write_study_csv, write_study_latex
 from levelfield.report.study_page import (
@@ -24,7 +24,7 @@ from levelfield.report.study_page import (
     render_study_page,
     write_study_page,
 )
-from levelfield.sample import Sample
+from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate

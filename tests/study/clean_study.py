@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from levelfield.sample import Sample
+from levelfield.core.sample import Sample
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
 
 SYSTEMS = ("anchor", "beacon", "compass")

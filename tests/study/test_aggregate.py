@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import papers
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
-from levelfield.errors import UserError
-from levelfield.meta.significance import cluster_bootstrap_mean, cohen_dz, paired_permutation
-from levelfield.meta.summary import Resampling, verdict
+from levelfield.meta.summary import verdict
 from levelfield.papers.recipes import lpf as recipe
-from levelfield.sample import Sample
+from levelfield.stats.permutation import cluster_bootstrap_mean, cohen_dz, paired_permutation
+from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import StudySummary, aggregate
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL

@@ -12,7 +12,7 @@ from clean_study import JUDGES, LABELS, SYSTEMS, clean_cells
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.sample import Sample
+from levelfield.core.sample import Sample
 from levelfield.study.audit import Finding, audit
 from levelfield.study.audit.findings import Limits, Study, plain, prompt_end
 from levelfield.study.audit.judged import judged

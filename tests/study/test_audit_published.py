@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.study.audit import Finding, audit
 from levelfield.study.cells import CellKey, GroupValue, Rate
 from levelfield.study.published import published_cells

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from levelfield.core.errors import InputError, UserError
 from levelfield.datasets.prompts import PROMPT_SETS
-from levelfield.errors import InputError, UserError
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,

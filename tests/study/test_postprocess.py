@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.study.cells import Request
 from levelfield.study.postprocess import STEPS, parse_step, process
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.study.cells import Answer, CellKey, Request
 from levelfield.study.plan import CommandSource, ControlKind, Plan, PromptSet, SystemPlan
 from levelfield.study.requests import (

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from studies import KEY, command, lines, plan
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.study import store as storing
 from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan

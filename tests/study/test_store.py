@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import KEY, command, plan
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
 from levelfield.io import load_samples
-from levelfield.sample import Sample
 from levelfield.study.cells import Answer, CellKey, Cost, GroupValue
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.intake import Kept

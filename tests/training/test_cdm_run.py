@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import InputError, ModelError, UserError
+from levelfield.core.errors import InputError, ModelError, UserError
 from levelfield.training.cdm import load_cdm_plan, numbered, run_cdm
 
 PLAN = """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.training.corpus import documents, tokenise
 from levelfield.training.infiller import sentence_ends, train_tokenizer
 

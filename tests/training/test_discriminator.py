@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from levelfield.cli.train_discriminator import discriminator as command
-from levelfield.errors import ModelError, UserError
-from levelfield.models.classifier import TorchClassifier, load_classifier
+from levelfield.core.errors import ModelError, UserError
+from levelfield.models.torch.classifier import TorchClassifier, load_classifier
 from levelfield.training import discriminator as module
 from levelfield.training.discriminator import (
     Discrimination,

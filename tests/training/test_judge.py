@@ -21,15 +21,15 @@ from transformers import (
     GPT2ForSequenceClassification,
 )
 
-from levelfield.errors import ModelError, UserError
-from levelfield.metrics.judges import Loading, choose, load
-from levelfield.models.classifier import TorchClassifier
-from levelfield.models.fasttext import Settings, train_fasttext
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
+from levelfield.judges import Loading, choose, load
 from levelfield.models.judges import load_judge
-from levelfield.models.loading import load_to_tune
 from levelfield.models.resolve import attribute_of, resolve
-from levelfield.models.textcnn import Shape, Vocabulary
-from levelfield.sample import Sample
+from levelfield.models.small.fasttext import Settings, train_fasttext
+from levelfield.models.small.textcnn import Shape, Vocabulary
+from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.torch.loading import load_to_tune
 from levelfield.training import judge_recipes
 from levelfield.training.judge import (
     Classification,

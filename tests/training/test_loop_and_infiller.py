@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from levelfield.errors import ModelError, UserError
-from levelfield.models.infilling import Target, load_infilling
+from levelfield.core.errors import ModelError, UserError
 from levelfield.models.tokens import Gapped
+from levelfield.models.torch.infilling import Target, load_infilling
 from levelfield.training import loop
 from levelfield.training.build import Spec, build_infiller
 from levelfield.training.corpus import tokenise

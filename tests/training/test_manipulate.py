@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.models.tokens import Gapped
 from levelfield.training import manipulate as module
 from levelfield.training.manipulate import (

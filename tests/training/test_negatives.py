@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import tiny
 
-from levelfield.errors import UserError
-from levelfield.models.contrast import ContrastSampler, Pretrained
+from levelfield.core.errors import UserError
 from levelfield.models.tokens import Gapped
+from levelfield.models.torch.contrast import ContrastSampler, Pretrained
 from levelfield.training.manipulate import strategy
 from levelfield.training.negatives import Negatives, Pair, make_negatives, read_negatives
 

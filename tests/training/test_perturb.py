@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.cli.train_discriminator import perturb as command
-from levelfield.errors import UserError
+from levelfield.core.errors import UserError
 from levelfield.training import perturb as module
 from levelfield.training.perturb import (
     drop,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from levelfield.meta.correlation import spearman
 from levelfield.papers.recipes.released import Cells, Scoring, samples_of
 from levelfield.papers.tables import Table
 from levelfield.papers.verdict import Derived
+from levelfield.stats.correlation import spearman
 
 JUDGES = {
     "G-Eval (GPT-4)": "gpt-4",

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from levelfield.meta.correlation import statistics
+from levelfield.core.sample import Sample
 from levelfield.papers.recipes.released import (
     Cells,
     Scoring,
@@ -18,7 +18,7 @@ from levelfield.papers.recipes.released import (
 )
 from levelfield.papers.tables import Number, Table
 from levelfield.papers.verdict import Derived
-from levelfield.sample import Sample
+from levelfield.stats.correlation import statistics
 
 TASKS = ("sentiment", "topic")
 PROMPTS = {"sentiment": "prompt/prompt_senti.txt", "topic": "prompt/prompt_topic.txt"}
@@ -91,7 +91,7 @@ def _agreement(table: Table, scoring: Scoring) -> Cells:
 
 
 def _correlations(task: str, columns: Sequence[str], scoring: Scoring) -> Mapping[str, Derived]:
-    from levelfield.metric import create
+    from levelfield.core.metric import create
 
     samples = samples_of("ctrleval", task)
     if isinstance(samples, Derived):

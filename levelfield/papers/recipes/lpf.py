@@ -15,11 +15,11 @@ from typing import Any
 
 from levelfield.datasets import dataset, lpf
 from levelfield.datasets.lpf import Run
-from levelfield.meta.correlation import pearson
-from levelfield.meta.weighted import mean_and_deviation, printed_ranks
 from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
 from levelfield.papers.tables import Table, read_paper
 from levelfield.papers.verdict import Derived
+from levelfield.stats.correlation import pearson
+from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 
 SIZES = {
     "pplm_prompts": 35,

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from levelfield.core.metric import Metric
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.datasets import dataset, load
-from levelfield.fetch import fetch, found
-from levelfield.metric import Metric
+from levelfield.io.fetch import fetch, found
 from levelfield.papers.verdict import Derived
-from levelfield.sample import Sample
-from levelfield.scores import Scores
 
 Cells = Mapping[tuple[str, str], Derived]
 """(row, column) -> what a recipe makes of it."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from levelfield.meta.correlation import pearson, tau_like
+from levelfield.core.sample import Sample
 from levelfield.papers.recipes.released import Cells, Scoring, samples_of
 from levelfield.papers.tables import Table
 from levelfield.papers.verdict import Derived
-from levelfield.sample import Sample
+from levelfield.stats.correlation import pearson, tau_like
 
 SYSTEMS = {
     "BART large + SC + BLEU": "BART",

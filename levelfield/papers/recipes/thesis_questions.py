@@ -15,21 +15,21 @@ from statistics import fmean
 
 import numpy as np
 
+from levelfield.core.metric import create, installed
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
 from levelfield.meta.agreement import agreement
-from levelfield.meta.comparison import swap_test
-from levelfield.meta.correlation import Estimate, pearson
 from levelfield.meta.evaluation import Correlation, Table, correlate, join
-from levelfield.meta.significance import holm
 from levelfield.meta.summary import MetricSummary, Tally, summarise
-from levelfield.metric import create, installed
 from levelfield.papers.answers import Answer, Cell, Grid, Question
 from levelfield.papers.recipes.released import Scoring, samples_of
 from levelfield.papers.recipes.thesis import CRITERIA, HUMAN, SURVEYS, SYSTEMS
 from levelfield.papers.tables import read_paper
 from levelfield.papers.verdict import Derived
-from levelfield.sample import Sample
-from levelfield.scores import Scores
+from levelfield.stats.correlation import Estimate, pearson
+from levelfield.stats.dependent import swap_test
+from levelfield.stats.permutation import holm
 
 SET = "formality-judgements"
 PLAIN = ("bleu", "chrf", "meteor", "rouge-1", "rouge-2", "rouge-l")

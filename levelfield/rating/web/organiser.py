@@ -22,9 +22,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from levelfield.meta.agreement import Agreement
-from levelfield.meta.correlation import Estimate
-from levelfield.meta.significance import Interval
-from levelfield.meta.summary import OVERALL, Resampling
+from levelfield.meta.summary import OVERALL
 from levelfield.rating import export as files
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.records import LinkState, RaterState, StoreError
@@ -50,6 +48,9 @@ from levelfield.rating.web.security import (
     form_of,
     is_https,
 )
+from levelfield.stats.correlation import Estimate
+from levelfield.stats.permutation import Interval
+from levelfield.stats.resampling import Resampling
 
 router = APIRouter(prefix="/organiser")
 

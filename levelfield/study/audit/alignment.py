@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from levelfield.sample import Control
+from levelfield.core.sample import Control
 from levelfield.study.audit.findings import (
     Finding,
     Limits,

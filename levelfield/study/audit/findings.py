@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
-from levelfield.sample import Sample
+from levelfield.core.sample import Sample
 from levelfield.study.cells import Cell, CellKey
 
 K = TypeVar("K")

@@ -1,0 +1,1 @@
+"""What everything rests on: samples, scores, metrics, signatures, errors."""

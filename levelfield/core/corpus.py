@@ -1,0 +1,178 @@
+"""Corpus metrics: one value for a group of samples, from a state that partitions can share.
+
+A partition can be scored anywhere: `state(samples)` there, `merge` wherever two states meet,
+`value` at the end. Order does not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeGuard
+
+import numpy as np
+
+from levelfield.core.errors import LevelfieldError
+from levelfield.core.metric import Level, Metric, MetricError, partitions
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+
+BY = ("system", "dataset", "seed", "control")
+"""What the samples of a group have in common, unless the user says otherwise."""
+
+_STEPS = ("state", "merge", "value")
+
+
+class CorpusValue(NamedTuple):
+    """The value of a group; NaN with the reason where it is undefined."""
+
+    value: float
+    undefined: str = ""
+    truncated: int = 0
+
+
+class CorpusMetric(Protocol):
+    """A `Metric` of level `corpus`. `score` gives one value a group; its ids are group names.
+
+    Classes get `score` from `OfGroups` and write the three steps.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def level(self) -> Level: ...
+    @property
+    def requires(self) -> frozenset[str]: ...
+    @property
+    def higher_is_better(self) -> bool: ...
+    @property
+    def signature(self) -> str: ...
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
+    def state(self, samples: Sequence[Sample]) -> Any:
+        """What `value` needs of these samples (of one group); picklable. There may be none."""
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """The state of two partitions of a group together; may change neither."""
+
+    def value(self, state: Any) -> CorpusValue: ...
+
+
+class OfGroups:
+    """`score` for corpus metrics: by system, dataset, seed and control value."""
+
+    def score(
+        self: CorpusMetric, samples: Sequence[Sample], *, progress: Progress = no_progress
+    ) -> Scores:
+        """One value a group; ids are the groups' names, in order of first appearance."""
+        groups = GroupStates(self)
+        for partition in partitions(samples):
+            groups.add(partition)
+            progress(len(partition))
+        return groups.scores()
+
+
+class GroupStates:
+    """The states of a corpus metric's groups as samples come in.
+
+    Args:
+        by: what the samples of a group have in common; by default what the metric says (its
+            class variable `by`), else `BY`.
+
+    Raises:
+        MetricError: the metric lacks a step.
+    """
+
+    def __init__(self, metric: CorpusMetric, by: Sequence[str] | None = None) -> None:
+        if lacking := [step for step in _STEPS if not hasattr(metric, step)]:
+            raise MetricError(
+                f"metric '{metric.name}' is of a corpus and has no {', '.join(lacking)}"
+            )
+        self.metric = metric
+        self._by: Sequence[str] = getattr(metric, "by", BY) if by is None else by
+        self._runs: dict[str, list[tuple[int, Any]]] = {}
+
+    def name_of(self, sample: Sample) -> str:
+        """The group that a sample belongs to."""
+        return group_name(sample, self._by)
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """Take in a partition.
+
+        Raises:
+            MetricError: the metric failed on these samples.
+        """
+        grouped: dict[str, list[Sample]] = {}
+        for sample in samples:
+            grouped.setdefault(self.name_of(sample), []).append(sample)
+        for name, members in grouped.items():
+            with _held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
+                self._take(self._runs.setdefault(name, []), self.metric.state(members))
+
+    def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
+        """Merge states of equal size only, as a binary counter carries: a state that grows with
+        its corpus is then copied log(n) times, not n times."""
+        size = 1
+        while runs and runs[-1][0] == size:
+            _, earlier = runs.pop()
+            state, size = self.metric.merge(earlier, state), 2 * size
+        runs.append((size, state))
+
+    def scores(self) -> Scores:
+        """The values so far.
+
+        Raises:
+            MetricError: the metric failed on some group.
+        """
+        found: dict[str, CorpusValue] = {}
+        for name, runs in self._runs.items():
+            with _held_to_its_contract(self.metric, f"group '{name}'"):
+                states = [state for _, state in runs]
+                found[name] = self.metric.value(functools.reduce(self.metric.merge, states))
+        return Scores(
+            metric=self.metric.name,
+            ids=tuple(found),
+            values=np.array([v.value for v in found.values()], np.float64),
+            undefined={name: v.undefined for name, v in found.items() if v.undefined},
+            signature=self.metric.signature,
+            higher_is_better=self.metric.higher_is_better,
+            truncated=frozenset(name for name, v in found.items() if v.truncated),
+        )
+
+
+@contextlib.contextmanager
+def _held_to_its_contract(metric: CorpusMetric, on: str) -> Iterator[None]:
+    """No stray exception: the metric may be another package's, so it is named."""
+    try:
+        yield
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        raise MetricError(
+            f"metric '{metric.name}' failed on {on}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def is_corpus_metric(metric: Metric) -> TypeGuard[CorpusMetric]:
+    """Whether a metric gives one value a group."""
+    return metric.level == "corpus"
+
+
+def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
+    """The group of a sample in words; what it has no value for is left out.
+
+    >>> group_name(Sample("1", "So.", system="gedi", seed=3, control={"sentiment": "positive"}))
+    'system=gedi seed=3 sentiment=positive'
+    """
+    words: list[str] = []
+    for name in by:
+        value: object = getattr(sample, name)
+        if isinstance(value, Mapping):
+            for attribute, wanted in value.items():
+                words.append(
+                    f"{attribute}={wanted if isinstance(wanted, str) else ', '.join(wanted)}"
+                )
+        elif value not in ("", None):
+            words.append(f"{name}={value}")
+    return " ".join(words) or "all texts"

@@ -1,0 +1,107 @@
+"""Scores: what a metric says of samples, undefined values with their reasons included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from levelfield.core.signature import with_run
+
+PARTS_SCHEMA = {"id": pl.String, "part": pl.String, "score": pl.Float64, "weight": pl.Float64}
+NOT_FINITE = "the value is infinite"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The values of one metric for some samples.
+
+    Attributes:
+        metric: the metric's name.
+        ids: (n,) of the samples, in the order they were given.
+        values: (n,) float64; NaN where the metric is undefined. An infinite value becomes NaN with
+            the reason `NOT_FINITE`, since no mean could hold it.
+        undefined: id -> reason, one entry for every NaN and no other.
+        signature: every choice that could change a value.
+        higher_is_better: the direction of the metric.
+        parts: what the values are made of, one row a part: id, part, score, weight; the weights
+            of a sample sum to 1.
+        truncated: ids of the samples of which the model did not see everything.
+    """
+
+    metric: str
+    ids: tuple[str, ...]
+    values: npt.NDArray[np.float64]
+    undefined: Mapping[str, str]
+    signature: str
+    higher_is_better: bool
+    parts: pl.DataFrame | None = None
+    truncated: frozenset[str] = field(default=frozenset())
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.ids),) or self.values.dtype != np.float64:
+            raise ValueError(
+                f"{self.metric}: values must be float64 of shape ({len(self.ids)},), "
+                f"got {self.values.dtype} of shape {self.values.shape}"
+            )
+        infinite = np.isinf(self.values)
+        if infinite.any():
+            reasons = {id: NOT_FINITE for id, inf in zip(self.ids, infinite, strict=True) if inf}
+            object.__setattr__(self, "values", np.where(infinite, np.nan, self.values))
+            object.__setattr__(self, "undefined", {**self.undefined, **reasons})
+        nan = {id for id, value in zip(self.ids, self.values, strict=True) if np.isnan(value)}
+        if nan != set(self.undefined):
+            raise ValueError(
+                f"{self.metric}: every NaN needs a reason and nothing else may have one; "
+                f"they differ for {sorted(nan ^ set(self.undefined))[:3]}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def run_signature(self) -> str:
+        """The signature with the run part: n, undefined, truncated."""
+        return with_run(
+            self.signature,
+            n=len(self),
+            undefined=len(self.undefined),
+            truncated=len(self.truncated),
+        )
+
+    def mean(self) -> float:
+        """Mean over the defined values; NaN if there is none. `run_signature` says how many."""
+        defined = self.values[~np.isnan(self.values)]
+        return float(defined.mean()) if defined.size else float("nan")
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One object a sample, as in `scores.jsonl`: id, metric, value, undefined, signature."""
+        for id, value in zip(self.ids, self.values.tolist(), strict=True):
+            record: dict[str, Any] = {"id": id, "metric": self.metric}
+            if id in self.undefined:
+                record |= {"value": None, "undefined": self.undefined[id]}
+            else:
+                record["value"] = value
+            yield record | {"signature": self.signature}
+
+
+def concatenate(scores: Sequence[Scores]) -> Scores:
+    """Scores of one metric under one signature over several partitions, as one."""
+    first = scores[0]
+    if any(s.signature != first.signature for s in scores):
+        raise ValueError("scores under different signatures can't be put together")
+    parts = [s.parts for s in scores if s.parts is not None]
+    return Scores(
+        metric=first.metric,
+        ids=tuple(id for s in scores for id in s.ids),
+        values=np.concatenate([s.values for s in scores]),
+        undefined={id: reason for s in scores for id, reason in s.undefined.items()},
+        signature=first.signature,
+        higher_is_better=first.higher_is_better,
+        parts=pl.concat(parts) if parts else None,
+        truncated=frozenset().union(*(s.truncated for s in scores)),
+    )

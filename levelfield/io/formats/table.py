@@ -1,0 +1,108 @@
+"""CSV and TSV: a header, then one record a row, quoted as spreadsheets and pandas quote."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from levelfield.io.formats.text import Row
+from levelfield.io.lines import lines
+from levelfield.io.problems import Wrong, listed
+
+MOST_CHARACTERS = 1 << 27
+"""In one cell; a quote left open swallows what follows, so there has to be an end."""
+
+_NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+
+
+def comma_separated(path: Path) -> Iterator[Row]:
+    return _table(path, ",")
+
+
+def tab_separated(path: Path) -> Iterator[Row]:
+    return _table(path, "\t")
+
+
+def _table(path: Path, separator: str) -> Iterator[Row]:
+    # the limit belongs to the module, so it is only ever raised
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
+    undecodable: list[tuple[int, Wrong]] = []
+
+    def decoded() -> Iterator[str]:
+        for number, line in lines(path):
+            if isinstance(line, Wrong):
+                undecodable.append((number, line))
+                line = "\n"
+            yield line
+
+    # strict, because a text with a misplaced quote is better reported than quietly changed
+    reader = csv.reader(decoded(), delimiter=separator, strict=True)
+    header: list[str] | None = None
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield number, _malformed(error, separator)
+            cells = []
+            if header is None:
+                return
+        yield from undecodable
+        was_decoded = not undecodable
+        undecodable.clear()
+        if cells is None or (header is None and not was_decoded):
+            return
+        if not cells or not was_decoded:
+            continue
+        if header is None:
+            header = cells
+            if wrong := _bad_header(header, separator):
+                yield number, wrong
+                return
+        elif len(cells) != len(header):
+            yield (
+                number,
+                Wrong(
+                    f"{_count(cells)}, expected {len(header)} as in the header "
+                    f"({listed(header)}); a cell that holds {_NAMES[separator]} needs quotes "
+                    "around it"
+                ),
+            )
+        else:
+            yield number, dict(zip(header, cells, strict=True))
+
+
+def _bad_header(header: list[str], separator: str) -> Wrong | None:
+    for other in {",", ";", "\t"} - {separator}:
+        if len(header) == 1 and other in header[0]:
+            mend = {",": "--format csv", "\t": "--format tsv"}.get(other, "save it with commas")
+            return Wrong(
+                f"the header has no {_NAMES[separator][2:]} but {_NAMES[other]}, "
+                f"so that seems to separate the cells; {mend}"
+            )
+    twice = [name for name, n in Counter(header).items() if n > 1 and name]
+    if twice:
+        return Wrong(f"the header names {listed(twice)} more than once; rename one of them")
+    return None
+
+
+def _malformed(error: csv.Error, separator: str) -> Wrong:
+    said = str(error)
+    if "unexpected end" in said:
+        return Wrong('the quote " that opens a cell here is never closed; close it, or write it ""')
+    if "expected after" in said:
+        return Wrong(
+            'text after the closing quote of a cell; write a quote inside a cell as "" and put '
+            "the cell in quotes"
+        )
+    if "new-line" in said:
+        return Wrong("a carriage return outside quotes; end lines with \\n or \\r\\n")
+    if "field limit" in said:
+        return Wrong(f"a cell of more than {MOST_CHARACTERS:,} characters; is a quote left open?")
+    return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {said}")
+
+
+def _count(cells: list[str]) -> str:
+    return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"

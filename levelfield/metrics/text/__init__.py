@@ -1,0 +1,1 @@
+"""Words, stems, sentences and word lists."""

@@ -1,0 +1,32 @@
+"""Sentences of a text, by Punkt (Kiss and Strunk 2006)."""
+
+from __future__ import annotations
+
+import functools
+
+import punkt
+
+from levelfield.core.errors import UserError
+
+LANGUAGES = (*punkt.available_languages(), "chinese", "japanese")
+
+
+def sentences(text: str, language: str = "english") -> tuple[str, ...]:
+    """The sentences of a text, white space around them dropped.
+
+    The same decisions as NLTK's `sent_tokenize`, which the authors of CTRLEval use.
+
+    >>> sentences("Dr. Lee left. We stayed!")
+    ('Dr. Lee left.', 'We stayed!')
+
+    Raises:
+        UserError: Punkt does not know the language.
+    """
+    return tuple(s for s in _tokenizer(language).tokenize(text) if s.strip())
+
+
+@functools.cache
+def _tokenizer(language: str) -> punkt.PunktSentenceTokenizer:
+    if language not in LANGUAGES:
+        raise UserError(f"language={language}: Punkt knows {', '.join(LANGUAGES)}")
+    return punkt.tokenizer_for(language)

@@ -1,0 +1,154 @@
+"""How often tokens occur in a corpus: the unigram model of SLOR.
+
+p_u(t) = (c_t + 1) / (N + V), with c_t the occurrences of token t, N those of all tokens and V the
+size of the vocabulary (add-one smoothing, so that no token is impossible).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.errors import UserError
+
+HEADER = "# unigram counts, one a vocabulary id"
+"""How a file of counts begins, `; tokenizer DIGEST` after it; what begins otherwise has texts."""
+_TOKENIZER = "; tokenizer "
+
+
+class Tokens(Protocol):
+    """A model's tokenizer, as `levelfield.models.torch.causal.CausalTokens` is one.
+
+    Attributes:
+        digest: names which token each id is.
+        vocabulary_size: how many tokens the model gives probabilities to.
+    """
+
+    @property
+    def digest(self) -> str: ...
+    @property
+    def vocabulary_size(self) -> int: ...
+    def ids(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Unigrams:
+    """Occurrences of the tokens of one model's vocabulary.
+
+    Attributes:
+        counts: (vocabulary,) int64.
+        tokenizer: the digest of the tokenizer that they were counted with.
+    """
+
+    counts: npt.NDArray[np.int64]
+    tokenizer: str
+
+    def log_p(self) -> npt.NDArray[np.float64]:
+        """log p_u(t) of every token: (vocabulary,), in nats."""
+        p: npt.NDArray[np.float64] = (self.counts + 1) / (self.counts.sum() + len(self.counts))
+        return np.log(p)
+
+    @property
+    def digest(self) -> str:
+        """What signatures name the counts by: equal counts have equal digests."""
+        return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()[:12]
+
+    def check(self, tokens: Tokens, where: str) -> None:
+        """Nothing, if the counts are of this tokenizer.
+
+        Args:
+            where: they come from; begins the message.
+
+        Raises:
+            UserError: an id is another token there.
+        """
+        same = self.tokenizer == tokens.digest
+        if same and len(self.counts) == tokens.vocabulary_size:
+            return
+        what = (
+            f"{len(self.counts)} counts for a vocabulary of {tokens.vocabulary_size}"
+            if len(self.counts) != tokens.vocabulary_size
+            else f"counts with tokenizer {self.tokenizer}, and this model's is {tokens.digest}"
+        )
+        raise UserError(
+            f"{where}: {what}; they must be of this model's tokenizer (`levelfield train unigram` "
+            "makes them)"
+        )
+
+
+def count(texts: Iterable[str], tokens: Tokens, *, batch: int = 4096) -> Unigrams:
+    """The counts over texts; a text that occurs twice counts twice.
+
+    Raises:
+        UserError: there is no token in the texts.
+    """
+    counts = np.zeros(tokens.vocabulary_size, np.int64)
+    texts = iter(texts)
+    while some := list(itertools.islice(texts, batch)):
+        for ids in tokens.ids(some):
+            np.add.at(counts, ids, 1)
+    if not counts.any():
+        raise UserError("there is no token in the corpus")
+    return Unigrams(counts, tokens.digest)
+
+
+def write(unigrams: Unigrams, file: TextIO) -> None:
+    """Writes counts so that `load` knows them for what they are."""
+    file.write(f"{HEADER}{_TOKENIZER}{unigrams.tokenizer}\n")
+    file.writelines(f"{n}\n" for n in unigrams.counts.tolist())
+
+
+def load(files: Sequence[str], tokens: Tokens) -> Unigrams:
+    """The counts over files: of texts, as `levelfield.io.corpus` reads them, or of counts, as
+    `levelfield train unigram` writes them; several are added up.
+
+    Raises:
+        UserError: a file can't be read, has no token, or has counts of another tokenizer.
+    """
+    from levelfield.io.corpus import corpus_texts
+
+    counted = [file for file in files if _holds_counts(file)]
+    of_texts = [file for file in files if file not in counted]
+    counts = np.zeros(tokens.vocabulary_size, np.int64)
+    for file in counted:
+        counts += _read(file, tokens)
+    if of_texts:
+        counts += count(corpus_texts(of_texts), tokens).counts
+    return Unigrams(counts, tokens.digest)
+
+
+def _holds_counts(file: str) -> bool:
+    path = Path(file)
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as opened:
+            return opened.read(len(HEADER)) == HEADER.encode()
+    except OSError:
+        return False  # whoever opens it as a file of texts says what is wrong with it
+
+
+def _read(file: str, tokens: Tokens) -> npt.NDArray[np.int64]:
+    where = f"corpus={file}"
+    try:
+        header, *lines = Path(file).read_text(encoding="utf-8").splitlines()
+        counts = np.array([int(line) for line in lines], np.int64)
+    except (OSError, ValueError, OverflowError) as error:
+        raise UserError(f"{where}: expected one count a line: {error}") from error
+    _, names_tokenizer, tokenizer = header.partition(_TOKENIZER)
+    if not names_tokenizer:
+        raise UserError(
+            f"{where}: does not say which tokenizer it was counted with, as counts of older "
+            "versions do not; make it again with `levelfield train unigram`"
+        )
+    Unigrams(counts, tokenizer).check(tokens, where)
+    if (counts < 0).any():
+        raise UserError(f"{where}: expected counts that are not negative")
+    return counts

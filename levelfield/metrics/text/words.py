@@ -1,0 +1,119 @@
+"""Texts as tokens, for metrics that count them or look for them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import regex
+
+from levelfield.core.arrays import Hashes
+
+TokenIds = Callable[[Sequence[str]], list[Hashes]]
+
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+"""Scripts that put no blanks between words, for a character class."""
+
+_TOKEN = regex.compile(rf"(?V1)[\w--[{UNSPACED}]]+|(?![\s\p{{Cc}}\p{{Cf}}])\X")
+
+
+def plain(text: str, *, fold: bool) -> str:
+    """The text in one Unicode spelling (NFC), and in one case if `fold`."""
+    return unicodedata.normalize("NFC", text.casefold() if fold else text)
+
+
+def words(text: str, *, fold: bool = True) -> list[str]:
+    """The words of a text and its punctuation marks, one by one.
+
+    A word is a run of letters, digits and marks. Where a script puts no blanks between words
+    (Chinese, Japanese, Thai, Lao, Khmer, Burmese), every character counts as one; so does an
+    emoji with all that is joined to it.
+
+    >>> words("Don't stop!"), words("火山 👍🏽")
+    (['don', "'", 't', 'stop', '!'], ['火', '山', '👍🏽'])
+    """
+    found: list[str] = _TOKEN.findall(plain(text, fold=fold))
+    return found
+
+
+def tokenizer_label(name: str) -> str:
+    """How signatures name a tokenizer.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    if name == "words":
+        return "words-casefold"
+    if name == "gpt2":
+        from levelfield.models.published import GPT2_MERGES, GPT2_VOCABULARY
+
+        return f"gpt2@{GPT2_VOCABULARY.sha256[:12]}+{GPT2_MERGES.sha256[:12]}"
+    from levelfield.models.resolve import resolve
+
+    return resolve(name).label
+
+
+@functools.lru_cache(maxsize=4)
+def token_ids(name: str) -> TokenIds:
+    """The tokenizer of this name: an id of 64 bits for every token of every text.
+
+    Args:
+        name: `words`, case folded; `gpt2`, the published byte pairs of GPT-2; or the name or
+            folder of a model, whose tokenizer is meant.
+
+    Raises:
+        FetchError, ModelError: the tokenizer can't be had.
+    """
+    if name == "words":
+        return _word_ids
+    return _gpt2() if name == "gpt2" else _of_model(name)
+
+
+def _word_ids(texts: Sequence[str]) -> list[Hashes]:
+    return [np.array([*map(_hash, words(text))], np.uint64) for text in texts]
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def _hash(word: str) -> int:
+    """The same in every process, unlike Python's own."""
+    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _gpt2() -> TokenIds:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    from levelfield.io.fetch import fetch
+    from levelfield.models.published import GPT2_MERGES, GPT2_VOCABULARY
+
+    bpe = models.BPE.from_file(str(fetch(GPT2_VOCABULARY)), str(fetch(GPT2_MERGES)))
+    tokenizer = Tokenizer(bpe)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+    def ids(texts: Sequence[str]) -> list[Hashes]:
+        encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(one.ids, np.uint64) for one in encoded]
+
+    return ids
+
+
+def _of_model(name: str) -> TokenIds:
+    from transformers import AutoTokenizer
+
+    from levelfield.models.resolve import resolve
+    from levelfield.models.tokens import Tokens
+    from levelfield.models.torch.loading import DAMAGE, cannot_load, quiet
+
+    resolved = resolve(name)
+    quiet()
+    try:
+        loaded = AutoTokenizer.from_pretrained(
+            resolved.path, local_files_only=True, trust_remote_code=False
+        )
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    tokens = Tokens(loaded)
+    return lambda texts: [np.array(ids, np.uint64) for ids in tokens.ids(texts)]

@@ -1,0 +1,131 @@
+"""Word vectors from files of word2vec and GloVe, read word by word."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import mmap
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+
+
+class WordVectors:
+    """The vectors of a file, each read when its word is asked for.
+
+    The file is gone through once to learn where its words stand, so that millions of vectors need
+    the memory of their words only. Formats: word2vec's text (its first line says how many words
+    and dimensions), GloVe's (the same without that line), and word2vec's binary, named `*.bin`;
+    each also as `*.gz`, which is unpacked into a temporary file. Of a word that stands twice the
+    first vector counts.
+
+    Raises:
+        UserError: the file can't be read or is of no such format; says where.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._binary = path.name.removesuffix(".gz").endswith(".bin")
+        self._data = self._mapped()
+        end = self._data.find(b"\n")
+        first = self._data[: end + 1].split()
+        counted = len(first) == 2 and all(number.isdigit() for number in first)
+        if not counted and (self._binary or len(first) < 3):
+            self._wrong(1, "the numbers of words and dimensions, or a word and its numbers")
+        self._dimension = int(first[1]) if counted else len(first) - 1
+        entries = self._of_binary if self._binary else self._of_text
+        self._places: dict[bytes, int] = {}
+        for word, place in entries(end + 1 if counted else 0, 2 if counted else 1):
+            self._places.setdefault(word, place)
+
+    def of(self, words: Sequence[str]) -> list[Floats | None]:
+        """The vector of each word, (d,); None for a word that the file does not have."""
+        return [self._vector(word) for word in words]
+
+    def _vector(self, word: str) -> Floats | None:
+        place = self._places.get(word.encode())
+        if place is None:
+            return None
+        if self._binary:
+            return np.frombuffer(self._data, "<f4", self._dimension, place).astype(np.float64)
+        numbers = self._data[place : self._end_of_line(place)].split()
+        try:
+            return np.array(numbers, dtype=np.bytes_).astype(np.float64)
+        except ValueError as error:
+            raise UserError(
+                f"vectors={self._path}: what follows the word '{word}' is not {self._dimension} "
+                "numbers"
+            ) from error
+
+    def _mapped(self) -> mmap.mmap:
+        try:
+            if self._path.suffix != ".gz":
+                with self._path.open("rb") as file:
+                    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with gzip.open(self._path) as packed, tempfile.TemporaryFile() as unpacked:
+                shutil.copyfileobj(packed, unpacked)
+                unpacked.flush()
+                return mmap.mmap(unpacked.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, EOFError, ValueError) as error:  # ValueError: an empty file
+            why = getattr(error, "strerror", None) or str(error)
+            raise UserError(
+                f"vectors={self._path}: the file can't be read ({why}); give word vectors in the "
+                "format of word2vec or GloVe"
+            ) from error
+
+    def _of_binary(self, start: int, _: int) -> Iterator[tuple[bytes, int]]:
+        """Every word, and where its numbers begin."""
+        size = 4 * self._dimension
+        while (blank := self._data.find(b" ", start)) >= 0:
+            if blank + 1 + size > len(self._data):
+                raise UserError(f"vectors={self._path}: the file ends within a vector")
+            yield self._data[start:blank].lstrip(b"\n"), blank + 1
+            start = blank + 1 + size
+
+    def _of_text(self, start: int, number: int) -> Iterator[tuple[bytes, int]]:
+        """Every word, and where its numbers begin. A word may hold blanks, as some of GloVe's."""
+        while start < len(self._data):
+            end = self._end_of_line(start)
+            word, *numbers = self._data[start:end].rstrip().rsplit(b" ", self._dimension)
+            if len(numbers) == self._dimension:
+                yield word, start + len(word)
+            elif word or numbers:  # an empty line, as at the end of some files, is no word
+                self._wrong(number, f"a word and {self._dimension} numbers")
+            start, number = end + 1, number + 1
+
+    def _end_of_line(self, start: int) -> int:
+        end = self._data.find(b"\n", start)
+        return end if end >= 0 else len(self._data)
+
+    def _wrong(self, line: int, expected: str) -> NoReturn:
+        raise UserError(f"vectors={self._path}, line {line}: expected {expected}")
+
+
+@functools.lru_cache(maxsize=2)
+def word_vectors(file: str) -> WordVectors:
+    """The vectors of a file, gone through once a process."""
+    return WordVectors(Path(file).expanduser())
+
+
+@functools.lru_cache(maxsize=4)
+def label(file: str) -> str:
+    """How signatures name a file: by its name and checksum.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    path = Path(file).expanduser()
+    try:
+        with path.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{file}: the file can't be read ({error.strerror})") from error
+    return f"{path.name}@{digest[:12]}"

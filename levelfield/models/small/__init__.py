@@ -1,0 +1,1 @@
+"""Small classifiers of our own: TextCNN, fastText, heads on an encoder."""

@@ -1,0 +1,202 @@
+"""fastText: averaged vectors of words and word n-grams, as a classifier of texts."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.errors import ModelError, UserError
+from levelfield.models.batching import unique
+from levelfield.models.resolve import Resolved
+from levelfield.models.small.lexis import PLAIN, SPLITTERS
+from levelfield.models.small.textcnn import check_words
+from levelfield.models.torch.loading import DAMAGE, cannot_load
+
+MODEL_TYPE = "levelfield-fasttext"
+FILE = "model.bin"
+LABEL = "§§"
+"""Before a label in fastText's files; no word looks like it, since every sign is one of its own."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How fastText is trained.
+
+    Attributes:
+        dimension: of a vector.
+        ngrams: most words of an n-gram.
+        buckets: how many vectors n-grams share.
+        epochs, learning_rate: the rate falls linearly to 0.
+        least_often: how often a word must occur.
+        hierarchical: hierarchical softmax, for very many labels.
+        quantize: make the model small; needs some thousand texts.
+    """
+
+    dimension: int = 16
+    ngrams: int = 2
+    buckets: int = 200_000
+    epochs: int = 10
+    learning_rate: float = 0.3
+    least_often: int = 2
+    hierarchical: bool = False
+    quantize: bool = False
+
+
+class FastTextClassifier:
+    """P(label | text) by fastText. A text of any length is read whole; one without words has no
+    probabilities, and one of whose words none is known has those of no evidence."""
+
+    def __init__(self, model: Any, labels: Sequence[str], split: str = PLAIN) -> None:
+        self._model = model
+        self._split = split
+        self._labels = tuple(labels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self._labels
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Numbers of texts' words, −1 where fastText does not know one."""
+        words = SPLITTERS[self._split]
+        return [[int(self._model.get_word_id(word)) for word in words(text)] for text in texts]
+
+    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
+        distinct, place = unique(texts)
+        p = np.full((len(distinct), len(self._labels)), np.nan)
+        lines = [_line(text, self._split) for text in distinct]
+        rows = [i for i, line in enumerate(lines) if line]
+        if rows:
+            said, values = self._model.predict([lines[i] for i in rows], k=-1)
+            for row, labels, shares in zip(rows, said, values, strict=True):
+                p[row] = 0.0
+                for label, share in zip(labels, shares, strict=True):
+                    p[row, int(label.removeprefix(LABEL))] = share
+            p[rows] /= p[rows].sum(axis=1, keepdims=True)  # fastText adds 1e-5 to each
+        return p[place], np.zeros(len(texts), np.bool_)
+
+    def save(self, folder: Path, *, attribute: str) -> None:
+        """Leaves config.json and model.bin in a folder."""
+        config = {
+            "model_type": MODEL_TYPE,
+            "attribute": attribute,
+            "labels": self._labels,
+            "words": self._split,
+        }
+        self._model.save_model(str(folder / FILE))
+        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def train_fasttext(
+    texts: Sequence[str],
+    targets: Floats,
+    labels: Sequence[str],
+    settings: Settings,
+    *,
+    seed: int,
+    copies: int = 1,
+    split: str = PLAIN,
+) -> FastTextClassifier:
+    """Trained on one thread, so that equal data and seeds give equal models.
+
+    fastText takes one label a text, so a target of several labels is written as `copies` lines, as
+    many of each label as its share asks for.
+
+    Args:
+        targets: (texts, labels), rows that sum to 1.
+
+    Raises:
+        ModelError: fastText is not installed.
+        UserError: no text has words.
+    """
+    written = [
+        f"{LABEL}{label} {line}"
+        for text, of_text in zip(texts, targets, strict=True)
+        if (line := _line(text, split))
+        for label in _shared_out(of_text, copies)
+    ]
+    if not written:
+        raise UserError("no text to train on has words")
+    order = np.random.default_rng(seed).permutation(len(written))
+    fasttext = library()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "train.txt"
+        file.write_text("".join(f"{written[i]}\n" for i in order), encoding="utf-8")
+        model = fasttext.train_supervised(
+            input=str(file),
+            dim=settings.dimension,
+            wordNgrams=settings.ngrams,
+            bucket=settings.buckets if settings.ngrams > 1 else 0,
+            epoch=settings.epochs,
+            lr=settings.learning_rate,
+            minCount=settings.least_often,
+            label=LABEL,
+            loss="hs" if settings.hierarchical else "softmax",
+            thread=1,
+            seed=seed,
+            verbose=0,
+        )
+        if settings.quantize:
+            model.quantize(input=str(file), qnorm=True, retrain=False, cutoff=0, thread=1)
+    return FastTextClassifier(model, labels, split)
+
+
+def _shared_out(shares: Floats, copies: int) -> list[int]:
+    """A label for each copy.
+
+    >>> _shared_out(np.array([0.25, 0.75]), 4)
+    [0, 1, 1, 1]
+    """
+    ends = np.rint(np.cumsum(shares) * copies).astype(int)
+    counts = np.diff(ends, prepend=0)
+    return [label for label, n in enumerate(counts.tolist()) for _ in range(n)]
+
+
+def load_fasttext(resolved: Resolved) -> FastTextClassifier:
+    """The fastText model in a folder.
+
+    Raises:
+        ModelError: fastText is not installed, or the files are damaged.
+    """
+    fasttext = library()
+    try:
+        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
+        labels, splits = config["labels"], config["words"]
+        model = fasttext.load_model(str(resolved.path / FILE))
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    check_words(resolved, splits)
+    return FastTextClassifier(model, labels, splits)
+
+
+def _line(text: str, split: str) -> str:
+    """A text as fastText reads it: its words with blanks between. Words have no white space in
+    them, so neither line ends nor labels in a text can be mistaken."""
+    return " ".join(SPLITTERS[split](text))
+
+
+def describe(settings: Settings) -> str:
+    return ", ".join(f"{name} {value}" for name, value in asdict(settings).items())
+
+
+def library() -> Any:
+    """fastText.
+
+    Raises:
+        ModelError: it is not installed.
+    """
+    try:
+        import fasttext
+    except ImportError as error:
+        raise ModelError(
+            "fastText is not installed: pip install 'levelfield[fasttext]'; a textcnn or linear "
+            "judge needs nothing else"
+        ) from error
+    return fasttext

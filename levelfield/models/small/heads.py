@@ -1,0 +1,253 @@
+"""Linear heads: logistic regression on the states of an encoder, as a classifier of texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.numpy import load_file, save_file
+from scipy.special import log_softmax, softmax
+
+from levelfield.core.arrays import Bools, Floats, Singles
+from levelfield.core.errors import ModelError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
+from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.torch.classifier import positions
+from levelfield.models.torch.loading import DAMAGE, cannot_load, load_pretrained
+
+MODEL_TYPE = "levelfield-linear"
+BATCH_TOKENS = 4096
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What a head stands on.
+
+    Attributes:
+        encoder: hub name with its commit, folder, or `offline/minilm`.
+        revision: commit or checksum; another one would make other states.
+        layers: how many of the last layers are read, the word vectors below them being one; all
+            where there are fewer.
+    """
+
+    encoder: str
+    revision: str
+    layers: int
+
+    @classmethod
+    def of(cls, name: str, resolved: Resolved, layers: int) -> Encoder:
+        """As a head trained now would name it."""
+        if Path(name).expanduser().is_dir():
+            name = str(resolved.path)
+        elif name != OFFLINE_MODEL:
+            name = f"{resolved.name}@{resolved.revision}"
+        return cls(name, resolved.revision, layers)
+
+
+class States:
+    """What an encoder makes of texts: the mean of its states over a text's tokens, for each of its
+    last layers, one after the other. A text longer than the encoder takes keeps its beginning."""
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        layers: int,
+        *,
+        device: torch.device,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self._model, tokenizer = load_pretrained(resolved, "encoder", device, torch.float32)
+        limit = min(int(tokenizer.model_max_length), positions(self._model))
+        self._limit = min(limit, 512)
+        self._pad = tokenizer.pad_token_id or 0
+        self._tokens = Tokens(tokenizer)
+        self._device = device
+        self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
+        self._batch_tokens = batch_tokens or (BATCH_TOKENS if device.type == "cpu" else 65_536)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._tokens.ids(texts)
+
+    def of(
+        self, texts: Sequence[str], *, progress: Progress = no_progress
+    ) -> tuple[Singles, Bools]:
+        """(texts, layers · width), NaN for a text without tokens; and which texts were cut."""
+        ids, cut = self._tokens.fit(
+            [Gapped("", text, gap=False) for text in texts],
+            self._limit,
+            join=lambda source: source.right,
+        )
+        nothing = len(self._tokens.before) + len(self._tokens.after)
+        width = self._layers * int(self._model.config.hidden_size)
+        found = np.full((len(texts), width), np.nan, np.float32)
+        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
+            rows = [readable[i] for i in bucket]
+            found[rows] = self._batch([ids[i] for i in rows])
+            progress(len(rows))
+        return found, np.array(cut, np.bool_)
+
+    def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
+        lengths = np.array([len(one) for one in ids])
+        padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
+        for row, one in zip(padded, ids, strict=True):
+            row[: len(one)] = one
+        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
+        with torch.inference_mode():
+            states = self._model(
+                input_ids=torch.from_numpy(padded).to(self._device),
+                attention_mask=mask.long(),
+                output_hidden_states=True,
+            ).hidden_states[-self._layers :]
+            weights = mask[..., None].float()
+            means = [(state * weights).sum(1) / weights.sum(1) for state in states]
+        pooled: Singles = torch.cat(means, 1).cpu().numpy()
+        return pooled
+
+
+@dataclass(frozen=True)
+class Head:
+    """Logits x · weight + bias: weight (width, labels), bias (labels,)."""
+
+    weight: Singles
+    bias: Singles
+
+    def log_odds(self, x: Singles) -> Floats:
+        return (x @ self.weight + self.bias).astype(np.float64)
+
+
+def fit_head(x: Singles, targets: Floats, times: npt.NDArray[Any], l2: float) -> Head:
+    """The head with the least Σ times · cross-entropy / Σ times + l2/2 · |W|², by L-BFGS.
+
+    W acts on x with each column at mean 0 and deviation 1; the head that is given back takes x as
+    it is.
+
+    Args:
+        x: (texts, width).
+        targets: (texts, labels), rows that sum to 1.
+        times: (texts,) weights.
+    """
+    from scipy.optimize import minimize
+
+    share = times / times.sum()
+    mean = share @ x
+    deviation = np.sqrt(share @ (x - mean) ** 2) + 1e-6
+    z = ((x - mean) / deviation).astype(np.float32)
+    width, labels = x.shape[1], targets.shape[1]
+
+    def objective(flat: Floats) -> tuple[float, Floats]:
+        w, b = flat[:-labels].reshape(width, labels), flat[-labels:]
+        log_p = log_softmax(z @ w.astype(np.float32) + b, axis=1)
+        loss = -(share @ (targets * log_p).sum(axis=1)) + l2 / 2 * (w**2).sum()
+        slope = share[:, None] * (np.exp(log_p) - targets)
+        of_w = z.T @ slope.astype(np.float32) + l2 * w
+        return float(loss), np.concatenate([of_w.ravel(), slope.sum(axis=0)])
+
+    start = np.zeros((width + 1) * labels)
+    best = minimize(
+        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS}
+    ).x
+    w = best[:-labels].reshape(width, labels) / deviation[:, None]
+    return Head(w.astype(np.float32), (best[-labels:] - mean @ w).astype(np.float32))
+
+
+class LinearClassifier:
+    """P(label | text) by a linear head on an encoder's states."""
+
+    def __init__(self, head: Head, labels: Sequence[str], encoder: Encoder, states: States) -> None:
+        self._head = head
+        self._labels = tuple(labels)
+        self._encoder = encoder
+        self._states = states
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self._labels
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The encoder's ids of texts, without special tokens."""
+        return self._states.token_ids(texts)
+
+    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        """P(label | text), (texts, labels), NaN for a text without tokens; and which texts the
+        encoder saw less than all of."""
+        distinct, place = unique(texts)
+        x, cut = self._states.of(distinct)
+        return softmax(self._head.log_odds(x), axis=1)[place], cut[place]
+
+    def save(self, folder: Path, *, attribute: str) -> None:
+        """Leaves config.json and head.safetensors in a folder; the encoder stays where it is."""
+        config = {
+            "model_type": MODEL_TYPE,
+            "attribute": attribute,
+            "labels": self._labels,
+            **asdict(self._encoder),
+        }
+        tensors = {"weight": self._head.weight, "bias": self._head.bias}
+        save_file(tensors, folder / "head.safetensors")
+        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def train_linear(
+    texts: Sequence[str],
+    targets: Floats,
+    times: npt.NDArray[Any],
+    labels: Sequence[str],
+    *,
+    start: str,
+    layers: int,
+    l2: float,
+    device: torch.device,
+    allow_pickle: bool = False,
+    progress: Progress = no_progress,
+) -> LinearClassifier:
+    """A head on the encoder `start`; texts without tokens are not learnt from.
+
+    Raises:
+        ModelError: there is no such encoder.
+    """
+    resolved = resolve(start, allow_pickle=allow_pickle)
+    states = States(resolved, layers, device=device)
+    x, _ = states.of(texts, progress=progress)
+    known = ~np.isnan(x).any(axis=1)
+    head = fit_head(x[known], targets[known], times[known], l2)
+    return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
+
+
+def load_linear(
+    resolved: Resolved,
+    *,
+    device: torch.device,
+    batch_tokens: int | None = None,
+    allow_pickle: bool = False,
+) -> LinearClassifier:
+    """The linear head in a folder, on its encoder.
+
+    Raises:
+        ModelError: its files are damaged, or the encoder can't be had or is another one by now.
+    """
+    try:
+        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
+        encoder = Encoder(config["encoder"], config["revision"], config["layers"])
+        labels = config["labels"]
+        tensors = load_file(resolved.path / "head.safetensors")
+        head = Head(tensors["weight"], tensors["bias"])
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    below = resolve(encoder.encoder, allow_pickle=allow_pickle)
+    if below.revision != encoder.revision:
+        raise ModelError(
+            f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "
+            f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
+        )
+    states = States(below, encoder.layers, device=device, batch_tokens=batch_tokens)
+    return LinearClassifier(head, labels, encoder, states)

@@ -1,0 +1,218 @@
+"""TextCNN: convolutions over words (Kim 2014), as a classifier of texts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from scipy.special import softmax
+from torch import nn
+
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import Resolved
+from levelfield.models.small.lexis import PLAIN, SPLITTERS
+from levelfield.models.torch.loading import DAMAGE, cannot_load
+
+MODEL_TYPE = "levelfield-textcnn"
+PAD, UNKNOWN = 0, 1
+SPECIAL = 2
+"""Ids before those of words."""
+BATCH_TOKENS = 16_384
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a TextCNN is made of.
+
+    Attributes:
+        dimension: of a word's vector.
+        widths: words that a convolution sees at once.
+        channels: convolutions of each width.
+        dropout: of pooled channels; of whole words' vectors half as much.
+    """
+
+    dimension: int = 100
+    widths: tuple[int, ...] = (3, 4, 5)
+    channels: int = 100
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))  # JSON has lists
+
+
+class TextCNN(nn.Module):
+    """Words → vectors → convolutions → maximum over the text → dropout → logits.
+
+    Kim 2014, "Convolutional Neural Networks for Sentence Classification", section 2, with word
+    vectors that begin at random (CNN-rand); section 3.2.2 of the thesis. A text is padded with
+    width − 1 zero vectors on both sides, so that one of a single word can be read, and never sees
+    the padding of its batch.
+    """
+
+    def __init__(self, words: int, labels: int, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(SPECIAL + words, shape.dimension, padding_idx=PAD)
+        nn.init.normal_(self.embedding.weight, std=0.25)
+        with torch.no_grad():
+            self.embedding.weight[PAD] = 0
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(shape.dimension, shape.channels, width, padding=width - 1)
+            for width in shape.widths
+        )
+        self.head = nn.Linear(shape.channels * len(shape.widths), labels)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits (texts, labels) of ids (texts, words), filled up with `PAD`."""
+        lengths = (ids != PAD).sum(1)
+        vectors = self.embedding(ids)
+        if self.training:
+            kept = torch.rand(*ids.shape, 1, device=ids.device) >= self.shape.dropout / 2
+            vectors = vectors * kept
+        vectors = vectors.transpose(1, 2)  # (texts, dimension, words)
+        pooled = []
+        for width, convolution in zip(self.shape.widths, self.convolutions, strict=True):
+            seen = convolution(vectors)  # (texts, channels, words + width − 1)
+            at = torch.arange(seen.shape[2], device=ids.device)
+            beyond = at >= (lengths + width - 1)[:, None]
+            pooled.append(seen.masked_fill(beyond[:, None], -torch.inf).amax(2).relu())
+        features = torch.cat(pooled, 1)
+        features = nn.functional.dropout(features, self.shape.dropout, self.training)
+        logits: torch.Tensor = self.head(features)
+        return logits
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words that a TextCNN knows, the most frequent first, and how texts are split into them."""
+
+    words: tuple[str, ...]
+    split: str = PLAIN
+
+    @classmethod
+    def of(
+        cls, texts: Iterable[str], *, most: int, least_often: int = 2, split: str = PLAIN
+    ) -> Vocabulary:
+        """The most frequent words of texts; of equally frequent ones the alphabetically first."""
+        counts = Counter(word for text in texts for word in SPLITTERS[split](text))
+        often = [(-n, word) for word, n in counts.items() if n >= least_often]
+        return cls(tuple(word for _, word in sorted(often)[:most]), split)
+
+    def ids(self, texts: Iterable[str]) -> list[list[int]]:
+        """Words as numbers; those that are not known are `UNKNOWN`."""
+        number = {word: i for i, word in enumerate(self.words, SPECIAL)}
+        words = SPLITTERS[self.split]
+        return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
+
+
+def padded(ids: Sequence[Sequence[int]]) -> torch.Tensor:
+    """(texts, words), filled up with `PAD`."""
+    found = np.full((len(ids), max(map(len, ids))), PAD, np.int64)
+    for row, one in zip(found, ids, strict=True):
+        row[: len(one)] = one
+    return torch.from_numpy(found)
+
+
+class TextCNNClassifier:
+    """P(label | text) by a TextCNN. A text of any length is read whole; one without words has no
+    probabilities."""
+
+    def __init__(
+        self,
+        model: TextCNN,
+        vocabulary: Vocabulary,
+        labels: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self._model = model.eval()
+        self._vocabulary = vocabulary
+        self._labels = tuple(labels)
+        self._batch_tokens = batch_tokens or BATCH_TOKENS
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self._labels
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Numbers of texts' words."""
+        return self._vocabulary.ids(texts)
+
+    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
+        distinct, place = unique(texts)
+        ids = self.token_ids(distinct)
+        readable = [i for i, one in enumerate(ids) if one]
+        p = np.full((len(distinct), len(self._labels)), np.nan)
+        device = self._model.head.weight.device
+        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
+            rows = [readable[i] for i in bucket]
+            with torch.inference_mode():
+                logits = self._model(padded([ids[i] for i in rows]).to(device))
+            p[rows] = softmax(logits.double().cpu().numpy(), axis=1)
+        return p[place], np.zeros(len(texts), np.bool_)
+
+    def save(self, folder: Path, *, attribute: str, half: bool = False) -> None:
+        """Leaves config.json, vocabulary.json and model.safetensors in a folder.
+
+        Args:
+            half: save weights in half precision; they are computed with in single precision.
+        """
+        config = {
+            "model_type": MODEL_TYPE,
+            "attribute": attribute,
+            "labels": self._labels,
+            "words": self._vocabulary.split,
+            "shape": asdict(self._model.shape),
+        }
+        weights = {
+            name: (tensor.half() if half else tensor).contiguous()
+            for name, tensor in self._model.state_dict().items()
+        }
+        save_file(weights, folder / "model.safetensors")
+        words = json.dumps(self._vocabulary.words, ensure_ascii=False)
+        (folder / "vocabulary.json").write_text(words + "\n", encoding="utf-8")
+        (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
+def load_textcnn(
+    resolved: Resolved, *, device: torch.device, batch_tokens: int | None = None
+) -> TextCNNClassifier:
+    """The TextCNN in a folder.
+
+    Raises:
+        ModelError: its files are damaged, or it splits texts in a way that we don't know.
+    """
+    try:
+        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
+        words = json.loads((resolved.path / "vocabulary.json").read_text(encoding="utf-8"))
+        labels, splits = config["labels"], config["words"]
+        model = TextCNN(len(words), len(labels), Shape(**config["shape"]))
+        weights = load_file(resolved.path / "model.safetensors")
+        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    except DAMAGE as error:
+        raise cannot_load(resolved, error) from error
+    check_words(resolved, splits)
+    vocabulary = Vocabulary(tuple(words), splits)
+    return TextCNNClassifier(model.to(device), vocabulary, labels, batch_tokens=batch_tokens)
+
+
+def check_words(resolved: Resolved, splits: str) -> None:
+    """Nothing, if we know how a model's texts are split.
+
+    Raises:
+        ModelError: we don't.
+    """
+    if splits not in SPLITTERS:
+        raise ModelError(
+            f"model '{resolved.name}' splits texts into words by '{splits}', and this levelfield "
+            f"knows {', '.join(SPLITTERS)}; train it again"
+        )

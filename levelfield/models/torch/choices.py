@@ -1,0 +1,224 @@
+"""P(answer | prompt) of each of a few answers, from a model on this machine."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import unique
+from levelfield.models.resolve import resolve
+from levelfield.models.tokens import Gapped
+from levelfield.models.torch.causal import CausalTokens
+from levelfield.models.torch.infilling import PLAIN, Target, TorchInfillingModel
+from levelfield.models.torch.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    positions,
+    torch_dtype,
+)
+
+_DIGITS = tuple("0123456789")
+
+
+class ChoosingModel(Protocol):
+    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only.
+
+    Attributes:
+        limit: how many tokens of a prompt the model takes.
+        control_tokens: what a text must not hold, since the model would read it as a command.
+    """
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def control_tokens(self) -> tuple[str, ...]: ...
+    def length(self, prompt: str) -> int: ...
+    def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats: ...
+
+
+@functools.lru_cache(maxsize=2)
+def load_choosing(
+    name: str, *, device: Device = "auto", dtype: DType = "float32", allow_pickle: bool = False
+) -> ChoosingModel:
+    """The causal or encoder-decoder model of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is of another kind.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    if resolved.kind not in ("causal", "encoder-decoder"):
+        raise ModelError(
+            f"model '{name}' answers no questions (it is of the kind: {resolved.kind}); take a "
+            "causal or an encoder-decoder model that follows instructions, such as "
+            "google/flan-t5-large, or a server with base_url"
+        )
+    model, tokenizer = load_pretrained(
+        resolved, resolved.kind, pick_device(device), torch_dtype(dtype)
+    )
+    kind = CausalChoices if resolved.kind == "causal" else EncoderDecoderChoices
+    return kind.of(model, tokenizer)
+
+
+def _control_tokens(tokenizer: Any) -> tuple[str, ...]:
+    added = tokenizer.added_tokens_decoder.values()
+    contents = {token.content for token in added if token.special and token.content.strip()}
+    return tuple(sorted(contents | {t for t in tokenizer.all_special_tokens if t.strip()}))
+
+
+class EncoderDecoderChoices:
+    """Encoder-decoder models: the encoder reads the prompt, the decoder writes the number and EOS.
+
+    log P(s | prompt) = Σ log P(token of s | …) + log P(EOS | …). The numbers of one prompt share
+    its encoder pass.
+    """
+
+    def __init__(self, model: TorchInfillingModel, limit: int, tokenizer: Any) -> None:
+        self._model = model
+        self._limit = limit
+        self._around = len(tokenizer("a")["input_ids"]) - len(
+            tokenizer("a", add_special_tokens=False)["input_ids"]
+        )
+        self.control_tokens = _control_tokens(tokenizer)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any) -> Self:
+        """Around a model and a tokenizer that are there already."""
+        limit = positions(model.config)
+        return cls(TorchInfillingModel.of(model, tokenizer, style=PLAIN), limit, tokenizer)
+
+    @property
+    def limit(self) -> int:
+        """How many tokens of a prompt the model takes."""
+        return self._limit - self._around
+
+    def length(self, prompt: str) -> int:
+        """Tokens of a prompt."""
+        return len(self._model.token_ids([prompt])[0])
+
+    def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
+        """log P(number | prompt): (prompts, numbers), in nats."""
+        targets = [Target(str(number), end=True) for number in numbers]
+        found = self._model.log_likelihood(
+            [Gapped("", prompt, gap=False) for prompt in prompts], [targets] * len(prompts)
+        )
+        return np.array([[log_p.sum() for log_p in of_one] for of_one in found.log_p])
+
+
+class CausalChoices:
+    """Causal models, through their chat template where the tokenizer has one.
+
+    log P(s | prompt) = Σ log P(token of s | …) + log Σ P(token that begins with no digit | …): the
+    number and not one that goes on, so that 1 is not also 10; what else follows is free. A chat
+    model is to answer with the number at once (templates that know `enable_thinking` get it as
+    False). A prompt without a template ends in a colon, and a blank and the number follow.
+
+    Tokens that all prompts begin with pass through the model once; the numbers of one prompt are
+    one batch behind the prompt's keys and values.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._chats = bool(tokenizer.chat_template)
+        tokens = CausalTokens(tokenizer, model.config)
+        self._bos = tokens.bos_id
+        self._device = next(model.parameters()).device
+        self.limit = tokens.limit - _ROOM
+        self.control_tokens = _control_tokens(tokenizer)
+        ends = np.ones(tokens.vocabulary_size, np.bool_)
+        for word, id in tokenizer.get_vocab().items():
+            if word[:1] in _DIGITS and id < len(ends):
+                ends[id] = False
+        self._ends = torch.from_numpy(ends).to(self._device)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any) -> Self:
+        """Around a model and a tokenizer that are there already."""
+        return cls(model.eval(), tokenizer)
+
+    def length(self, prompt: str) -> int:
+        """Tokens of a prompt."""
+        return len(self._ids(prompt))
+
+    def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats:
+        """log P(number | prompt): (prompts, numbers), in nats."""
+        distinct, place = unique(prompts)
+        of_prompts = [self._ids(prompt) for prompt in distinct]
+        answers = [self._answer_ids(number) for number in numbers]
+        shared = _shared(of_prompts)
+        with torch.inference_mode():
+            start = self._forward(shared, None)[1] if shared else None
+            rows = [self._of_prompt(ids[len(shared) :], start, answers) for ids in of_prompts]
+        return np.array([rows[at] for at in place])
+
+    def _of_prompt(self, ids: list[int], start: Any, answers: Sequence[list[int]]) -> Floats:
+        """log P of each answer after the tokens behind `start`, and these."""
+        logits, cache = self._forward(ids, copy.deepcopy(start))
+        first = logits[0, -1].double().log_softmax(-1)
+        cache.batch_repeat_interleave(len(answers))
+        longest = max(map(len, answers))
+        padded = torch.tensor(
+            [[*answer, *[answer[-1]] * (longest - len(answer))] for answer in answers],
+            device=self._device,
+        )
+        after = self._model(input_ids=padded, past_key_values=cache, use_cache=True).logits
+        log_p = after.double().log_softmax(-1)  # (answers, tokens, vocabulary)
+        found = []
+        for row, answer in zip(log_p, answers, strict=True):
+            tokens = first[answer[0]] + sum(row[t, id] for t, id in enumerate(answer[1:]))
+            end = row[len(answer) - 1][self._ends].logsumexp(-1)
+            found.append(float(tokens + end))
+        return np.array(found)
+
+    def _forward(self, ids: list[int], cache: Any) -> tuple[torch.Tensor, Any]:
+        given = torch.tensor([ids], device=self._device)
+        out = self._model(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        return out.logits, out.past_key_values
+
+    def _ids(self, prompt: str) -> list[int]:
+        if not self._chats:
+            return [self._bos, *self._plain(prompt)]
+        import jinja2
+
+        try:
+            text = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}],
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,
+            )
+        except jinja2.TemplateError as error:
+            raise ModelError(f"the model's chat template can't be used: {error}") from error
+        return self._plain(text)
+
+    def _answer_ids(self, number: int) -> list[int]:
+        if self._chats:
+            return self._plain(str(number))
+        # behind a colon, as in the prompt: alone, some tokenizers put a second blank before it
+        colon, whole = self._plain(":"), self._plain(f": {number}")
+        return whole[len(colon) :] if whole[: len(colon)] == colon else self._plain(f" {number}")
+
+    def _plain(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _shared(sequences: Sequence[list[int]]) -> list[int]:
+    """What all of them begin with, so that each has something left."""
+    first, last = min(sequences), max(sequences)  # of all, these differ soonest
+    end = 0
+    while end < min(len(first), len(last)) - 1 and first[end] == last[end]:
+        end += 1
+    return first[:end]
+
+
+_ROOM = 8
+"""Tokens left free behind a prompt for the answer."""

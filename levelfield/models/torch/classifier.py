@@ -1,0 +1,174 @@
+"""P(label | text) from sequence classifiers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import softmax
+
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import ATTRIBUTE, Resolved, resolve
+from levelfield.models.tokens import UNLIMITED, Gapped, Tokens
+from levelfield.models.torch.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    places,
+    torch_dtype,
+)
+
+
+class Classifier(Protocol):
+    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]: ...
+
+
+@functools.lru_cache(maxsize=4)
+def load_classifier(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> TorchClassifier:
+    """The classifier of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is not a classifier.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    return TorchClassifier(
+        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
+    )
+
+
+class TorchClassifier:
+    """Sequence classifiers of `transformers`.
+
+    Probabilities are the softmax of the logits; a head of one logit z has the two labels
+    `not LABEL` and LABEL with 1 − σ(z) and σ(z). A text longer than the model takes keeps its
+    beginning, or its end if the tokenizer's `truncation_side` is `left`.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        device: torch.device,
+        dtype: DType = "float32",
+        batch_tokens: int | None = None,
+    ) -> None:
+        model, tokenizer = load_pretrained(resolved, "classifier", device, torch_dtype(dtype))
+        if model.config.problem_type == "regression":
+            raise ModelError(f"model '{resolved.name}' gives a number, not a label")
+        self._bind(model, tokenizer, batch_tokens)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> Self:
+        """Around a model and a tokenizer that are there already."""
+        made = cls.__new__(cls)
+        made._bind(model.eval(), tokenizer, batch_tokens)
+        return made
+
+    def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
+        self._model = model
+        self._limit = int(min(tokenizer.model_max_length, positions(model)))
+        self._keeps_end = tokenizer.truncation_side == "left"
+        self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
+        self._device = next(model.parameters()).device
+        self._batch_tokens = batch_tokens or (4096 if self._device.type == "cpu" else 65536)
+        if tokenizer.pad_token_id is None:
+            self._batch_tokens = 1  # nothing to pad with: one text at a time
+        self._pad = tokenizer.pad_token_id or 0
+        names = model.config.id2label
+        own = tuple(str(names[i]) for i in range(model.config.num_labels))
+        self._labels = (f"not {own[0]}", *own) if len(own) == 1 else own
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The model's own names of its labels, in the order of the columns."""
+        return self._labels
+
+    @property
+    def limit(self) -> int:
+        """How many tokens of a text the model takes, special ones included."""
+        return self._limit
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """The ids that the model sees of texts, with special tokens; and whether that is less than
+        all of a text."""
+        return self._tokens.fit(
+            [
+                Gapped(t, "", gap=False) if self._keeps_end else Gapped("", t, gap=False)
+                for t in texts
+            ],
+            self._limit,
+            join=lambda source: source.left + source.right,
+        )
+
+    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+        """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
+        saw less than all of it, (texts,)."""
+        distinct, place = unique(texts)
+        ids, cut = self.read(distinct)
+        nothing = len(self._tokens.before) + len(self._tokens.after)
+        readable = [i for i, one in enumerate(ids) if len(one) > nothing]
+        p = np.full((len(distinct), len(self._labels)), np.nan)
+        for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
+            rows = [readable[i] for i in bucket]
+            with torch.inference_mode():
+                z = self.logits([ids[i] for i in rows]).cpu().numpy().astype(np.float64)
+            p[rows] = softmax(np.hstack([np.zeros_like(z), z]) if z.shape[1] == 1 else z, axis=1)
+        return p[place], np.array(cut, np.bool_)[place]
+
+    def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
+        """What the model's head says of ids with special tokens: (texts, labels), in float32."""
+        lengths = np.array([len(one) for one in ids])
+        padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
+        for row, one in zip(padded, ids, strict=True):
+            row[: len(one)] = one
+        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
+        found: torch.Tensor = self._model(
+            input_ids=torch.from_numpy(padded).to(self._device),
+            attention_mask=torch.from_numpy(mask).to(self._device),
+        ).logits
+        return found.float()
+
+    def save(self, folder: Path, *, attribute: str = "") -> None:
+        """Leaves the model and its tokenizer in a folder as `transformers` has them."""
+        setattr(self._model.config, ATTRIBUTE, attribute)  # a start may have had another
+        self._model.save_pretrained(folder)
+        tokenizer = self._tokens.tokenizer
+        tokenizer.model_max_length = self._limit
+        tokenizer.save_pretrained(folder)
+        tokenizer.model_max_length = UNLIMITED
+
+
+def positions(model: Any) -> int:
+    """How many tokens the model takes."""
+    config = model.config
+    limit = getattr(config, "max_position_embeddings", None)
+    limit = limit or getattr(config, "n_positions", None) or _USUAL
+    return min(int(limit), places(model) or int(limit))
+
+
+_USUAL = 512
+"""Tokens for models with relative positions that name no limit."""

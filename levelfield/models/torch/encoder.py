@@ -1,0 +1,136 @@
+"""Embeddings of sentences and tokens, by sentence-transformers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Singles
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.torch.loading import (
+    DAMAGE,
+    Device,
+    DType,
+    cannot_load,
+    pick_device,
+    places,
+    quiet,
+    torch_dtype,
+)
+
+
+@functools.lru_cache(maxsize=2)
+def load_encoder(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> Encoder:
+    """The encoder of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    return Encoder(resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens)
+
+
+class Encoder:
+    """Sentence embeddings of unit length, and token embeddings.
+
+    Sentence models pool as they say themselves; any other encoder takes the mean of its last
+    layer. Texts longer than the model takes keep what is nearest to their gap, and their
+    beginning when there is none.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        device: torch.device,
+        dtype: DType = "float32",
+        batch_tokens: int | None = None,
+    ) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        if resolved.kind != "encoder":
+            raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
+        quiet()
+        weights = {"dtype": torch_dtype(dtype), "use_safetensors": not resolved.pickled}
+        try:
+            self._model: Any = SentenceTransformer(
+                str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
+            ).eval()
+        except DAMAGE as error:
+            raise cannot_load(resolved, error) from error
+        limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
+        self._limit = min(limit, places(self._model) or limit)
+        self._tokens = Tokens(self._model.tokenizer)
+        self._pad = self._model.tokenizer.pad_token_id
+        self._device = device
+        self._batch_tokens = batch_tokens or (4096 if device.type == "cpu" else 65536)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self._tokens.tokenizer)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:
+        """Unit-length embeddings: (texts, d), and for each text whether it was cut.
+
+        NaN for a text without tokens: a model gives a number for it, but one that says nothing.
+        """
+        distinct, place = unique(texts)
+        ids, cut = self._cut_ids(distinct)
+        nothing = len(self._tokens.before) + len(self._tokens.after)
+        found: list[Singles] = [np.empty(0, np.float32)] * len(distinct)
+        for rows, output, _ in self._forward(ids):
+            pooled = torch.nn.functional.normalize(output["sentence_embedding"].float(), dim=-1)
+            for row, embedding in zip(rows, pooled.cpu().numpy(), strict=True):
+                found[row] = embedding if len(ids[row]) > nothing else embedding * np.nan
+        dimension = len(found[0]) if found else 0
+        embeddings = np.array([found[i] for i in place], np.float32).reshape(-1, dimension)
+        return embeddings, [cut[i] for i in place]
+
+    def tokens(self, texts: Sequence[str]) -> tuple[list[Singles], list[bool]]:
+        """Embeddings of each text's tokens, special ones left out: (tokens, d) a text, and whether
+        the text was cut."""
+        distinct, place = unique(texts)
+        ids, cut = self._cut_ids(distinct)
+        found: list[Singles] = [np.empty((0, 0), np.float32)] * len(distinct)
+        begin, end = len(self._tokens.before), len(self._tokens.after)
+        for rows, output, lengths in self._forward(ids):
+            states = output["token_embeddings"].float().cpu().numpy()
+            for row, of_text, length in zip(rows, states, lengths, strict=True):
+                found[row] = of_text[begin : length - end]
+        return [found[i] for i in place], [cut[i] for i in place]
+
+    def _cut_ids(self, texts: Sequence[str | Gapped]) -> tuple[list[list[int]], list[bool]]:
+        gapped = [t if isinstance(t, Gapped) else Gapped("", t, gap=False) for t in texts]
+        return self._tokens.fit(gapped, self._limit, join=lambda source: source.without_gap)
+
+    def _forward(self, ids: Sequence[list[int]]) -> Any:
+        """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
+        for bucket in buckets([len(one) for one in ids], self._batch_tokens):
+            lengths = [len(ids[i]) for i in bucket]
+            padded = torch.full((len(bucket), max(lengths)), self._pad, dtype=torch.long)
+            mask = torch.zeros_like(padded)
+            for row, i in enumerate(bucket):
+                padded[row, : lengths[row]] = torch.tensor(ids[i])
+                mask[row, : lengths[row]] = 1
+            features = {"input_ids": padded, "attention_mask": mask}
+            with torch.inference_mode():
+                output = self._model({k: v.to(self._device) for k, v in features.items()})
+            yield bucket.tolist(), output, lengths

@@ -1,0 +1,460 @@
+"""P(target | source) from encoder-decoder models, with a gap for those trained to fill gaps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.torch.loading import (
+    Device,
+    DType,
+    load_pretrained,
+    pick_device,
+    positions,
+    torch_dtype,
+)
+from levelfield.models.torch.softmax import Block, token_log_p
+
+
+class Target(NamedTuple):
+    """What should fill the gap.
+
+    With `end` the end-of-sequence token is scored as well; with `begin` so are the tokens that the
+    decoder is given before the target (BART: `<s>`).
+    """
+
+    text: str
+    end: bool
+    begin: bool = False
+
+
+@dataclass(frozen=True)
+class LogLikelihoods:
+    """What a model says of targets.
+
+    Attributes:
+        log_p: for each source and each of its targets the log-probabilities of the target's
+            tokens, float64 of shape (tokens,); empty for a target without tokens.
+        source_cut: for each source, whether the model did not see all of it.
+        target_cut: for each source and target, whether the target was too long to be scored whole.
+    """
+
+    log_p: list[list[npt.NDArray[np.float64]]]
+    source_cut: list[bool]
+    target_cut: list[list[bool]]
+
+
+class InfillingModel(Protocol):
+    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only."""
+
+    @property
+    def gap_token(self) -> str: ...
+    @property
+    def vocabulary_size(self) -> int: ...
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def log_likelihood(
+        self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
+    ) -> LogLikelihoods: ...
+
+
+@dataclass(frozen=True)
+class GapStyle:
+    """How a family of models writes a gap, and what its decoder is given before the target.
+
+    Attributes:
+        token: marks the gap in the source.
+        blanks: whether the token stands between blanks whatever the text around it.
+        given: tokens that the decoder reads after its start token and before the target; they
+            are part of the pre-training format, not of the target, and are scored on demand only.
+    """
+
+    token: str
+    blanks: bool
+    given: tuple[str, ...] = ()
+
+    def join(self, source: Gapped) -> str:
+        """The source as the model reads it."""
+        if not source.gap:
+            return source.without_gap
+        left, right = source.left, source.right
+        if self.blanks:
+            left = left if not left or left[-1:].isspace() else f"{left} "
+            right = right if not right or right[:1].isspace() else f" {right}"
+        return left + self.token + right
+
+
+GAP_STYLES: Mapping[str, GapStyle] = {
+    "pegasus": GapStyle("<mask_1>", blanks=True),
+    "t5": GapStyle("<extra_id_0>", blanks=False, given=("<extra_id_0>",)),
+    "bart": GapStyle("<mask>", blanks=False, given=("<s>",)),
+}
+
+PLAIN = GapStyle("", blanks=False)
+"""Sources without gaps."""
+
+
+@functools.lru_cache(maxsize=2)
+def load_infilling(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> TorchInfillingModel:
+    """The infilling model of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is not one that fills gaps.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    if resolved.model_type not in GAP_STYLES:
+        raise ModelError(
+            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
+            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
+        )
+    return TorchInfillingModel(
+        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def load_seq2seq(
+    name: str,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> TorchInfillingModel:
+    """The encoder-decoder model of this name for sources without gaps, loaded once a process.
+
+    Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
+    as it did when it was trained on targets; it is scored of a target with `begin` only.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder-decoder.
+    """
+    return TorchInfillingModel(
+        resolve(name, allow_pickle=allow_pickle),
+        device=pick_device(device),
+        dtype=dtype,
+        batch_tokens=batch_tokens,
+        style=PLAIN,
+    )
+
+
+class TorchInfillingModel:
+    """PEGASUS, T5 and BART checkpoints in PyTorch.
+
+    The work is arranged so that nothing is computed twice: a source that occurs several times is
+    encoded once; the keys and values of its cross-attention are computed once for all its
+    targets; tokens that all targets begin with are decoded once; the vocabulary-wide softmax is
+    taken at scored positions only.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        device: torch.device,
+        dtype: DType = "float32",
+        batch_tokens: int | None = None,
+        style: GapStyle | None = None,
+    ) -> None:
+        model, tokenizer = load_pretrained(resolved, "encoder-decoder", device, torch_dtype(dtype))
+        self._bind(model, tokenizer, style or GAP_STYLES[resolved.model_type], batch_tokens)
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        *,
+        batch_tokens: int | None = None,
+        style: GapStyle | None = None,
+    ) -> Self:
+        """Around a model and a tokenizer that are there already."""
+        made = cls.__new__(cls)
+        style = style or GAP_STYLES[model.config.model_type]
+        made._bind(model.eval(), tokenizer, style, batch_tokens)
+        return made
+
+    def _bind(self, model: Any, tokenizer: Any, style: GapStyle, batch_tokens: int | None) -> None:
+        self._model = model
+        self._tokens = Tokens(tokenizer)
+        self._end = [tokenizer.eos_token_id]
+        self._style = style
+        self._device = next(model.parameters()).device
+        on_cpu = self._device.type == "cpu"
+        self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
+        config = model.config
+        self._limit = positions(config)
+        self._gap_id = self._single_id(style.token) if style.token else None
+        given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
+        self._start = [config.decoder_start_token_id, *given]
+        self._pad = config.pad_token_id
+        self._block = Block.on(self._device)
+
+    @property
+    def gap_token(self) -> str:
+        """What marks a gap; a text that contains it can't be scored."""
+        return self._style.token
+
+    @property
+    def vocabulary_size(self) -> int:
+        return int(self._model.config.vocab_size)
+
+    @property
+    def source_limit(self) -> int:
+        """How many tokens of a source the model takes, special ones around it not counted."""
+        return int(self._limit) - len(self._tokens.before) - len(self._tokens.after)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
+        a target, its beginning's. Empty where the tokenizer can't say."""
+        tokenizer = self._tokens.tokenizer
+        if not texts or not tokenizer.is_fast:
+            return [[] for _ in texts]
+        near = [text[: 64 * self._limit] for text in texts]
+        encoded = tokenizer(near, add_special_tokens=False, return_offsets_mapping=True)
+        return [[end for _, end in spans] for spans in encoded["offset_mapping"]]
+
+    def log_likelihood(
+        self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
+    ) -> LogLikelihoods:
+        """log P(target token | source, target tokens before it), for each target of each source.
+
+        Sources longer than the model takes keep the gap and the text nearest to it; targets
+        longer than that keep their beginning.
+        """
+        distinct, place = unique(sources)
+        wanted: list[dict[Target, npt.NDArray[np.float64]]] = [{} for _ in distinct]
+        for at, targets in zip(place, targets_per_source, strict=True):
+            wanted[at].update(dict.fromkeys(targets, np.empty(0)))
+        source_ids, source_cut = self._source_ids(distinct)
+        target_ids, cut_targets = self._target_ids([t for of_one in wanted for t in of_one])
+
+        with torch.inference_mode():
+            for bucket in buckets([len(ids) for ids in source_ids], self._batch_tokens):
+                pairs = [
+                    Pair(row, target_ids[target], wanted[at], target)
+                    for row, at in enumerate(bucket.tolist())
+                    for target in wanted[at]
+                    if target_ids[target]
+                ]
+                if pairs:
+                    encoded = self._encode([source_ids[at] for at in bucket.tolist()])
+                    self._decode(encoded, pairs)
+        return LogLikelihoods(
+            log_p=[
+                [wanted[at][target] for target in targets]
+                for at, targets in zip(place, targets_per_source, strict=True)
+            ],
+            source_cut=[source_cut[at] for at in place],
+            target_cut=[[target in cut_targets for target in ts] for ts in targets_per_source],
+        )
+
+    # -- tokens
+
+    def _single_id(self, token: str) -> int:
+        found = self._tokens.single(token)
+        if found is None:
+            raise ModelError(f"the model's tokenizer does not know the token {token}")
+        return found
+
+    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
+        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
+
+    def _target_ids(self, targets: Sequence[Target]) -> tuple[dict[Target, list[int]], set[Target]]:
+        distinct, _ = unique(targets)
+        # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
+        texts = [target.text[: 64 * self._limit] for target in distinct]
+        room = self._limit - len(self._start)
+        ids: dict[Target, list[int]] = {}
+        cut: set[Target] = set()
+        for target, text, body in zip(distinct, texts, self._tokens.ids(texts), strict=True):
+            scored = [*body, *(self._end if target.end else ())] if body else []
+            if len(scored) > room or len(text) < len(target.text):
+                cut.add(target)
+            ids[target] = scored[:room]
+        return ids, cut
+
+    # -- passes
+
+    def _encode(self, ids: Sequence[list[int]]) -> Encoded:
+        padded, mask = self._padded(ids)
+        states = self._model.get_encoder()(input_ids=padded, attention_mask=mask).last_hidden_state
+        return Encoded(states, mask)
+
+    def _decode(self, encoded: Encoded, pairs: Sequence[Pair]) -> None:
+        """Fills in the log-probabilities of all pairs of one bucket of encoded sources."""
+        rows = len(encoded.states)
+        if len(pairs) == len({pair.row for pair in pairs}):
+            for batch in self._by_length(pairs):
+                at = torch.tensor([pair.row for pair in batch], device=self._device)
+                self._continue(encoded.select(at), None, self._start, batch)
+            return
+        cache = self._new_cache()
+        start = torch.tensor([self._start] * rows, device=self._device)
+        first = [[*self._start, pair.ids[0]] for pair in pairs]
+        rows_of = [pair.row for pair in pairs]
+        before = [self._before(pair) for pair in pairs]
+        hidden = self._decoder(start, encoded, cache)
+        for pair, log_p in zip(pairs, self._scored(hidden, rows_of, first, before), strict=True):
+            pair.found[pair.target] = log_p
+        longer = [pair for pair in pairs if len(pair.ids) > 1]
+        for batch in self._by_length(longer):
+            at = torch.tensor([pair.row for pair in batch], device=self._device)
+            self._continue(encoded.like(at), self._cache_of(cache, at), None, batch)
+
+    def _by_length(self, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+        """Pairs in batches of like target length; a target token costs about what eight cost
+        in the encoder, since the softmax goes over the whole vocabulary."""
+        for bucket in buckets([len(pair.ids) for pair in pairs], max(1, self._batch_tokens // 8)):
+            yield [pairs[i] for i in bucket.tolist()]
+
+    def _continue(
+        self, encoded: Encoded, cache: Any, start: list[int] | None, batch: Sequence[Pair]
+    ) -> None:
+        """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
+        sequences = [[*(start or ()), *pair.ids] for pair in batch]
+        padded, _ = self._padded([sequence[:-1] for sequence in sequences])
+        hidden = self._decoder(padded, encoded, cache)
+        before = [self._before(pair) if start else 0 for pair in batch]
+        log_p = self._scored(hidden, range(len(batch)), sequences, before)
+        for pair, values in zip(batch, log_p, strict=True):
+            already = np.empty(0) if start else pair.found[pair.target]
+            pair.found[pair.target] = np.concatenate([already, values])
+
+    def _before(self, pair: Pair) -> int:
+        """The place in `[*start, *ids]` after which the tokens of a pair are scored."""
+        return 0 if pair.target.begin else len(self._start) - 1
+
+    def _scored(
+        self,
+        hidden: torch.Tensor,
+        rows: Sequence[int],
+        sequences: Sequence[list[int]],
+        before: Sequence[int],
+    ) -> list[npt.NDArray[np.float64]]:
+        """Log-probabilities of each sequence's tokens after the place `before`.
+
+        Args:
+            hidden: (rows, steps, d), the decoder's states.
+            rows: in which row of `hidden` each sequence was read, its last token left out.
+        """
+        lengths = [len(one) - 1 - at for one, at in zip(sequences, before, strict=True)]
+        tokens = [one[at + 1 :] for one, at in zip(sequences, before, strict=True)]
+        steps = [np.arange(at, at + n) for at, n in zip(before, lengths, strict=True)]
+        places = np.repeat(rows, lengths) * hidden.shape[1] + np.concatenate(steps)
+        distinct, at_of = np.unique(places, return_inverse=True)  # many words after one start
+        log_p = token_log_p(
+            self._logits,
+            self._scaled(hidden.flatten(0, 1)[torch.from_numpy(distinct).to(self._device)]),
+            torch.from_numpy(at_of).to(self._device),
+            torch.from_numpy(np.concatenate(tokens)).to(self._device),
+            vocabulary=self.vocabulary_size,
+            block=self._block,
+        )
+        return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
+
+    def _decoder(self, ids: torch.Tensor, encoded: Encoded, cache: Any) -> torch.Tensor:
+        # Targets are padded on the right, so no scored position ever attends to padding and the
+        # decoder needs no mask beside the causal one.
+        hidden: torch.Tensor = self._model.get_decoder()(
+            input_ids=ids,
+            encoder_hidden_states=encoded.states,
+            encoder_attention_mask=encoded.mask,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        ).last_hidden_state
+        return hidden
+
+    def _scaled(self, hidden: torch.Tensor) -> torch.Tensor:
+        config = self._model.config
+        if getattr(config, "scale_decoder_outputs", False):
+            hidden = hidden * config.d_model**-0.5
+        return hidden
+
+    def _logits(self, states: torch.Tensor, part: slice) -> torch.Tensor:
+        """Logits of a part of the vocabulary: (n, part)."""
+        layer, bias = self._model.lm_head, getattr(self._model, "final_logits_bias", None)
+        own = None if layer.bias is None else layer.bias[part]
+        logits: torch.Tensor = torch.nn.functional.linear(states, layer.weight[part], own).float()
+        if bias is not None:
+            logits += bias[..., part].float()
+        return logits
+
+    def _padded(self, ids: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Right-padded ids: (rows, longest), and the mask, or None where nothing is padded."""
+        lengths = np.array([len(one) for one in ids])
+        padded = np.full((len(ids), lengths.max()), self._pad, dtype=np.int64)
+        for row, one in zip(padded, ids, strict=True):
+            row[: len(one)] = one
+        tensor = torch.from_numpy(padded).to(self._device)
+        if (lengths == lengths.max()).all():
+            return tensor, None
+        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
+        return tensor, mask.long()
+
+    @staticmethod
+    def _new_cache() -> Any:
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        return EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+    @classmethod
+    def _cache_of(cls, cache: Any, rows: torch.Tensor) -> Any:
+        """A cache with the given rows of another one, repeated as often as they are named."""
+        chosen = cls._new_cache()
+        for i in range(len(cache.self_attention_cache)):
+            for kind in ("self_attention_cache", "cross_attention_cache"):
+                layer = getattr(cache, kind).layers[i]
+                getattr(chosen, kind).update(layer.keys[rows], layer.values[rows], i)
+            chosen.is_updated[i] = True
+        return chosen
+
+
+class Encoded(NamedTuple):
+    """Encoder states (rows, length, d) and their mask (rows, length), None without padding."""
+
+    states: torch.Tensor
+    mask: torch.Tensor | None
+
+    def select(self, rows: torch.Tensor) -> Encoded:
+        """The states of the given rows, without columns that are padding in all of them."""
+        if self.mask is None:
+            return Encoded(self.states[rows], None)
+        mask = self.mask[rows]
+        mask = mask[:, : int(mask.sum(1).max())]
+        return Encoded(self.states[rows, : mask.shape[1]], None if bool(mask.all()) else mask)
+
+    def like(self, rows: torch.Tensor) -> Encoded:
+        """What a decoder needs beside cached keys and values: the mask, and states of a shape."""
+        shape = self.states[:1].expand(len(rows), -1, -1)
+        return Encoded(shape, None if self.mask is None else self.mask[rows])
+
+
+class Pair(NamedTuple):
+    """A target of the source in row `row` of a bucket, and where its result goes."""
+
+    row: int
+    ids: list[int]
+    found: dict[Target, npt.NDArray[np.float64]]
+    target: Target

@@ -1,0 +1,227 @@
+"""What an encoder makes of each token of a text, after any of its layers."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Bools, Singles
+from levelfield.core.errors import ModelError, UserError
+from levelfield.models.batching import buckets, unique
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.torch.loading import (
+    WITHOUT_LIMIT,
+    Device,
+    DType,
+    load_body,
+    pick_device,
+    places,
+    torch_dtype,
+)
+
+KEPT_BYTES = 1 << 28
+"""States of the texts seen last are kept up to this size: sources and references come again with
+every system, and a text is compared with both."""
+
+
+class TextStates(NamedTuple):
+    """A text as an encoder sees it.
+
+    Attributes:
+        ids: (tokens,) in the vocabulary, special tokens included.
+        states: (tokens, d), each of unit length.
+        special: (tokens,) which of them the tokenizer put around the text.
+        cut: whether the model takes fewer tokens than the text has.
+    """
+
+    ids: tuple[int, ...]
+    states: Singles
+    special: Bools
+    cut: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether the model has no token for anything in the text."""
+        return bool(self.special.all())
+
+
+def depth(resolved: Resolved) -> int:
+    """How many layers the encoder of a model has; no weights are loaded."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
+    return int(config.num_hidden_layers)
+
+
+@functools.lru_cache(maxsize=2)
+def load_states(
+    name: str,
+    layer: int,
+    *,
+    device: Device = "auto",
+    dtype: DType = "float32",
+    allow_pickle: bool = False,
+    batch_tokens: int | None = None,
+) -> TokenStates:
+    """The states of this model after a layer, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it has no encoder.
+        UserError: it has no such layer.
+    """
+    resolved = resolve(name, allow_pickle=allow_pickle)
+    on = pick_device(device)
+    return TokenStates(resolved, layer, device=on, dtype=dtype, batch_tokens=batch_tokens)
+
+
+class TokenStates:
+    """Token states after one layer of an encoder; the layers above it are not run.
+
+    Layer 0 is the embeddings that the first layer reads. Of an encoder-decoder it is the encoder
+    that counts, of a classifier what is below its head. A norm that follows the last layer follows
+    the chosen one. Texts are stripped first; of one that is too long the beginning is read. Byte-
+    level tokenizers of the GPT-2 and RoBERTa family see a blank in front of the first word, so that
+    it has the token that it has anywhere else.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        layer: int,
+        *,
+        device: torch.device,
+        dtype: DType = "float32",
+        batch_tokens: int | None = None,
+    ) -> None:
+        from transformers import GPT2Tokenizer, RobertaTokenizer
+
+        self._body, tokenizer = load_body(resolved, device, torch_dtype(dtype))
+        keep_layers(self._body, layer, resolved.name)
+        self._limit = _limit(self._body, tokenizer)  # the tokenizer's own is lifted next
+        self._blank = " " if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)) else ""
+        self._tokens = Tokens(tokenizer)
+        self._pad = tokenizer.pad_token_id or 0
+        self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
+        self._device = device
+        # beyond this many tokens the activations leave a core's cache
+        self._batch_tokens = batch_tokens or (2048 if device.type == "cpu" else 65536)
+        self._kept: OrderedDict[str, TextStates] = OrderedDict()
+        self._kept_bytes = 0
+
+    def ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Vocabulary ids of texts as the model reads them, special tokens included."""
+        return [tuple(ids) for ids in self._ids(texts)[0]]
+
+    def weightless(self, ids: Sequence[int]) -> Bools:
+        """Which of these ids are the tokens that stand for a text as a whole and for its end
+        ([CLS], [SEP]); a tokenizer may have neither."""
+        return np.array([id in self._weightless for id in ids], np.bool_)
+
+    def of(self, texts: Sequence[str]) -> list[TextStates]:
+        """The states of these texts; each different one goes through the model once."""
+        distinct, place = unique(texts)
+        found = {text: self._kept[text] for text in distinct if text in self._kept}
+        new = [text for text in distinct if text not in found]
+        ids, cut = self._ids(new)
+        before, after = len(self._tokens.before), len(self._tokens.after)
+        for rows, states in self._forward(ids):
+            for row, of_text in zip(rows, states, strict=True):
+                n = len(ids[row])
+                special = np.ones(n, np.bool_)
+                special[before : n - after] = False
+                kept = of_text[:n].copy()  # else it would hold the whole batch in memory
+                found[new[row]] = TextStates(tuple(ids[row]), kept, special, cut[row])
+        self._keep(found)
+        return [found[distinct[i]] for i in place]
+
+    def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
+        """What the model reads for each word before any context: the mean of its tokens' input
+        embeddings, (d,); None for a word that it has no tokens for."""
+        table = self._body.get_input_embeddings().weight
+        unknown = self._tokens.tokenizer.unk_token_id
+        found: list[Singles | None] = []
+        for ids in self._tokens.ids([self._blank + word for word in words]):
+            if not ids or unknown in ids:
+                found.append(None)
+                continue
+            rows = table[torch.tensor(ids, device=table.device)]
+            found.append(rows.detach().float().mean(dim=0).cpu().numpy())
+        return found
+
+    def _ids(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        gapped = [Gapped("", self._blank + text.strip(), gap=False) for text in texts]
+        return self._tokens.fit(gapped, self._limit, join=lambda source: source.right)
+
+    def _forward(self, ids: Sequence[list[int]]) -> Any:
+        """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
+        lengths = [len(one) for one in ids]
+        for bucket in buckets(lengths, self._batch_tokens):
+            longest = lengths[bucket[0]]
+            padded = torch.full((len(bucket), longest), self._pad, dtype=torch.long)
+            mask = torch.zeros_like(padded)
+            for row, i in enumerate(bucket):
+                padded[row, : lengths[i]] = torch.tensor(ids[i])
+                mask[row, : lengths[i]] = 1
+            with torch.inference_mode():
+                states = self._body(
+                    input_ids=padded.to(self._device), attention_mask=mask.to(self._device)
+                ).last_hidden_state
+                unit = torch.nn.functional.normalize(states.float(), dim=-1)
+            yield bucket.tolist(), unit.cpu().numpy()
+
+    def _keep(self, found: dict[str, TextStates]) -> None:
+        """Remembers what was just used, and forgets what was used longest ago."""
+        for text, states in found.items():
+            if text not in self._kept:
+                self._kept_bytes += states.states.nbytes
+            self._kept[text] = states
+            self._kept.move_to_end(text)
+        while self._kept_bytes > KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= oldest.states.nbytes
+
+
+def keep_layers(body: Any, layer: int, name: str) -> None:
+    """Takes the layers above this one off an encoder.
+
+    Raises:
+        UserError: there is no such layer.
+        ModelError: the layers of this architecture can't be told.
+    """
+    n = int(body.config.num_hidden_layers)
+    if not 0 <= layer <= n:
+        raise UserError(f"layer={layer}: model '{name}' has the layers 0 to {n}")
+    if layer == n:
+        return
+    if body.config.model_type == "albert":  # the same weights n times over
+        body.config.num_hidden_layers = layer
+        return
+    for path, module in body.named_modules():
+        parent, _, last = path.rpartition(".")
+        if isinstance(module, torch.nn.ModuleList) and last in _STACKS and len(module) == n:
+            setattr(body.get_submodule(parent), last, module[:layer])
+            return
+    raise ModelError(f"model '{name}': only its last layer can be had; leave out layer={layer}")
+
+
+_STACKS = ("layer", "layers", "block")
+
+
+def _limit(body: Any, tokenizer: Any) -> int:
+    """How many tokens an encoder takes, by its tokenizer and by its table of positions."""
+    positions = getattr(body.config, "max_position_embeddings", None)
+    limits = [tokenizer.model_max_length, *([positions] if positions and positions > 0 else [])]
+    if (fitting := places(body)) is not None:
+        limits.append(fitting)
+    limit = min(int(limit) for limit in limits)
+    return limit if limit < _NO_LIMIT else WITHOUT_LIMIT
+
+
+_NO_LIMIT = 10**6
+"""`transformers` writes no limit as a number beyond any text."""

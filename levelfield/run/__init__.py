@@ -1,0 +1,1 @@
+"""What a command over files does: score, keep, resume."""

@@ -1,0 +1,330 @@
+"""The segment cache: values of samples under signatures, kept between runs and processes.
+
+A value is looked up by a hash of the metric's signature and the fields of the sample that the
+metric reads, so that equal samples are scored once whatever their ids, and a run that was
+interrupted goes on where it stopped. SQLite in WAL mode: several processes may use one cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import platformdirs
+import polars as pl
+
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric, fields_read, partitions, score_checked
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Sample
+from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
+
+_SCHEMA = 1
+_PATIENCE_S = 60.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS segments (
+    key BLOB PRIMARY KEY, metric TEXT, value REAL, undefined TEXT, cut INTEGER, parts BLOB
+) WITHOUT ROWID
+"""
+
+
+class CacheError(UserError):
+    """The cache can't be used; scoring goes on without it."""
+
+
+class Segment(NamedTuple):
+    """What is kept of one sample: NaN is stored as null, with its reason."""
+
+    value: float | None
+    undefined: str | None
+    cut: bool
+    parts: list[tuple[str, float, float]] | None
+
+
+class Contents(NamedTuple):
+    """What a cache holds: metric -> values, and its size on disk."""
+
+    segments: Mapping[str, int]
+    bytes: int
+
+
+def cache_path() -> Path:
+    """The cache's file: in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
+    folder = os.environ.get("LEVELFIELD_CACHE")
+    return Path(folder or platformdirs.user_cache_path("levelfield")) / "segments.sqlite"
+
+
+def sample_key(signature: str, sample: Sample, fields: frozenset[str]) -> bytes:
+    """16 bytes that stand for what a metric with this signature reads of a sample."""
+    read = {name: getattr(sample, name) for name in sorted(fields)}
+    content = json.dumps([signature, read], sort_keys=True, default=_plain)
+    return hashlib.blake2b(content.encode(), digest_size=16).digest()
+
+
+def _plain(value: object) -> object:
+    """A value of a sample's field that JSON has no form for: a mapping, or a table's date, say."""
+    return dict(value) if isinstance(value, Mapping) else f"{type(value).__name__}:{value!r}"
+
+
+class SegmentCache:
+    """A cache file, open for reading and writing.
+
+    Attributes:
+        failure: why the last values could not be kept; empty while all is well.
+
+    Raises:
+        CacheError: the file can't be made or is not a cache of ours.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failure = ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+            _wait_for_turn(lambda: self._db.execute("PRAGMA journal_mode = WAL"))
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            (schema,) = self._db.execute("PRAGMA user_version").fetchone()
+            if schema not in (0, _SCHEMA):
+                raise CacheError(
+                    f"cache {path} is of another version; `levelfield cache clear` removes it"
+                )
+            self._db.execute(_TABLE)
+            self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
+        except (OSError, sqlite3.Error) as error:
+            raise CacheError(
+                f"cache {path} can't be used ({error}); `levelfield cache clear` removes it"
+            ) from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Segment]:
+        """The segments that are there."""
+        found = {}
+        for at in range(0, len(keys), 500):
+            some = keys[at : at + 500]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT key, value, undefined, cut, parts FROM segments WHERE key IN ({marks})"
+            for key, *row in self._run(query, some):
+                with contextlib.suppress(zlib.error, ValueError, TypeError):  # a damaged row
+                    found[key] = _unpacked(*row)
+        return found
+
+    def put(self, metric: str, segments: Mapping[bytes, Segment]) -> None:
+        """Keeps segments, all or none of them."""
+        rows = [
+            (
+                key,
+                metric,
+                segment.value,
+                segment.undefined,
+                segment.cut,
+                None
+                if segment.parts is None
+                else zlib.compress(json.dumps(segment.parts).encode()),
+            )
+            for key, segment in segments.items()
+        ]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise CacheError(f"cache {self.path} can't be written: {error}") from error
+
+    def contents(self) -> Contents:
+        """What is in it."""
+        query = "SELECT metric, count(*) FROM segments GROUP BY metric ORDER BY metric"
+        return Contents(dict(self._run(query)), self.path.stat().st_size)
+
+    def clear(self) -> int:
+        """Forgets everything; how many values that were."""
+        ((count,),) = self._run("SELECT count(*) FROM segments")
+        self._run("DELETE FROM segments")
+        self._run("VACUUM")
+        return int(count)
+
+    def _run(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            raise CacheError(f"cache {self.path} can't be read: {error}") from error
+
+
+def _wait_for_turn(action: Callable[[], object]) -> None:
+    """Does what SQLite refuses at once, not waiting, while another process does the same."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            action()
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def remove_cache(path: Path) -> None:
+    """Takes the file of a cache away, whatever is in it.
+
+    Raises:
+        CacheError: it can't be removed.
+    """
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise CacheError(f"cache {path} can't be removed: {error.strerror}") from error
+
+
+def _unpacked(value: object, undefined: object, cut: object, packed: bytes | None) -> Segment:
+    """A row as a segment; an error if it can't be one."""
+    parts = None if packed is None else json.loads(zlib.decompress(packed))
+    if isinstance(value, float) and undefined is None:
+        return Segment(value, None, bool(cut), parts)
+    if value is None and isinstance(undefined, str):
+        return Segment(None, undefined, bool(cut), parts)
+    raise ValueError("neither a value nor a reason")
+
+
+def score_with_cache(
+    metric: Metric,
+    samples: Sequence[Sample],
+    cache: SegmentCache,
+    *,
+    progress: Progress = no_progress,
+) -> Scores:
+    """As `metric.score`, but values that are in the cache are taken from there.
+
+    New values are kept after every partition, so a crash loses one partition at most. Where they
+    can't be kept (a full disk), scoring goes on and `cache.failure` says why. A corpus metric is
+    not cached: its value belongs to a group, not to a sample.
+    """
+    if metric.level != "sample":
+        return metric.score(samples, progress=progress)
+    scored = []
+    for partition in partitions(samples) if samples else [[]]:
+        scored.append(_score_partition(metric, partition, cache))
+        progress(len(partition))
+    return concatenate(scored)
+
+
+class Keeper:
+    """Scores samples and keeps what comes out, as long as there is a cache that takes it.
+
+    Attributes:
+        notes: what a user must know of the cache, in words.
+    """
+
+    def __init__(self, cache: SegmentCache | None, notes: list[str]) -> None:
+        self._cache = cache
+        self.notes = notes
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is scored now can be had again."""
+        return self._cache is not None and not self._cache.failure
+
+    def score(self, metric: Metric, samples: Sequence[Sample]) -> Scores:
+        """As `score_with_cache`; without it where the cache fails: values are what is asked for."""
+        cache = self._cache
+        if cache is None or cache.failure:
+            return score_checked(metric, samples)
+        try:
+            scores = score_with_cache(metric, samples, cache)
+        except CacheError as error:
+            cache.failure = str(error)
+            scores = score_checked(metric, samples)
+        if cache.failure:
+            self.notes.append(f"{cache.failure}; went on without it")
+        return scores
+
+
+@contextlib.contextmanager
+def keeping(notes: list[str], *, enabled: bool = True) -> Iterator[Keeper]:
+    """The user's cache for the time of a run; a note where there can't be one.
+
+    Raises:
+        KeyboardInterrupt: as it comes, with a word on what is not lost.
+    """
+    try:
+        cache = SegmentCache(cache_path()) if enabled else None
+    except CacheError as error:
+        notes.append(f"{error}; nothing is kept of this run")
+        cache = None
+    keeper = Keeper(cache, notes)
+    try:
+        yield keeper
+    except KeyboardInterrupt:
+        if keeper.keeps:
+            kept = "what was scored is in the cache, and the same command goes on from there"
+            raise KeyboardInterrupt(kept) from None
+        raise
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCache) -> Scores:
+    signature, fields = metric.signature, fields_read(metric)
+    keys = [sample_key(signature, sample, fields) for sample in samples]
+    known = cache.get(keys)
+    fresh = {key: s for key, s in zip(keys, samples, strict=True) if key not in known}
+    if fresh or not samples:
+        made = _segments(score_checked(metric, list(fresh.values())))
+        new = dict(zip(fresh, made, strict=True))
+        try:
+            cache.put(metric.name, new)
+        except CacheError as error:
+            cache.failure = str(error)
+        known |= new
+    return _scores(metric, signature, samples, [known[key] for key in keys])
+
+
+def _segments(scores: Scores) -> list[Segment]:
+    parts: dict[str, list[tuple[str, float, float]]] = {}
+    if scores.parts is not None:
+        for id, part, score, weight in scores.parts.iter_rows():
+            parts.setdefault(id, []).append((part, score, weight))
+    has_parts = scores.parts is not None
+    return [
+        Segment(
+            None if id in scores.undefined else value,
+            scores.undefined.get(id),
+            id in scores.truncated,
+            parts.get(id, []) if has_parts else None,
+        )
+        for id, value in zip(scores.ids, scores.values.tolist(), strict=True)
+    ]
+
+
+def _scores(
+    metric: Metric, signature: str, samples: Sequence[Sample], segments: Sequence[Segment]
+) -> Scores:
+    pairs = list(zip(samples, segments, strict=True))
+    rows = [(s.id, *part) for s, segment in pairs for part in segment.parts or ()]
+    has_parts = any(segment.parts is not None for segment in segments)
+    values = [np.nan if segment.value is None else segment.value for segment in segments]
+    return Scores(
+        metric=metric.name,
+        ids=tuple(sample.id for sample in samples),
+        values=np.array(values, np.float64),
+        undefined={s.id: segment.undefined for s, segment in pairs if segment.undefined},
+        signature=signature,
+        higher_is_better=metric.higher_is_better,
+        parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row") if has_parts else None,
+        truncated=frozenset(s.id for s, segment in pairs if segment.cut),
+    )

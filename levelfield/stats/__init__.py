@@ -1,0 +1,1 @@
+"""Statistics of arrays: it knows nothing of samples."""

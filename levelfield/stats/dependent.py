@@ -1,0 +1,301 @@
+"""Does metric A agree with people better than metric B? Tests of two dependent correlations.
+
+Two metrics on the same samples are correlated with each other, so their correlations with the
+ratings can't be tested as if they were of two studies. Williams' test uses the correlation between
+the metrics in a formula; the permutation test exchanges their values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+
+from levelfield.core.arrays import Floats
+from levelfield.stats.correlation import moments, r_of_moments, standardised
+from levelfield.stats.permutation import holm
+
+Correction = Literal["holm", "bonferroni"]
+
+_SAME = 1e-9
+"""Correlations nearer than this are equal but for rounding."""
+
+_CHUNK = 1 << 18
+
+
+class Williams(NamedTuple):
+    """Williams' t with n − 3 degrees of freedom.
+
+    Attributes:
+        t: positive if A agrees better.
+        p: two-sided.
+        p_greater: one-sided, of "A does not agree better than B".
+        n: how many samples (at system level: systems).
+        why_undefined: why t and p are NaN; empty if they are not.
+    """
+
+    t: float
+    p: float
+    p_greater: float
+    n: int
+    why_undefined: str = ""
+
+
+def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
+    """Williams' test of r(A, ratings) against r(B, ratings), from the three correlations.
+
+    `t = (r_a − r_b) √((n − 1)(1 + r_ab) / (2 K (n − 1)/(n − 3) + r̄² (1 − r_ab)³))`,
+    `K = 1 − r_a² − r_b² − r_ab² + 2 r_a r_b r_ab`, `r̄ = (r_a + r_b) / 2`, n − 3 degrees of
+    freedom (Williams 1959; Steiger 1980, equation 7; for metrics Graham and Baldwin 2014). The
+    nearer the two metrics are to each other, the smaller a difference it finds. Metrics that are
+    the same up to scale have t = 0 and p = 1. It takes the samples as independent, which those of
+    one source are not: with clusters, trust `swap_test`.
+
+    Undefined: a correlation that is, or n < 4.
+
+    >>> w = williams(0.4, 0.2, 0.5, 103)
+    >>> round(w.t, 2), round(w.p, 3)
+    (2.17, 0.032)
+    """
+    nan = float("nan")
+    if any(math.isnan(r) for r in (r_a, r_b, r_ab)):
+        return Williams(nan, nan, nan, n, "a correlation is undefined")
+    if n < 4:
+        return Williams(nan, nan, nan, n, "Williams' test needs 4 or more")
+    if abs(r_a - r_b) < _SAME:
+        return Williams(0.0, 1.0, 0.5, n)
+    K = max(0.0, 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab)
+    bottom = 2 * K * (n - 1) / (n - 3) + ((r_a + r_b) / 2) ** 2 * (1 - r_ab) ** 3
+    top = (n - 1) * (1 + r_ab)
+    size = math.sqrt(top / bottom) if bottom > 0 else math.inf if top > 0 else 0.0
+    t = (r_a - r_b) * size
+    return Williams(
+        t=t,
+        p=float(2 * scipy.stats.t.sf(abs(t), n - 3)),
+        p_greater=float(scipy.stats.t.sf(t, n - 3)),
+        n=n,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Result of the permutation test.
+
+    Attributes:
+        difference: r(A, ratings) − r(B, ratings), averaged over groups if there are several.
+        p: two-sided, (b + 1) / (m + 1).
+        p_greater: one-sided, of "A does not agree better than B".
+        n, clusters, groups: what it rests on.
+        why_undefined: why the rest is NaN; empty if it is not.
+    """
+
+    difference: float
+    p: float
+    p_greater: float
+    n: int
+    clusters: int
+    groups: int
+    why_undefined: str = ""
+
+
+def swap_test(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    y: npt.ArrayLike,
+    clusters: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    systems: npt.ArrayLike | None = None,
+    ranks: bool = False,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> Swapped:
+    """Paired permutation test: the two metrics' values are exchanged at random, whole clusters.
+
+    If A and B agree with people equally well, it does not matter which of them a value came from
+    once both are on one scale. So both are standardised (within groups, if there are any), in
+    every permutation the values of each cluster are swapped or not, and the difference of the
+    correlations is taken anew. p counts the observed arrangement as one of them (Phipson and Smyth
+    2010), so with K clusters it hardly goes below 2 / 2^K. The tests of Deutsch, Dror and Roth
+    2021, section 4, which they call PERM-INPUTS; clusters instead of inputs are ours.
+
+    Args:
+        a, b, y: (n,) the metrics and the ratings, no NaN.
+        clusters: (n,) anything that sorts; equal entries are swapped together.
+        groups: (n,) correlations are taken within each and averaged; one group if None. A group
+            in which something is constant is left out, and `groups` counts the others.
+        systems: (n,) if given, means per system are correlated instead of samples.
+        ranks: correlate ranks (Spearman): values are replaced by their ranks before they are
+            standardised, and are not ranked again in every permutation.
+        permutations, seed: equal seeds give equal p, in whatever order the samples come.
+
+    Undefined: fewer than two samples (systems), a constant metric or constant ratings.
+    """
+    a, b, y = (np.asarray(v, dtype=np.float64) for v in (a, b, y))
+    names, cluster = np.unique(np.asarray(clusters), return_inverse=True)
+    K, n, nan = names.size, y.size, float("nan")
+    if systems is not None:
+        if groups is not None:
+            raise ValueError("either groups or systems")
+        statistics = [_system_difference(a, b, y, cluster, K, np.asarray(systems), ranks)]
+    else:
+        of = np.zeros(n, dtype=np.intp) if groups is None else np.asarray(groups)
+        order = np.argsort(of, kind="stable")
+        starts = np.flatnonzero(of[order][1:] != of[order][:-1]) + 1
+        statistics = [
+            _difference(a[rows], b[rows], y[rows], cluster[rows], ranks)
+            for rows in np.split(order, starts)
+        ]
+    defined = [s for s in statistics if s is not None]
+    if not defined:
+        several = groups is not None or systems is not None
+        why = "constant in every group" if several and n > 1 else _why(a, b, y)
+        return Swapped(nan, nan, nan, n, K, 0, why)
+
+    def difference(swap: Floats) -> Floats:
+        """(r,) mean over the groups. swap: (r, K) 1 where a cluster is swapped."""
+        return np.asarray(np.mean([s(swap) for s in defined], axis=0))
+
+    observed = float(difference(np.zeros((1, K)))[0])
+    if abs(observed) < _SAME:
+        observed = 0.0
+    rng = np.random.default_rng(seed)
+    both = greater = 0
+    step = max(1, _CHUNK // K)
+    for start in range(0, permutations, step):
+        r = min(step, permutations - start)
+        swap = rng.integers(0, 2, size=(r, K), dtype=np.uint8).astype(np.float64)
+        d = difference(swap)
+        d = d[~np.isnan(d)]  # swapped into a constant: no arrangement to compare with
+        both += int((np.abs(d) >= abs(observed) - _SAME).sum()) + r - d.size
+        greater += int((d >= observed - _SAME).sum()) + r - d.size
+    return Swapped(
+        difference=observed,
+        p=(both + 1) / (permutations + 1),
+        p_greater=(greater + 1) / (permutations + 1),
+        n=n,
+        clusters=K,
+        groups=len(defined),
+    )
+
+
+_Statistic = Callable[[Floats], Floats]
+
+
+def _difference(
+    a: Floats, b: Floats, y: Floats, cluster: npt.NDArray[np.intp], ranks: bool
+) -> _Statistic | None:
+    """r(A') − r(B') as a function of what is swapped; None where a correlation is undefined."""
+    if y.size < 2 or any(bool(np.all(v == v[0])) for v in (a, b, y)):
+        return None
+    a, b, y = (standardised(_ranked(v) if ranks else v) for v in (a, b, y))
+    mine, code = np.unique(cluster, return_inverse=True)
+    of_a, of_b = moments(a, y, code, mine.size), moments(b, y, code, mine.size)  # (k, 6)
+    total_a, total_b, gap = of_a.sum(axis=0), of_b.sum(axis=0), of_b - of_a
+
+    def statistic(swap: Floats) -> Floats:
+        moved = swap[:, mine] @ gap  # what A gains and B loses
+        return r_of_moments(total_a + moved) - r_of_moments(total_b - moved)
+
+    return statistic
+
+
+def _system_difference(
+    a: Floats,
+    b: Floats,
+    y: Floats,
+    cluster: npt.NDArray[np.intp],
+    K: int,
+    systems: npt.NDArray[np.generic],
+    ranks: bool,
+) -> _Statistic | None:
+    """The same for correlations of the means of systems."""
+    names, system = np.unique(systems, return_inverse=True)
+    S = names.size
+    if S < 2:
+        return None
+    a, b = standardised(a), standardised(b)
+    n = np.bincount(system, minlength=S)
+    mean_y = np.bincount(system, weights=y, minlength=S) / n
+    cell = cluster * S + system
+    gap = np.bincount(cell, weights=b - a, minlength=K * S).reshape(K, S)
+    sum_a, sum_b = (np.bincount(system, weights=v, minlength=S) for v in (a, b))
+
+    def statistic(swap: Floats) -> Floats:
+        moved = swap @ gap
+        return r_of_rows((sum_a + moved) / n, mean_y, ranks) - r_of_rows(
+            (sum_b - moved) / n, mean_y, ranks
+        )
+
+    return statistic if not np.isnan(statistic(np.zeros((1, K)))).any() else None
+
+
+def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
+    """(r,) Pearson's (or Spearman's) r of each row of X (r, S) with Y, (S,) or (r, S)."""
+    Y = np.broadcast_to(Y, X.shape)
+    if ranks:
+        X, Y = (scipy.stats.rankdata(v, axis=1) for v in (X, Y))
+    X, Y = X - X.mean(axis=1, keepdims=True), Y - Y.mean(axis=1, keepdims=True)
+    X, Y = (v / np.maximum(np.abs(v).max(axis=1, keepdims=True), 1e-300) for v in (X, Y))
+    vx, vy = (X * X).sum(axis=1), (Y * Y).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = (X * Y).sum(axis=1) / np.sqrt(vx * vy)
+    return np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
+
+
+def _ranked(v: Floats) -> Floats:
+    return np.asarray(scipy.stats.rankdata(v), dtype=np.float64)
+
+
+def _why(a: Floats, b: Floats, y: Floats) -> str:
+    if y.size < 2:
+        return "no samples" if y.size == 0 else "one sample"
+    if bool(np.all(y == y[0])):
+        return "constant rating"
+    if bool(np.all(a == a[0])) or bool(np.all(b == b[0])):
+        return "constant metric"
+    return "fewer than two systems, or constant means"
+
+
+def bonferroni(p_values: npt.ArrayLike) -> Floats:
+    """`min(1, m p)`, m the number of defined p-values; NaN stays NaN.
+
+    >>> bonferroni([0.01, 0.4, 0.9]).tolist()
+    [0.03, 1.0, 1.0]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    return np.minimum(1.0, p * int((~np.isnan(p)).sum()))
+
+
+def adjusted(p_values: npt.ArrayLike, correction: Correction) -> Floats:
+    """p-values adjusted for their number."""
+    return holm(p_values) if correction == "holm" else bonferroni(p_values)
+
+
+def rank_clusters(names: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:
+    """Metrics that can't be told apart, best cluster first, as WMT ranks systems.
+
+    Args:
+        names: in falling order of their correlations.
+        better: whether the first is shown to agree better than the second.
+
+    A line is drawn after a metric if every metric above the line is shown better than every one
+    below it. So in two clusters every difference is shown; within one, not every difference is
+    missing: A may beat C while neither is told from B.
+
+    >>> rank_clusters("abc", lambda x, y: (x, y) != ("b", "c"))
+    [['a'], ['b', 'c']]
+    """
+    clusters: list[list[str]] = []
+    start = 0
+    for end in range(1, len(names) + 1):
+        if all(better(above, below) for above in names[start:end] for below in names[end:]):
+            # what is above `start` is better than all that follows already
+            clusters.append(list(names[start:end]))
+            start = end
+    return clusters

@@ -1,0 +1,180 @@
+"""Which metric agrees better: Williams' test, swapping values, corrections, clusters."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield.stats.correlation import pearson
+from levelfield.stats.dependent import (
+    adjusted,
+    bonferroni,
+    rank_clusters,
+    swap_test,
+    williams,
+)
+
+
+def test_williams_of_an_example_worked_by_hand():
+    # r_a = .5, r_b = .3, r_ab = .6, n = 23:
+    # K = 1 − .25 − .09 − .36 + 2·.5·.3·.6 = .48
+    # t = .2 √(22·1.6 / (2·.48·22/20 + .16·.064)) = .2 √(35.2 / 1.06624) = 1.149142
+    found = williams(0.5, 0.3, 0.6, 23)
+    assert found.t == pytest.approx(1.149142, abs=2e-6)
+    assert found.p == pytest.approx(2 * scipy.stats.t.sf(1.149142, 20), abs=1e-6)
+    assert found.p_greater == pytest.approx(found.p / 2)
+
+
+@given(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9), st.floats(-0.5, 0.5), st.integers(4, 500))
+def test_williams_turns_its_sign_with_the_metrics(r_a, r_b, r_ab, n):
+    there, back = williams(r_a, r_b, r_ab, n), williams(r_b, r_a, r_ab, n)
+    assert there.t == pytest.approx(-back.t)
+    assert there.p == pytest.approx(back.p)
+    assert there.p_greater == pytest.approx(1 - back.p_greater)
+
+
+def test_identical_metrics_are_never_called_different():
+    rng = np.random.default_rng(0)
+    a, y = rng.normal(size=80), rng.normal(size=80)
+    for b in (a, 3 * a + 7):
+        found = swap_test(a, b, y, np.arange(80), permutations=500)
+        assert found.difference == 0
+        assert found.p == 1
+        assert williams(pearson(a, y), pearson(b, y), pearson(a, b), 80).p == 1
+    groups = np.arange(80) % 5
+    assert swap_test(a, a, y, np.arange(80), groups, permutations=100).p == 1
+    assert swap_test(a, a, y, np.arange(80), systems=groups, permutations=100).p == 1
+
+
+def test_williams_needs_four_samples_and_defined_correlations():
+    assert "4 or more" in williams(0.5, 0.2, 0.1, 3).why_undefined
+    assert math.isnan(williams(math.nan, 0.2, 0.1, 30).p)
+    assert williams(0.9, -0.9, -0.98, 50).p < 0.001
+
+
+def slow_swap(a, b, y, clusters, permutations, seed):
+    """The same swaps, with every correlation computed anew."""
+    a, b = (scipy.stats.zscore(v) for v in (a, b))
+    names, code = np.unique(clusters, return_inverse=True)
+    observed = pearson(a, y) - pearson(b, y)
+    swaps = np.random.default_rng(seed).integers(
+        0, 2, size=(permutations, names.size), dtype=np.uint8
+    )
+    both = greater = 0
+    for row in swaps:
+        swap = row[code] == 1
+        d = pearson(np.where(swap, b, a), y) - pearson(np.where(swap, a, b), y)
+        both += abs(d) >= abs(observed) - 1e-9
+        greater += d >= observed - 1e-9
+    return (both + 1) / (permutations + 1), (greater + 1) / (permutations + 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_swaps_equal_the_slow_loop(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=40)
+    a, b = y + rng.normal(size=40), y + 2 * rng.normal(size=40)
+    clusters = rng.integers(0, 15, 40)
+    found = swap_test(a, b, y, clusters, permutations=200, seed=seed)
+    assert (found.p, found.p_greater) == slow_swap(a, b, y, clusters, 200, seed)
+    assert found.difference == pytest.approx(pearson(a, y) - pearson(b, y))
+    assert found.clusters == np.unique(clusters).size
+
+
+def test_swaps_do_not_depend_on_order_or_on_scale():
+    rng = np.random.default_rng(4)
+    a, b, y = rng.normal(size=(3, 50))
+    clusters, order = np.arange(50) // 2, rng.permutation(50)
+    one = swap_test(a, b, y, clusters, permutations=300)
+    two = swap_test(9 * a[order] - 3, b[order], y[order], clusters[order], permutations=300)
+    assert two.p == one.p
+    mirrored = swap_test(b, a, y, clusters, permutations=300)
+    assert mirrored.p == one.p
+    assert mirrored.difference == pytest.approx(-one.difference)
+
+
+def test_a_clear_difference_is_found_by_samples_groups_systems_and_ranks():
+    rng = np.random.default_rng(5)
+    source, system = np.repeat(np.arange(40), 6), np.tile(np.arange(6), 40)
+    y = system + rng.normal(size=240)
+    a, b = y + 0.3 * rng.normal(size=240), rng.normal(size=240)
+    for more in ({}, {"groups": source}, {"groups": system}, {"ranks": True}):
+        assert swap_test(a, b, y, source, permutations=500, **more).p < 0.01
+    of_systems = swap_test(a, b, y, source, systems=system, permutations=500)
+    assert of_systems.difference > 0.1
+    assert of_systems.p < 0.2
+
+
+def test_groups_in_which_something_is_constant_are_left_out():
+    y = np.array([1.0, 2, 3, 5, 5, 5])
+    a, b = np.array([1.0, 2, 4, 1, 2, 3]), np.array([2.0, 1, 3, 1, 2, 3])
+    found = swap_test(a, b, y, np.arange(6), [0, 0, 0, 1, 1, 1], permutations=50)
+    assert found.groups == 1
+    assert found.difference == pytest.approx(pearson(a[:3], y[:3]) - pearson(b[:3], y[:3]))
+
+
+@pytest.mark.parametrize(
+    ("a", "y", "why"),
+    [
+        ([], [], "no samples"),
+        ([1], [1], "one sample"),
+        ([1, 2, 3], [4, 4, 4], "constant rating"),
+        ([2, 2, 2], [1, 2, 3], "constant metric"),
+    ],
+)
+def test_what_can_not_be_compared_says_why(a, y, why):
+    found = swap_test(a, np.arange(len(a)), y, np.arange(len(a)))
+    assert math.isnan(found.p)
+    assert found.why_undefined == why
+
+
+def test_under_the_null_the_permutation_test_keeps_its_level():
+    # 1,000 data sets in which two metrics are equally noisy; 5 % ± 2.5 standard errors
+    rng = np.random.default_rng(11)
+    p = []
+    for _ in range(1000):
+        y = rng.normal(size=24)
+        shared = rng.normal(size=24)
+        a, b = (y + shared + rng.normal(size=24) for _ in range(2))
+        p.append(swap_test(a, b, y, np.arange(24) // 2, permutations=199, seed=1).p)
+    rejected = np.mean(np.array(p) <= 0.05)
+    assert 0.033 <= rejected <= 0.067
+
+
+def test_under_the_null_williams_keeps_its_level_roughly():
+    rng = np.random.default_rng(12)
+    rejected = 0
+    for _ in range(1000):
+        y, shared = rng.normal(size=(2, 40))
+        a, b = (y + shared + rng.normal(size=40) for _ in range(2))
+        rejected += williams(pearson(a, y), pearson(b, y), pearson(a, b), 40).p <= 0.05
+    assert 0.03 <= rejected / 1000 <= 0.08
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_bonferroni_is_never_below_holm(p):
+    assert np.all(bonferroni(p) >= adjusted(p, "holm") - 1e-15)
+    assert np.all(adjusted(p, "holm") >= np.array(p) - 1e-15)
+
+
+def test_undefined_p_values_are_no_comparisons():
+    assert bonferroni([0.01, math.nan, 0.5]).tolist()[0] == pytest.approx(0.02)
+    assert math.isnan(bonferroni([0.01, math.nan])[1])
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 6), st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
+def test_metrics_of_two_clusters_are_always_told_apart(n, shown):
+    names = list(map(str, range(n)))
+    found = rank_clusters(names, lambda a, b: (int(a), int(b)) in shown)
+    assert [m for cluster in found for m in cluster] == names
+    for above, below in itertools.combinations(found, 2):
+        assert all((int(a), int(b)) in shown for a in above for b in below)
+    for cluster in found:  # no cluster could be split further
+        for cut in range(1, len(cluster)):
+            later = [*cluster[cut:], *names[names.index(cluster[-1]) + 1 :]]
+            assert not all((int(a), int(b)) in shown for a in cluster[:cut] for b in later)
