@@ -28,7 +28,7 @@ ASPECTS = ("coherence", "consistency", "attribute relevance")
 _FIELDS = 3 + len(ASPECTS)
 
 
-def ctrleval(path: Path) -> Iterator[Row]:
+def ctrleval_rows(path: Path) -> Iterator[Row]:
     for number, line in lines(path):
         if isinstance(line, Wrong):
             yield number, line

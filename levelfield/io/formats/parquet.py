@@ -13,7 +13,7 @@ from levelfield.io.problems import Wrong, printable
 SLICE = 2_000
 
 
-def parquet(path: Path) -> Iterator[Row]:
+def parquet_rows(path: Path) -> Iterator[Row]:
     """Rows with their values: lists as lists, structs as dicts."""
     start = 0
     while True:
