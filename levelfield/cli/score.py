@@ -271,7 +271,7 @@ class Corpora:
     def add(self, samples: Sequence[Sample], groups: Sequence[str]) -> None:
         for sample, group in zip(samples, groups, strict=True):
             self._rows.setdefault(self._states.name_of(sample), set()).add(group)
-        self._states.add(samples)
+        self._states.merge(self._states.states(samples))
 
     def scores(self) -> Scores:
         return self._states.scores()

@@ -68,7 +68,7 @@ class OfGroups:
         """One value a group; ids are the groups' names, in order of first appearance."""
         groups = GroupStates(self)
         for partition in partitions(samples):
-            groups.add(partition)
+            groups.merge(groups.states(partition))
             progress(len(partition))
         return groups.scores()
 
@@ -97,8 +97,8 @@ class GroupStates:
         """The group that a sample belongs to."""
         return group_name(sample, self._by)
 
-    def add(self, samples: Iterable[Sample]) -> None:
-        """Take in a partition.
+    def states(self, samples: Iterable[Sample]) -> dict[str, Any]:
+        """Group -> the state of its samples in a partition; depends on nothing seen before.
 
         Raises:
             MetricError: the metric failed on these samples.
@@ -106,12 +106,24 @@ class GroupStates:
         grouped: dict[str, list[Sample]] = {}
         for sample in samples:
             grouped.setdefault(self.name_of(sample), []).append(sample)
+        states = {}
         for name, members in grouped.items():
             with _held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
-                self._take(self._runs.setdefault(name, []), self.metric.state(members))
+                states[name] = self.metric.state(members)
+        return states
+
+    def merge(self, states: Mapping[str, Any]) -> None:
+        """Takes in the `states` of a partition.
+
+        Raises:
+            MetricError: the metric failed to merge them.
+        """
+        for name, state in states.items():
+            with _held_to_its_contract(self.metric, f"group '{name}'"):
+                self._take(self._runs.setdefault(name, []), state)
 
     def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
-        """Merge states of equal size only, as a binary counter carries: a state that grows with
+        """Merges states of equal size only, as a binary counter carries: a state that grows with
         its corpus is then copied log(n) times, not n times."""
         size = 1
         while runs and runs[-1][0] == size:

@@ -6,6 +6,7 @@ segment cache besides, so an interrupted cell goes on where it stopped.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.run.cache import Keeper
+from levelfield.run.stream import stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
 from levelfield.study.store import Store
@@ -51,7 +53,7 @@ def measure(
     *,
     progress: Progress = no_progress,
 ) -> int:
-    """Scores the texts of every cell that has some; how many cells had to be measured.
+    """Scores the texts of every cell that has some; returns the number of cells measured.
 
     A metric that needs a field which no text of a cell has is left out there; `keeper.notes` says
     so. `progress` is told of every text under every metric.
@@ -90,22 +92,22 @@ def _measure_cell(
     keeper: Keeper,
     progress: Progress,
 ) -> None:
-    scores: list[Scores] = []
+    of_samples = [metric for metric in metrics if not is_corpus_metric(metric)]
+    scored = stream(partitions(samples), of_samples, (), keeper, progress=progress)
+    by_metric = zip(*(partition.scores for partition in scored), strict=True)
+    scores = list(itertools.chain.from_iterable(by_metric))
     groups: list[dict[str, Any]] = []
     for metric in metrics:
         if is_corpus_metric(metric):
-            groups += _group_records(metric, samples)
-            progress(len(samples))
-            continue
-        for partition in partitions(samples):
-            scores.append(keeper.score(metric, partition))
-            progress(len(partition))
+            groups += _group_records(metric, samples, keeper, progress)
     store.write_lines(key, "scores.jsonl", (r for s in scores for r in s.records()))
     store.write_lines(key, "parts.jsonl", (r for s in scores for r in _part_records(s)))
     store.write_lines(key, "groups.jsonl", groups)
 
 
-def _group_records(metric: CorpusMetric, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+def _group_records(
+    metric: CorpusMetric, samples: Sequence[Sample], keeper: Keeper, progress: Progress
+) -> Iterator[dict[str, Any]]:
     """One record a wanted value, or one for the cell if the metric takes all values together."""
     by_value: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -113,8 +115,8 @@ def _group_records(metric: CorpusMetric, samples: Sequence[Sample]) -> Iterator[
         by_value.setdefault(value_name(sample.control) if apart else "", []).append(sample)
     for value_asked, members in by_value.items():
         states = GroupStates(metric, ())
-        for partition in partitions(members):
-            states.add(partition)
+        for _ in stream(partitions(members), (), [states], keeper, progress=progress):
+            pass
         for record in states.scores().records():
             yield {**record, "id": "", "value_asked": value_asked, "n": len(members)}
 

@@ -70,7 +70,7 @@ def test_partitions_do_not_matter(partitions):
     texts = [text for partition in partitions for text in partition]
     groups = GroupStates(Longest(), ())
     for partition in partitions:
-        groups.add([sample(n, text) for n, text in enumerate(partition)])
+        groups.merge(groups.states([sample(n, text) for n, text in enumerate(partition)]))
     (value,) = groups.scores().values
     longest = max(map(len, texts))
     assert value == longest or (longest == 0 and math.isnan(value))
@@ -86,7 +86,7 @@ def test_a_growing_state_is_not_copied_with_every_partition():
 
     groups = GroupStates(Counting(), ())
     for n in range(1024):
-        groups.add([sample(n, "a")])
+        groups.merge(groups.states([sample(n, "a")]))
     groups.scores()
     assert sum(merged) == 1024 * 10  # n log n; one after the other it would be n² / 2
 

@@ -298,7 +298,7 @@ def test_a_group_seen_in_partitions_has_the_value_of_the_whole(gpt2):
     metric = CorpusPerplexity(model=gpt2)
     groups = GroupStates(metric, by=())
     for sample in samples():
-        groups.add([sample])
+        groups.merge(groups.states([sample]))
     (found,) = groups.scores().values
     assert found == pytest.approx(metric.value(metric.state(samples())).value, rel=1e-6)
 
