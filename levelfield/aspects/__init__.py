@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from levelfield.core.errors import UserError
+from levelfield.io.toml import read_toml
 
 TEXT, GAP = "<text>", "<gap>"
 
@@ -57,7 +57,7 @@ class Aspect:
 def shipped() -> Mapping[str, Aspect]:
     """The aspects that come with the package, by attribute."""
     files = [f for f in resources.files(__name__).iterdir() if f.name.endswith(".toml")]
-    aspects = [_parse(f.name, f.read_bytes()) for f in sorted(files, key=lambda f: f.name)]
+    aspects = [_parse(f.name, read_toml(f)) for f in sorted(files, key=lambda f: f.name)]
     return {aspect.attribute: aspect for aspect in aspects}
 
 
@@ -74,17 +74,10 @@ def load_aspect(name: str) -> Aspect:
         raise UserError(
             f"there is no aspect '{name}'; there are {', '.join(shipped())}, or give a TOML file"
         )
-    try:
-        return _parse(name, path.read_bytes())
-    except OSError as error:
-        raise UserError(f"aspect file {name} can't be read: {error.strerror}") from error
+    return _parse(name, read_toml(path, name, kind="aspect file"))
 
 
-def _parse(name: str, content: bytes) -> Aspect:
-    try:
-        data = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
+def _parse(name: str, data: Mapping[str, Any]) -> Aspect:
     problems = [*_problems(data)]
     if problems:
         raise UserError("\n".join(f"{name}: {problem}" for problem in problems))

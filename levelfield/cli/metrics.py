@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import tomllib
 import typing
 from importlib import resources
 from typing import Any
@@ -14,6 +13,7 @@ import click
 from levelfield.cli.terminal import console
 from levelfield.core.errors import UserError
 from levelfield.core.metric import installed, matching, metric_class, options
+from levelfield.io.toml import read_toml
 
 
 @click.command()
@@ -109,7 +109,7 @@ def _judges() -> list[str]:
         lines.append(f"  {f.judge:16} {f.attribute:10} {f.dataset:30} {n:12} {right:.1%}")
     lines += ["", "Judges that `levelfield train judge --recipe NAME` trains, on held-out texts:"]
     file = resources.files("levelfield.training") / "judge_figures.toml"
-    for row in tomllib.loads(file.read_text(encoding="utf-8"))["measured"]:
+    for row in read_toml(file)["measured"]:
         figure = f"right {row['accuracy']:.1%}, macro F1 {row['macro_f1']:.3f}"
         if "spearman" in row:
             figure = f"Spearman with the ratings {row['spearman']:.3f}"

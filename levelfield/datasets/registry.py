@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.io.fetch import Published
+from levelfield.io.toml import read_toml
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _registry() -> Mapping[str, DataSet]:
 
 
 def _toml(file: str) -> dict[str, Any]:
-    return tomllib.loads((files("levelfield.datasets") / file).read_text(encoding="utf-8"))
+    return read_toml(files("levelfield.datasets") / file)
 
 
 def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:

@@ -1,28 +1,57 @@
-"""TOML tables read field by field, so that every mistake in a file can be named at once."""
+"""TOML files: opened in one way, and read field by field so that every mistake is named at once."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
 
+from levelfield.core.errors import UserError
 from levelfield.io.problems import kind, listed, printable, shown
 
 T = TypeVar("T")
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """What a mistyped name may stand for, or all there is to choose from."""
+def read_toml(
+    file: Path | Traversable, name: str = "", *, kind: str = "", mend: str = ""
+) -> dict[str, Any]:
+    """Returns the tables of a TOML file, UTF-8 with or without a byte order mark.
+
+    Args:
+        file: a user's, or one that comes with the package.
+        name: as messages call the file; its last part by default.
+        kind: names the file when it cannot be read: `judges file`.
+        mend: what to do about a file that can't be read.
+
+    Raises:
+        UserError: there is no such file, or it is not TOML.
+    """
+    name = printable(name or file.name)
+    try:
+        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        subject = f"{kind} {name}" if kind else f"{name}:"
+        todo = f"; {mend}" if mend else ""
+        raise UserError(f"{subject} can't be read: {error.strerror}{todo}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{name}: not a TOML file: {error}") from error
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns the known name that a mistyped one resembles, else all names, in words."""
     names = list(known)
-    found = difflib.get_close_matches(name, names, n=1)
-    if found:
-        return f"did you mean {shown(found[0])}?"
+    alike = difflib.get_close_matches(name, names, n=1)
+    if alike:
+        return f"did you mean {shown(alike[0])}?"
     return f"there are {listed(names)}" if names else "there are none"
 
 
-def found(value: object) -> str:
-    """What a value is, in the words of TOML."""
+def toml_kind(value: object) -> str:
+    """Returns what a value is, in the words of TOML."""
     match value:
         case "":
             return "an empty string"
@@ -40,8 +69,8 @@ def found(value: object) -> str:
             return kind(value)
 
 
-class Table:
-    """A table of which fields are taken by name; what is wrong goes to a list shared by all.
+class TomlTable:
+    """A table whose fields are taken by name; mistakes go to a list that all tables share.
 
     A field that is wrong is read as if it were not there, so that reading goes on.
     """
@@ -79,7 +108,7 @@ class Table:
         """
         for key in self._values:
             if key not in self._known:
-                unknown = f"there is no such key; {near(key, self._known)}"
+                unknown = f"there is no such key; {suggestion(key, self._known)}"
                 self.wrong_field(key, elsewhere.get(key, unknown))
 
     def text(self, key: str, example: str, *, default: str | None = None) -> str:
@@ -137,14 +166,14 @@ class Table:
                 self._expected(f"{key}[{n}]", a_string, item)
         return tuple(texts) if len(texts) == len(value) else None
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """A table; an empty one if it is not there."""
         value = self.take(key)
         if value is not None and not isinstance(value, Mapping):
             self._expected(key, "a table", value)
         return self._inner(value, printable(key))
 
-    def tables(self, key: str, example: str) -> Iterator[tuple[str, Table]]:
+    def tables(self, key: str, example: str) -> Iterator[tuple[str, TomlTable]]:
         """The tables in a table, by name; at least one."""
         value = self.take(key)
         if not isinstance(value, Mapping) or not value:
@@ -157,7 +186,7 @@ class Table:
             else:
                 yield name, self._inner(inner, dotted)
 
-    def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[Table]:
+    def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[TomlTable]:
         """The tables in a list, at least one; each is called by its number and its name.
 
         Args:
@@ -176,10 +205,10 @@ class Table:
                 called = f" {shown(name)}" if isinstance(name, str) and name else ""
                 yield self._inner(inner, f"{key}[{n}]{called}")
 
-    def _inner(self, value: object, step: str) -> Table:
+    def _inner(self, value: object, step: str) -> TomlTable:
         where = f"{self.where}: {step}" if self.where else step
-        return Table(value if isinstance(value, Mapping) else {}, where, self._problems)
+        return TomlTable(value if isinstance(value, Mapping) else {}, where, self._problems)
 
     def _expected(self, key: str, what: str, value: object) -> None:
-        there = "there is none" if value is None else f"found {found(value)}"
+        there = "there is none" if value is None else f"found {toml_kind(value)}"
         self.wrong_field(key, f"expected {what}; {there}")

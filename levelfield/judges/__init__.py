@@ -13,7 +13,6 @@ import functools
 import hashlib
 import importlib.metadata
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -25,6 +24,7 @@ import numpy as np
 from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
+from levelfield.io.toml import read_toml
 from levelfield.models.resolve import OFFLINE_MODEL, attribute_of, resolve
 from levelfield.models.tokens import Gapped
 
@@ -160,7 +160,7 @@ class _File(NamedTuple):
 @functools.cache
 def _shipped() -> _File:
     file = resources.files("levelfield.judges") / "judges.toml"
-    return _parse("judges.toml", file.read_bytes(), None)
+    return _parse("judges.toml", read_toml(file), None)
 
 
 def figures(name: str | None = None) -> tuple[Figure, ...]:
@@ -195,10 +195,7 @@ def choose(choice: str, *, allow_pickle: bool = False) -> tuple[Judge, ...]:
             found = named
         elif word.endswith(".toml"):
             path = Path(word).expanduser()
-            try:
-                file = _parse(word, path.read_bytes(), path.parent)
-            except OSError as error:
-                raise UserError(f"judges file {word} can't be read: {error.strerror}") from error
+            file = _parse(word, read_toml(path, word, kind="judges file"), path.parent)
             found = file.judges
             spellings += file.spellings
         elif "/" in word or (word and Path(word).expanduser().is_dir()):
@@ -252,11 +249,7 @@ _KEYS = {
 }
 
 
-def _parse(name: str, content: bytes, folder: Path | None) -> _File:
-    try:
-        data = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
+def _parse(name: str, data: Mapping[str, Any], folder: Path | None) -> _File:
     tables = data.get("judges")
     if not isinstance(tables, list) or not tables:
         raise UserError(f"{name}: expected at least one table [[judges]]")

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import math
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.io.toml import read_toml
 
 if TYPE_CHECKING:
     from levelfield.models.chat import Step
@@ -190,7 +190,7 @@ def _fence(blocks: Iterable[str]) -> str:
 @functools.cache
 def shipped() -> Mapping[tuple[str, str], Template]:
     """The templates that come with the package, by task and aspect."""
-    data = tomllib.loads((resources.files(__package__) / _SHIPPED).read_text(encoding="utf-8"))
+    data = read_toml(resources.files(__package__) / _SHIPPED)
     return {
         (task, aspect): _template(f"{task}.{aspect}", table)
         for task, aspects in data.items()
@@ -205,12 +205,7 @@ def read_template(file: str) -> Template:
         UserError: there is no such file, or it is no template; names the field and the mend.
     """
     path = Path(file).expanduser()
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"template {file} can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"template {file}: not a TOML file: {error}") from error
+    data = read_toml(path, file, kind="template")
     if problems := _problems(data):
         raise UserError("\n".join(f"template {file}: {problem}" for problem in problems))
     return _template(path.stem, data)

@@ -16,18 +16,18 @@ import abc
 import functools
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.io.toml import read_toml
 from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
 from levelfield.metrics.fluency import NOT_NUMBERS
 from levelfield.metrics.outcomes import Outcome, Undefined
@@ -82,7 +82,7 @@ class Question:
 def shipped() -> Mapping[str, Question]:
     """The questions that come with the package, by name."""
     file = resources.files("levelfield.metrics") / "questions.toml"
-    return _parse(file.name, file.read_bytes())
+    return _parse(file.name, read_toml(file))
 
 
 def load_question(name: str) -> Question:
@@ -99,10 +99,8 @@ def load_question(name: str) -> Question:
             f"there is no question '{name}'; there are {', '.join(shipped())}, or give a TOML file "
             "of your own: question=FILE.toml"
         )
-    try:
-        found = _parse(file, Path(file).expanduser().read_bytes())
-    except OSError as error:
-        raise UserError(f"file of questions {file} can't be read: {error.strerror}") from error
+    data = read_toml(Path(file).expanduser(), file, kind="file of questions")
+    found = _parse(file, data)
     if not mark and len(found) == 1:
         return next(iter(found.values()))
     if wanted not in found:
@@ -113,11 +111,7 @@ def load_question(name: str) -> Question:
     return found[wanted]
 
 
-def _parse(name: str, content: bytes) -> dict[str, Question]:
-    try:
-        data = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
+def _parse(name: str, data: Mapping[str, Any]) -> dict[str, Question]:
     tables = data.get("questions")
     if not isinstance(tables, dict) or not tables:
         raise UserError(f"{name}: expected at least one table [questions.NAME] with a template")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
 from typing import Any
+
+from levelfield.io.toml import read_toml
 
 PAPERS = ("ctrleval", "lpf", "thesis", "cdm")
 EMPTY = "–"
@@ -96,8 +97,7 @@ class Paper:
 @functools.cache
 def read_paper(name: str) -> Paper:
     """The published numbers of a paper, by its short name."""
-    text = resources.files("levelfield.papers").joinpath(f"{name}.toml").read_text("utf-8")
-    raw = tomllib.loads(text)
+    raw = read_toml(resources.files("levelfield.papers") / f"{name}.toml")
     doubts = {(d["table"], d["row"], d["column"]): d["why"] for d in raw.get("doubtful", ())}
     return Paper(
         name=name,

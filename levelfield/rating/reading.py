@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import string
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Literal, TypeVar, cast, get_args
 from levelfield.core.errors import UserError
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.records import Rules
-from levelfield.io.toml import Table, found, near
+from levelfield.io.toml import TomlTable, read_toml, suggestion, toml_kind
 from levelfield.rating.model import (
     SLIDER,
     Criterion,
@@ -113,14 +112,8 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     """
     name = printable(os.fspath(path))
     file = Path(path).absolute()
-    try:
-        data = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"{name}: can't be read: {error.strerror}; name a study file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
     problems: list[str] = []
-    top = Table(data, "", problems)
+    top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
     language = _language(top, "language", "en")
     show = _show(top, language)
     design_table = top.table("design")
@@ -190,26 +183,30 @@ _MISPLACED = dict.fromkeys(
 """Keys that TOML takes for part of the table above them."""
 
 
-def _choice(table: Table, key: str, known: Sequence[T], default: T) -> T:
+def _choice(table: TomlTable, key: str, known: Sequence[T], default: T) -> T:
     value = table.take(key)
     if value is None:
         return default
     for name in known:
         if value == name:
             return name
-    hint = near(value, map(str, known)) if isinstance(value, str) else f"there are {listed(known)}"
-    table.wrong_field(key, f"found {found(value)}; {hint}")
+    hint = (
+        suggestion(value, map(str, known))
+        if isinstance(value, str)
+        else f"there are {listed(known)}"
+    )
+    table.wrong_field(key, f"found {toml_kind(value)}; {hint}")
     return default
 
 
-def _from_one(table: Table, key: str, default: int) -> int:
+def _from_one(table: TomlTable, key: str, default: int) -> int:
     n = table.whole(key, default)
     if n < 1:
         table.wrong_field(key, "expected a whole number from 1 on; found 0")
     return max(n, 1)
 
 
-def _id(table: Table, key: str, example: str) -> str:
+def _id(table: TomlTable, key: str, example: str) -> str:
     """A word that is fit for files and columns."""
     word = table.text(key, example)
     if word and (set(word) - _ID_CHARACTERS or len(word) > _LONGEST_ID or word[0] in "-."):
@@ -221,17 +218,17 @@ def _id(table: Table, key: str, example: str) -> str:
     return word
 
 
-def _language(table: Table, key: str, default: str) -> str:
+def _language(table: TomlTable, key: str, default: str) -> str:
     tag = table.text(key, '"en"', default=default)
     if not is_language(tag):
         table.wrong_field(
-            key, f"expected the tag of a language, such as en or pt-BR; found {found(tag)}"
+            key, f"expected the tag of a language, such as en or pt-BR; found {toml_kind(tag)}"
         )
         return default
     return tag
 
 
-def _url(table: Table) -> str:
+def _url(table: TomlTable) -> str:
     url = table.text("url", '"https://example.org/done?code={code}"', default="")
     if url and not url.startswith(("https://", "http://")):
         table.wrong_field(
@@ -244,7 +241,7 @@ def _url(table: Table) -> str:
     return url
 
 
-def _files(top: Table, folder: Path) -> tuple[Path, ...]:
+def _files(top: TomlTable, folder: Path) -> tuple[Path, ...]:
     example = '["rewrites.jsonl"]'
     names = top.texts("samples", example)
     if names is None:
@@ -264,7 +261,7 @@ def _files(top: Table, folder: Path) -> tuple[Path, ...]:
     return tuple(files) if len(files) == len(names) else ()
 
 
-def _mapping(top: Table) -> dict[str, str]:
+def _mapping(top: TomlTable) -> dict[str, str]:
     given = top.table("map")
     mapping = {ours: given.text(ours, '"output"') for ours in given}
     for ours, theirs in mapping.items():
@@ -275,18 +272,18 @@ def _mapping(top: Table) -> dict[str, str]:
     return mapping
 
 
-def _show(top: Table, language: str) -> Show:
+def _show(top: TomlTable, language: str) -> Show:
     given = top.take("show")
     fields: tuple[str, ...] = ("source",)
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
         fields = tuple(given)
         for name in fields:
             if name not in _SHOWABLE:
-                top.wrong_field("show", f"can't show {shown(name)}; {near(name, _SHOWABLE)}")
+                top.wrong_field("show", f"can't show {shown(name)}; {suggestion(name, _SHOWABLE)}")
         if len(set(fields)) < len(fields):
             top.wrong_field("show", "names a field twice")
     elif given is not None:
-        top.wrong_field("show", f'expected a list, such as ["source"]; found {found(given)}')
+        top.wrong_field("show", f'expected a list, such as ["source"]; found {toml_kind(given)}')
     names = top.table("names")
     default = Show()
     speakers = default.speakers
@@ -306,7 +303,7 @@ def _show(top: Table, language: str) -> Show:
     return show
 
 
-def _pairs_with(table: Table, design: Design) -> str:
+def _pairs_with(table: TomlTable, design: Design) -> str:
     pairs = table.text("pairs", '"all" or "with:baseline"', default="all")
     if "pairs" in table and design != "pairwise":
         table.wrong_field("pairs", 'goes with kind = "pairwise" only')
@@ -314,11 +311,11 @@ def _pairs_with(table: Table, design: Design) -> str:
         return ""
     kind, _, system = pairs.partition(":")
     if kind != "with" or not system:
-        table.wrong_field("pairs", f'expected "all" or "with:SYSTEM"; found {found(pairs)}')
+        table.wrong_field("pairs", f'expected "all" or "with:SYSTEM"; found {toml_kind(pairs)}')
     return system
 
 
-def _tasks(top: Table, attribute: str) -> dict[str, str]:
+def _tasks(top: TomlTable, attribute: str) -> dict[str, str]:
     tasks = {}
     one = top.text("task", '"Make it formal."', default="")
     if one:
@@ -355,7 +352,7 @@ def blanks_of(template: str) -> list[str]:
     return [name for name, _ in names]
 
 
-def _criteria(top: Table, design: Design) -> tuple[Criterion, ...]:
+def _criteria(top: TomlTable, design: Design) -> tuple[Criterion, ...]:
     criteria = []
     example = '[[criteria]] id = "content"'
     for table in top.list_of_tables("criteria", example):
@@ -395,7 +392,7 @@ def _criteria(top: Table, design: Design) -> tuple[Criterion, ...]:
     return tuple(criteria)
 
 
-def _words(top: Table, folder: Path) -> tuple[Words, tuple[Path, ...]]:
+def _words(top: TomlTable, folder: Path) -> tuple[Words, tuple[Path, ...]]:
     given = top.table("words")
     pages: dict[str, str] = {}
     files: list[Path] = []
@@ -420,7 +417,7 @@ def _words(top: Table, folder: Path) -> tuple[Words, tuple[Path, ...]]:
 
 
 def _shown_of(
-    table: Table, design: Design, show: Show, tasks: Mapping[str, str]
+    table: TomlTable, design: Design, show: Show, tasks: Mapping[str, str]
 ) -> tuple[tuple[Part, ...], tuple[Part, ...], str, str]:
     """Given parts, texts, task and direction of an example or a practice item."""
     language = _language(table, "language", show.language)
@@ -450,7 +447,7 @@ def _shown_of(
     direction = table.text("direction", '"formal"', default="")
     if direction and tasks and not {direction, ""} & tasks.keys():
         table.wrong_field(
-            "direction", f"no task is for {shown(direction)}; {near(direction, tasks)}"
+            "direction", f"no task is for {shown(direction)}; {suggestion(direction, tasks)}"
         )
     task = table.text("task", '"Make it formal."', default="")
     template = tasks.get(direction, tasks.get("", ""))
@@ -462,7 +459,11 @@ def _shown_of(
 
 
 def _examples(
-    top: Table, design: Design, criteria: Sequence[Criterion], show: Show, tasks: Mapping[str, str]
+    top: TomlTable,
+    design: Design,
+    criteria: Sequence[Criterion],
+    show: Show,
+    tasks: Mapping[str, str],
 ) -> tuple[WorkedExample, ...]:
     if "examples" not in top:
         top.take("examples")
@@ -481,15 +482,19 @@ def _examples(
     return tuple(examples)
 
 
-def _known(table: Table, criterion: str, criteria: Sequence[Criterion]) -> Criterion | None:
+def _known(table: TomlTable, criterion: str, criteria: Sequence[Criterion]) -> Criterion | None:
     ids = {c.id: c for c in criteria}
     if criterion not in ids:
-        table.wrong_field(criterion, f"there is no such criterion; {near(criterion, ids)}")
+        table.wrong_field(criterion, f"there is no such criterion; {suggestion(criterion, ids)}")
     return ids.get(criterion)
 
 
 def _practice(
-    top: Table, design: Design, criteria: Sequence[Criterion], show: Show, tasks: Mapping[str, str]
+    top: TomlTable,
+    design: Design,
+    criteria: Sequence[Criterion],
+    show: Show,
+    tasks: Mapping[str, str],
 ) -> tuple[Practice, ...]:
     if "practice" not in top:
         top.take("practice")
@@ -522,12 +527,14 @@ def _range(criterion: Criterion, value: object) -> tuple[int, int]:
         raise Wrong("an order can't be checked; leave accept out")
     if criterion.scale == "pairwise":
         if not isinstance(value, str) or value not in PLACES:
-            raise Wrong(f"expected one of {listed(PLACES)}; found {found(value)}")
+            raise Wrong(f"expected one of {listed(PLACES)}; found {toml_kind(value)}")
         return PLACES[value], PLACES[value]
     least, most = SLIDER if criterion.scale == "slider" else (1, criterion.points)
     example = f"[{(least + most) // 2}, {most}]"
     if not (isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)):
-        raise Wrong(f"expected the lowest and the highest, such as {example}; found {found(value)}")
+        raise Wrong(
+            f"expected the lowest and the highest, such as {example}; found {toml_kind(value)}"
+        )
     low, high = value
     if not least <= low <= high <= most:
         raise Wrong(f"expected {least} ≤ lowest ≤ highest ≤ {most}; found {value}")

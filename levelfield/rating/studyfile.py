@@ -17,7 +17,7 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, open_samples
 from levelfield.io.problems import Wrong, printable, shown
-from levelfield.io.toml import near
+from levelfield.io.toml import suggestion
 from levelfield.rating.allocate import deal, slots_of, with_survey
 from levelfield.rating.model import Frozen
 from levelfield.rating.negatives import Lacking, negatives_of
@@ -209,7 +209,7 @@ def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) 
             f"direction: the control of {_some(without)} has no {shown(study.attribute)}"
         )
     for direction, ids in lacking.items():
-        hint = near(direction, study.tasks)
+        hint = suggestion(direction, study.tasks)
         problems.append(f"tasks: none is for {shown(direction)}, wanted by {_some(ids)}; {hint}")
     for name, ids in unfilled.items():
         where = "tasks" if "" not in study.tasks else "task"
@@ -234,7 +234,7 @@ def _check_units(
     if study.pairs_with and samples:
         systems = {sample.system for sample in samples if sample.system}
         if study.pairs_with not in systems:
-            hint = near(study.pairs_with, systems)
+            hint = suggestion(study.pairs_with, systems)
             problems.append(f"design: pairs: no sample is from {shown(study.pairs_with)}; {hint}")
             return
     if samples and not problems and not units:

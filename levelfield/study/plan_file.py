@@ -10,7 +10,6 @@ import json
 import os
 import re
 import string
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
@@ -25,7 +24,7 @@ from levelfield.io import FORMATS, values
 from levelfield.io.formats import Format
 from levelfield.io.problems import Wrong, kind, listed, printable, shown
 from levelfield.io.records import Rules
-from levelfield.io.toml import Table, found, near
+from levelfield.io.toml import TomlTable, read_toml, suggestion, toml_kind
 from levelfield.study import callable_worker
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import (
@@ -52,14 +51,8 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     """
     name = printable(os.fspath(path))
     file = Path(path).absolute()
-    try:
-        data = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"{name}: can't be read: {error.strerror}; name a study file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
     problems: list[str] = []
-    top = Table(data, "", problems)
+    top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
     title = top.text("name", '"Openings"')
     seeds = _seeds(top)
     out = top.text("out", '"results"', default=f"{file.stem}.study")
@@ -90,29 +83,29 @@ _MISPLACED = dict.fromkeys(
 """Keys that TOML takes for part of the table above them."""
 
 
-def _seeds(top: Table) -> tuple[int, ...]:
+def _seeds(top: TomlTable) -> tuple[int, ...]:
     value = top.take("seeds")
     if not isinstance(value, list) or not value:
-        there = "there is none" if value is None else f"found {found(value)}"
+        there = "there is none" if value is None else f"found {toml_kind(value)}"
         top.wrong_field("seeds", f"expected a list of whole numbers, such as [1, 2, 3]; {there}")
         return ()
     for n, seed in enumerate(value, 1):
         if type(seed) is not int or seed < 0:
             top.wrong_field(
-                f"seeds[{n}]", f"expected a whole number from 0 on; found {found(seed)}"
+                f"seeds[{n}]", f"expected a whole number from 0 on; found {toml_kind(seed)}"
             )
     _once(top, "seeds", value)
     return tuple(seed for seed in value if type(seed) is int)
 
 
-def _once(table: Table, key: str, items: Sequence[object]) -> None:
+def _once(table: TomlTable, key: str, items: Sequence[object]) -> None:
     """Notes items that are there more than once; they may be of any type."""
     for item, n in Counter(map(repr, items)).items():
         if n > 1:
             table.wrong_field(key, f"{item} is there {n} times; name it once")
 
 
-def _name(table: Table, name: str) -> None:
+def _name(table: TomlTable, name: str) -> None:
     """Notes what makes a name unfit for tables and folders."""
     if not name.strip():
         table.wrong("the name is empty")
@@ -126,7 +119,7 @@ _LONGEST_NAME = 200
 """Of a folder, in bytes; file systems allow 255."""
 
 
-def _datasets(top: Table, folder: Path) -> tuple[PromptSet, ...]:
+def _datasets(top: TomlTable, folder: Path) -> tuple[PromptSet, ...]:
     example = '[datasets.openings] prompts = ["The lake"]'
     datasets = []
     for name, table in top.tables("datasets", example):
@@ -138,7 +131,7 @@ def _datasets(top: Table, folder: Path) -> tuple[PromptSet, ...]:
     return tuple(datasets)
 
 
-def _prompts(table: Table, folder: Path) -> dict[str, str]:
+def _prompts(table: TomlTable, folder: Path) -> dict[str, str]:
     """Id -> prompt, from where the table says; empty if that is wrong."""
     prompts = table.texts("prompts", '["The lake", "The road"]', empty=True)
     ids = table.texts("ids", '["lake", "road"]')
@@ -158,7 +151,7 @@ def _prompts(table: Table, folder: Path) -> dict[str, str]:
     if of_set:
         if of_set not in PROMPT_SETS:
             table.wrong_field(
-                "set", f"there is no set {shown(of_set)}; {near(of_set, PROMPT_SETS)}"
+                "set", f"there is no set {shown(of_set)}; {suggestion(of_set, PROMPT_SETS)}"
             )
         prompts = PROMPT_SETS.get(of_set, ())
     if "prompts" in table and prompts and ids and len(ids) != len(prompts):
@@ -174,7 +167,7 @@ def _numbered(n: int) -> list[str]:
     return [f"{number:04}" for number in range(1, n + 1)]
 
 
-def _prompts_of_file(table: Table, path: Path, name: str, field: str) -> dict[str, str]:
+def _prompts_of_file(table: TomlTable, path: Path, name: str, field: str) -> dict[str, str]:
     format = _format(path)
     if format is None:
         suffixes = ", ".join(s for f in FORMATS.values() for s in f.suffixes)
@@ -237,7 +230,7 @@ def _prompt_record(record: Mapping[str, Any], field: str, cells: bool) -> tuple[
         raise wrong.inside("id") from None
 
 
-def _controls(top: Table) -> tuple[ControlKind, ...]:
+def _controls(top: TomlTable) -> tuple[ControlKind, ...]:
     example = '[controls.sentiment] sentiment = ["positive", "negative"]'
     kinds = []
     for name, table in top.tables("controls", example):
@@ -257,13 +250,13 @@ def _controls(top: Table) -> tuple[ControlKind, ...]:
     return tuple(kinds)
 
 
-def _values(table: Table, attribute: str) -> list[str | tuple[str, ...]]:
+def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
     given = table.take(attribute)
     expected = 'a list of values, such as ["positive", "negative"] or [["court", "culture"]]'
     if not attribute.strip():
         table.wrong("the name of an attribute is empty")
     if not isinstance(given, list) or not given:
-        table.wrong_field(attribute, f"expected {expected}; found {found(given)}")
+        table.wrong_field(attribute, f"expected {expected}; found {toml_kind(given)}")
         return []
     wanted: list[str | tuple[str, ...]] = []
     for n, value in enumerate(given, 1):
@@ -272,7 +265,7 @@ def _values(table: Table, attribute: str) -> list[str | tuple[str, ...]]:
             wanted.append(tuple(words) if isinstance(value, list) else value)
         else:
             what = "a string, or a list of strings, none of them empty"
-            table.wrong_field(f"{attribute}[{n}]", f"expected {what}; found {found(value)}")
+            table.wrong_field(f"{attribute}[{n}]", f"expected {what}; found {toml_kind(value)}")
     return wanted
 
 
@@ -287,7 +280,7 @@ _ONLY_FOR = {
 """Keys that not every system has."""
 
 
-def _systems(top: Table, controls: Sequence[ControlKind]) -> tuple[SystemPlan, ...]:
+def _systems(top: TomlTable, controls: Sequence[ControlKind]) -> tuple[SystemPlan, ...]:
     systems = []
     for table in top.list_of_tables("systems", '[[systems]] name = "gedi"'):
         name = table.text("name", '"gedi"')
@@ -320,7 +313,7 @@ def _systems(top: Table, controls: Sequence[ControlKind]) -> tuple[SystemPlan, .
     return tuple(systems)
 
 
-def _taking_part(table: Table, controls: Sequence[ControlKind]) -> list[ControlKind]:
+def _taking_part(table: TomlTable, controls: Sequence[ControlKind]) -> list[ControlKind]:
     names = table.texts("controls", '["sentiment"]')
     if names is None:
         return list(controls)
@@ -328,7 +321,7 @@ def _taking_part(table: Table, controls: Sequence[ControlKind]) -> list[ControlK
     for n, name in enumerate(names, 1):
         if name not in known:
             table.wrong_field(
-                f"controls[{n}]", f"there is no control {shown(name)}; {near(name, known)}"
+                f"controls[{n}]", f"there is no control {shown(name)}; {suggestion(name, known)}"
             )
     _once(table, "controls", names)
     return [control for control in controls if control.name in names]
@@ -341,7 +334,9 @@ def _has_words(system: SystemPlan, value: Control) -> bool:
     )
 
 
-def _labels(table: Table, controls: Sequence[ControlKind]) -> dict[str, dict[str, tuple[str, ...]]]:
+def _labels(
+    table: TomlTable, controls: Sequence[ControlKind]
+) -> dict[str, dict[str, tuple[str, ...]]]:
     known: dict[str, dict[str, None]] = {}
     for control in controls:
         for value in control.values:
@@ -353,7 +348,7 @@ def _labels(table: Table, controls: Sequence[ControlKind]) -> dict[str, dict[str
     for attribute in given:
         mapping = given.table(attribute)
         if attribute not in known:
-            mapping.wrong(f"there is no such attribute; {near(attribute, known)}")
+            mapping.wrong(f"there is no such attribute; {suggestion(attribute, known)}")
             continue
         if not known[attribute]:
             mapping.wrong("its values are lists of words, which every system gets as they are")
@@ -361,22 +356,22 @@ def _labels(table: Table, controls: Sequence[ControlKind]) -> dict[str, dict[str
         labels[attribute] = {value: _words(mapping, value) for value in mapping}
         for word in labels[attribute]:
             if word not in known[attribute]:
-                hint = near(word, known[attribute])
+                hint = suggestion(word, known[attribute])
                 mapping.wrong_field(word, f"there is no such value; {hint}")
     return labels
 
 
-def _words(table: Table, value: str) -> tuple[str, ...]:
+def _words(table: TomlTable, value: str) -> tuple[str, ...]:
     given = table.take(value)
     words = given if isinstance(given, list) else [given]
     if all(isinstance(word, str) and word.strip() for word in words):
         return tuple(words)
     what = "the system's word or a list of its words, empty if it has none"
-    table.wrong_field(value, f"expected {what}; found {found(given)}")
+    table.wrong_field(value, f"expected {what}; found {toml_kind(given)}")
     return (value,)
 
 
-def _source(table: Table) -> FilesSource | CommandSource | CallableSource:
+def _source(table: TomlTable) -> FilesSource | CommandSource | CallableSource:
     sources = [key for key in ("command", "files", "callable") if key in table]
     if len(sources) != 1:
         there = f"found {', '.join(sources)}" if sources else "there is none"
@@ -395,7 +390,7 @@ def _source(table: Table) -> FilesSource | CommandSource | CallableSource:
     return CallableSource(_target(table), timeout_s, retries, _options(table))
 
 
-def _command(table: Table) -> tuple[str, ...]:
+def _command(table: TomlTable) -> tuple[str, ...]:
     example = '["python3", "gedi.py"]'
     command = table.texts("command", example, empty=True) or ()
     if command and not command[0].strip():
@@ -405,13 +400,13 @@ def _command(table: Table) -> tuple[str, ...]:
     return command
 
 
-def _environment(table: Table) -> dict[str, str]:
+def _environment(table: TomlTable) -> dict[str, str]:
     given = table.table("environment")
     environment = {}
     for name in given:
         value = given.take(name)
         if not isinstance(value, str) or "\0" in value:
-            given.wrong_field(name, f"expected a string, in quotes; found {found(value)}")
+            given.wrong_field(name, f"expected a string, in quotes; found {toml_kind(value)}")
         elif not name or "=" in name or "\0" in name:
             given.wrong_field(name, "no name of an environment variable")
         else:
@@ -419,7 +414,7 @@ def _environment(table: Table) -> dict[str, str]:
     return environment
 
 
-def _target(table: Table) -> str:
+def _target(table: TomlTable) -> str:
     target = table.text("callable", '"my_package.gedi:answers"')
     if target and ":" in target:
         if not _MODULE_NAME.fullmatch(target):
@@ -427,7 +422,7 @@ def _target(table: Table) -> str:
     elif target:
         names = sorted(entry.name for entry in entry_points(group=callable_worker.GROUP))
         if target not in names:
-            hint = near(target, names) if names else "no installed package has any"
+            hint = suggestion(target, names) if names else "no installed package has any"
             table.wrong_field(
                 "callable",
                 f"expected MODULE:NAME or the name of an installed system; found "
@@ -439,7 +434,7 @@ def _target(table: Table) -> str:
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def _options(table: Table) -> dict[str, Any]:
+def _options(table: TomlTable) -> dict[str, Any]:
     given = table.table("options")
     options = {key: given.take(key) for key in given}
     for key, value in options.items():
@@ -450,10 +445,12 @@ def _options(table: Table) -> dict[str, Any]:
     return options
 
 
-def _pattern(table: Table, format: str) -> str:
+def _pattern(table: TomlTable, format: str) -> str:
     pattern = table.text("files", '"texts/{dataset}-{control}-{seed}.jsonl"')
     if format and format not in FORMATS:
-        table.wrong_field("format", f"there is no format {shown(format)}; {near(format, FORMATS)}")
+        table.wrong_field(
+            "format", f"there is no format {shown(format)}; {suggestion(format, FORMATS)}"
+        )
     elif pattern and not format and _format(Path(pattern)) is None:
         table.wrong_field("files", f"{shown(pattern)} doesn't say the format; add format = …")
     try:
@@ -469,7 +466,7 @@ def _pattern(table: Table, format: str) -> str:
     return pattern
 
 
-def _mapping(table: Table) -> dict[str, str]:
+def _mapping(table: TomlTable) -> dict[str, str]:
     given = table.table("map")
     mapping = {ours: given.text(ours, '"output"') for ours in given}
     for ours, theirs in mapping.items():
@@ -481,7 +478,7 @@ _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset",
 """Fields of a sample that the texts of a study have."""
 
 
-def _metrics(top: Table, folder: Path) -> tuple[MetricPlan, ...]:
+def _metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
     example = '"diversity" or {name = "control.average", options = {judges = "offline"}}'
     plans = []
     members: Counter[str] = Counter()
@@ -513,7 +510,7 @@ def _members(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
     return names
 
 
-def _metric_options(table: Table, folder: Path) -> dict[str, str]:
+def _metric_options(table: TomlTable, folder: Path) -> dict[str, str]:
     """Options as a user would write them on the command line."""
     given = table.table("options")
     options = {}
@@ -529,12 +526,12 @@ def _metric_options(table: Table, folder: Path) -> dict[str, str]:
                 options[name] = os.path.normpath(folder / text) if is_path else text
             case other:
                 given.wrong_field(
-                    name, f"expected a string, a number, true or false; found {found(other)}"
+                    name, f"expected a string, a number, true or false; found {toml_kind(other)}"
                 )
     return options
 
 
-def _try(table: Table, key: str, call: Callable[..., T], *args: object) -> T | None:
+def _try(table: TomlTable, key: str, call: Callable[..., T], *args: object) -> T | None:
     """What the call returns; None and a note in the table if it finds the user at fault."""
     try:
         return call(*args)

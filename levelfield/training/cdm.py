@@ -10,7 +10,6 @@ kill until it is done.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.progress import Progress
 from levelfield.io.corpus import corpus_texts
 from levelfield.io.problems import printable, shown
-from levelfield.io.toml import Table
+from levelfield.io.toml import TomlTable, read_toml
 from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.contrast import load_contrast
@@ -81,14 +80,8 @@ def load_cdm_plan(path: Path) -> CDMPlan:
         InputError: with everything that is wrong in it, one line each.
     """
     name = printable(str(path))
-    try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"{name}: can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: not a TOML file: {error}") from error
     problems: list[str] = []
-    top = Table(data, "", problems)
+    top = TomlTable(read_toml(path, name), "", problems)
     named = top.texts("corpus", '["dialogues.txt"]') or ()
     corpus = tuple(path.parent / file for file in named)
     if "corpus" not in top:
@@ -115,7 +108,7 @@ def load_cdm_plan(path: Path) -> CDMPlan:
     return plan
 
 
-def _named(table: Table, key: str, default: str, folder: Path) -> str:
+def _named(table: TomlTable, key: str, default: str, folder: Path) -> str:
     """A model's name; one that is a folder beside the file is meant to be that."""
     name = table.text(key, '"google-t5/t5-small"', default=default)
     if not name:
@@ -123,7 +116,9 @@ def _named(table: Table, key: str, default: str, folder: Path) -> str:
     return str(folder / name) if (folder / name).is_dir() else name
 
 
-def _model(table: Table, seed: int, device: str, default: str, folder: Path) -> str | build.Spec:
+def _model(
+    table: TomlTable, seed: int, device: str, default: str, folder: Path
+) -> str | build.Spec:
     if "model" in table:
         name = _named(table, "model", default, folder)
         table.finish(elsewhere={"steps": "a model that is taken as it is has no steps; use start"})
@@ -145,7 +140,9 @@ def _model(table: Table, seed: int, device: str, default: str, folder: Path) -> 
     return spec
 
 
-def _recipe(table: Table, seed: int, device: str, *, steps: int, learning_rate: float) -> Recipe:
+def _recipe(
+    table: TomlTable, seed: int, device: str, *, steps: int, learning_rate: float
+) -> Recipe:
     on_gpu = pick_device(device).type == "cuda"
     return Recipe(
         steps=max(1, table.whole("steps", steps)),
@@ -156,7 +153,7 @@ def _recipe(table: Table, seed: int, device: str, *, steps: int, learning_rate: 
     )
 
 
-def _negatives(table: Table) -> NegativesPlan:
+def _negatives(table: TomlTable) -> NegativesPlan:
     gamma = table.take("gamma")
     if gamma is None:
         gamma = 1.0
@@ -180,7 +177,7 @@ def _negatives(table: Table) -> NegativesPlan:
     return plan
 
 
-def _discriminator(table: Table, seed: int, device: str, folder: Path) -> discriminator.Spec:
+def _discriminator(table: TomlTable, seed: int, device: str, folder: Path) -> discriminator.Spec:
     spec = discriminator.Spec(
         recipe=_recipe(table, seed, device, steps=1000, learning_rate=5e-5),
         start=_named(table, "start", "offline/minilm", folder),
@@ -192,7 +189,7 @@ def _discriminator(table: Table, seed: int, device: str, folder: Path) -> discri
     return spec
 
 
-def _choice(table: Table, key: str, among: tuple[str, ...]) -> str:
+def _choice(table: TomlTable, key: str, among: tuple[str, ...]) -> str:
     value = table.text(key, f'"{among[0]}"', default=among[0])
     if value not in among:
         table.wrong_field(key, f"there is no {shown(value)}; there are {', '.join(among)}")

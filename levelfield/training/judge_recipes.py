@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
+from levelfield.io.toml import read_toml
 from levelfield.models.small.fasttext import Settings
 from levelfield.training.judge import ARCHITECTURES, Architecture, Spec, Tuning
 from levelfield.training.labelled import (
@@ -143,5 +143,4 @@ def _split(name: str) -> tuple[str, Architecture]:
 
 @functools.cache
 def _file() -> Mapping[str, Any]:
-    file = resources.files("levelfield.training") / "judge_recipes.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return read_toml(resources.files("levelfield.training") / "judge_recipes.toml")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+
+from levelfield.io.toml import read_toml
 
 FALLBACK = "en"
 
@@ -13,8 +14,7 @@ FALLBACK = "en"
 @cache
 def catalogue() -> Mapping[str, Mapping[str, str]]:
     """language -> name -> words."""
-    file = resources.files(__package__).joinpath("strings.toml")
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return read_toml(resources.files(__package__) / "strings.toml")
 
 
 def language_of(tag: str) -> str:
