@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from levelfield.io.latex import booktabs, escape_latex
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.stats.correlation import Statistic
 
@@ -15,26 +16,6 @@ HEADINGS: dict[Statistic, str] = {
     "accuracy": "acc.",
     "calibrated": "acc.\\ cal.",
 }
-
-_ESCAPES = {
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "<": "\\textless{}",
-    ">": "\\textgreater{}",
-    "|": "\\textbar{}",
-    '"': "\\textquotedbl{}",
-}
-
-
-def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it is.
-
-    >>> escape_latex("bleu_4 & 50 %")
-    'bleu\\\\_4 \\\\& 50 \\\\%'
-    """
-    return " ".join("".join(_ESCAPES.get(c, c) for c in text).split())
 
 
 def latex_table(
@@ -83,28 +64,15 @@ def latex_table(
         f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
         "Bold: highest of its column."
     )
-    lines = [
-        f"% {found.signature}",
-        "\\begin{table}",
-        "\\centering",
-        f"\\begin{{tabular}}{{l{'r' * (width * len(aspects))}}}",
-        "\\toprule",
+    head = [
         " & ".join(["", *(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(a)}}}" for a in aspects)])
         + " \\\\",
         " ".join(f"\\cmidrule(lr){{{first}-{last}}}" for first, last in spans),
         " & ".join(["Metric", *(HEADINGS[s] for _ in aspects for s in stats)]) + " \\\\",
-        "\\midrule",
-        *(
-            " & ".join([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)])
-            + " \\\\"
-            for m in metrics
-        ),
-        "\\bottomrule",
-        "\\end{tabular}",
-        f"\\caption{{{escape_latex(caption)}}}",
-        "\\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+    cells = ([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)] for m in metrics)
+    columns = f"l{'r' * (width * len(aspects))}"
+    return booktabs(columns, head, cells, caption, comment=found.signature) + "\n"
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ import math
 import os
 
 from levelfield.io import atomic_writer
-from levelfield.report.latex import escape_latex
+from levelfield.io.latex import booktabs, escape_latex
 from levelfield.report.study_page import grouped_columns, scale
 from levelfield.report.words import shown_name
 from levelfield.study.aggregate import ControlSummary, Correspondence, StudySummary
@@ -121,7 +121,7 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
         " & ".join(["System", *(heading(c.name, c.measure.higher_is_better) for c in columns)])
         + " \\\\",
     ]
-    return _table("l" + "r" * len(columns), head, rows, caption)
+    return booktabs("l" + "r" * len(columns), head, rows, caption, wide=True)
 
 
 def _correspondence(control: ControlSummary, found: Correspondence) -> str:
@@ -141,7 +141,7 @@ def _correspondence(control: ControlSummary, found: Correspondence) -> str:
     )
     head = [" & ".join(["System", escape_latex(found.x), escape_latex(found.y)]) + " \\\\"]
     caption = f"{found.x} against {found.y} for {control.control} ({said}); ranks in brackets."
-    return _table("lrr", head, rows, caption)
+    return booktabs("lrr", head, rows, caption, wide=True)
 
 
 def _costs(control: ControlSummary) -> str:
@@ -155,25 +155,7 @@ def _costs(control: ControlSummary) -> str:
         for c in control.costs
     ]
     head = ["System & Seconds a text & Tokens a second & Peak memory (GB) \\\\"]
-    return _table("lrrr", head, rows, f"What the texts for {control.control} cost.")
-
-
-def _table(columns: str, head: list[str], rows: list[list[str]], caption: str) -> str:
-    lines = [
-        "\\begin{table*}",
-        "\\centering",
-        "\\footnotesize",
-        f"\\begin{{tabular}}{{{columns}}}",
-        "\\toprule",
-        *head,
-        "\\midrule",
-        *(" & ".join(row) + " \\\\" for row in rows),
-        "\\bottomrule",
-        "\\end{tabular}",
-        f"\\caption{{{escape_latex(caption)}}}",
-        "\\end{table*}",
-    ]
-    return "\n".join(lines)
+    return booktabs("lrrr", head, rows, f"What the texts for {control.control} cost.", wide=True)
 
 
 def _minus(text: str) -> str:
