@@ -18,7 +18,7 @@ from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
     from levelfield.core.metric import Metric
-    from levelfield.study.aggregate import StudySummary
+    from levelfield.study.aggregate.results import StudySummary
     from levelfield.study.audit import Finding
     from levelfield.study.cells import Cell, CellKey
     from levelfield.study.plan import Plan

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from levelfield.report.figures import svg
 from levelfield.report.words import shown_name
-from levelfield.study.aggregate import ControlSummary, Correspondence, Entry
+from levelfield.study.aggregate.results import ControlSummary, Correspondence, TableEntry
 from levelfield.study.observations import ALL, Measure
 
 COLOURS = (
@@ -33,7 +33,7 @@ def value_colours(values: Sequence[str]) -> list[tuple[str, str]]:
     return [(value, COLOURS[i % len(COLOURS)]) for i, value in enumerate(values)]
 
 
-def error_of(e: Entry) -> tuple[float, float] | None:
+def error_of(e: TableEntry) -> tuple[float, float] | None:
     """What a bar's error shows: the interval, else the deviation; None if neither is known."""
     if not e.interval.why_undefined:
         return e.interval.low, e.interval.high

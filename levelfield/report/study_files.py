@@ -10,7 +10,7 @@ from levelfield.io import atomic_writer
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.report.study_page import grouped_columns, scale
 from levelfield.report.words import shown_name
-from levelfield.study.aggregate import ControlSummary, Correspondence, StudySummary
+from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
 
 COLUMNS = (
     "control", "system", "measure", "dataset", "value", "mean", "sd", "low", "high", "rank",

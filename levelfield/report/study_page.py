@@ -24,7 +24,12 @@ from levelfield.report.study_figures import (
     value_colours,
 )
 from levelfield.report.words import Scale
-from levelfield.study.aggregate import ControlSummary, Entry, Spread, StudySummary
+from levelfield.study.aggregate.results import (
+    ControlSummary,
+    SpreadBetween,
+    StudySummary,
+    TableEntry,
+)
 from levelfield.study.audit import Finding
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
 from levelfield.version import __version__
@@ -163,7 +168,7 @@ def headline(control: ControlSummary, measure: Measure) -> Markup:
 
 
 def _against(
-    control: ControlSummary, measure: Measure, best: Entry, other: Entry, write: Scale
+    control: ControlSummary, measure: Measure, best: TableEntry, other: TableEntry, write: Scale
 ) -> Markup:
     pair = {best.system, other.system}
     of = control.comparisons.get(measure.name, ())
@@ -198,7 +203,7 @@ def _against(
     )
 
 
-def around(e: Entry, write: Scale) -> str:
+def around(e: TableEntry, write: Scale) -> str:
     """What a mean stands in: its interval, else the deviation of its runs."""
     ends = error_of(e)
     if ends is None:
@@ -208,7 +213,7 @@ def around(e: Entry, write: Scale) -> str:
     return f"{write(ends[0])} to {write(ends[1])}"
 
 
-def spread(s: Spread, write: Scale) -> str:
+def spread(s: SpreadBetween, write: Scale) -> str:
     """A deviation, or why there is none."""
     return s.why or write(s.deviation)
 

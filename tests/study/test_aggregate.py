@@ -22,7 +22,8 @@ from levelfield.meta.summary import verdict
 from levelfield.papers.recipes import lpf as recipe
 from levelfield.stats.permutation import cluster_bootstrap_mean, cohen_dz, paired_permutation
 from levelfield.stats.resampling import Resampling
-from levelfield.study.aggregate import StudySummary, aggregate
+from levelfield.study.aggregate import aggregate
+from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
 from levelfield.study.published import published_cells

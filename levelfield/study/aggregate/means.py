@@ -1,0 +1,136 @@
+"""Means of cells with their deviations, intervals and ranks: the entries of a study's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from levelfield.stats.weighted import mean_and_deviation, printed_ranks
+from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.intervals import (
+    NO_TEXTS,
+    OF_CORPUS,
+    interval_of_mean,
+    resampled_cells,
+)
+from levelfield.study.aggregate.results import SpreadBetween, TableEntry, places
+from levelfield.study.observations import ALL, Observed
+
+ONE_SEED = "one seed"
+
+TableEntries = dict[tuple[str, str, str, str], TableEntry]
+"""(system, measure, dataset, value) -> entry."""
+
+
+def table_entries(control: ControlData) -> TableEntries:
+    """Returns every entry of the tables of a kind of control."""
+    entries = {
+        (e.system, e.measure, e.dataset, e.value): e
+        for system in control.systems
+        for e in _entries_of_system(control, system)
+    }
+    for o in control.observations.observed:
+        name = o.measure.name
+        overall = {k: e for k, e in entries.items() if k[1:] == (name, ALL, ALL)}
+        ranks = printed_ranks(
+            {key: e.mean for key, e in overall.items()},
+            places([e.mean for e in entries.values() if e.measure == name]),
+            higher_is_better=o.measure.higher_is_better,
+        )
+        for key, rank in ranks.items():
+            entries[key] = replace(overall[key], rank=rank)
+    return entries
+
+
+def _entries_of_system(control: ControlData, system: str) -> list[TableEntry]:
+    resampled = {
+        dataset: resampled_cells(control, system, dataset)
+        for dataset in control.datasets
+        if (system, dataset) in control.positions
+    }
+    entries = []
+    for column, o in enumerate(control.observations.observed):
+        for dataset in (ALL, *control.datasets):
+            for v, value in enumerate((ALL, *control.values)):
+                positions = [
+                    i for i in control.positions.get((system, dataset), ()) if (i, value) in o.cells
+                ]
+                if not positions:
+                    continue
+                mean, deviation = _mean_and_deviation(control, o, positions, value)
+                n = sum(o.n[i, value] for i in positions)
+                overall = dataset == value == ALL
+                entries.append(
+                    TableEntry(
+                        system=system,
+                        measure=o.measure.name,
+                        dataset=dataset,
+                        value=value,
+                        mean=mean,
+                        deviation=deviation,
+                        rank=None,
+                        n=n,
+                        undefined=sum(o.undefined[i, value] for i in positions),
+                        interval=interval_of_mean(
+                            control,
+                            o,
+                            resampled if dataset == ALL else {dataset: resampled[dataset]},
+                            mean=mean,
+                            n=n,
+                            column=column,
+                            value=v,
+                        ),
+                        between_seeds=(
+                            _between_seeds(control, o, positions) if overall else SpreadBetween()
+                        ),
+                        between_prompts=(
+                            _between_prompts(control, o, positions) if overall else SpreadBetween()
+                        ),
+                    )
+                )
+    return entries
+
+
+def _mean_and_deviation(
+    control: ControlData, o: Observed, positions: Sequence[int], value: str
+) -> tuple[float, float]:
+    pairs = [(x, control.cell_weights[i]) for i in positions for x in o.cells[i, value]]
+    return mean_and_deviation([x for x, _ in pairs], [w for _, w in pairs])
+
+
+def _between_seeds(control: ControlData, o: Observed, positions: Sequence[int]) -> SpreadBetween:
+    """Returns the deviation of the weighted means of seeds."""
+    keys = {i: control.observations.cells[i].key for i in positions}
+    seeds = dict.fromkeys(key.seed for key in keys.values())
+    datasets = {key.dataset for key in keys.values()}
+    means = []
+    for seed in seeds:
+        own = [i for i, key in keys.items() if key.seed == seed]
+        if {keys[i].dataset for i in own if o.cells[i, ALL]} == datasets:
+            means.append(_mean_and_deviation(control, o, own, ALL)[0])
+    if len(means) < 2:
+        why = ONE_SEED if len(seeds) == 1 else "no two seeds have every dataset"
+        return SpreadBetween(n=len(means), why=why)
+    return SpreadBetween(float(np.std(means, ddof=1)), len(means))
+
+
+def _between_prompts(control: ControlData, o: Observed, positions: Sequence[int]) -> SpreadBetween:
+    """Returns the deviation of the means of prompts within datasets."""
+    if o.texts is None:
+        return SpreadBetween(why=OF_CORPUS if o.measure.kind == "corpus" else NO_TEXTS)
+    observations = control.observations
+    rows = np.flatnonzero(np.isin(observations.cell, positions) & ~np.isnan(o.texts))
+    if not rows.size:
+        return SpreadBetween(why="no values")
+    prompts, k = np.unique(observations.prompt[rows], return_inverse=True)
+    means = np.bincount(k, o.texts[rows]) / np.bincount(k)
+    by_dataset: dict[str, list[float]] = {}
+    for prompt, mean in zip(prompts.tolist(), means.tolist(), strict=True):
+        by_dataset.setdefault(observations.prompts[prompt][0], []).append(mean)
+    variances = {d: float(np.var(v, ddof=1)) for d, v in by_dataset.items() if len(v) > 1}
+    if not variances:
+        return SpreadBetween(n=len(prompts), why="one prompt a dataset")
+    variance = np.average([*variances.values()], weights=[control.weights[d] for d in variances])
+    return SpreadBetween(float(np.sqrt(variance)), len(prompts))

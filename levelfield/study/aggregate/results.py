@@ -1,0 +1,206 @@
+"""What a study's report says, as plain objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from levelfield.meta.summary import Comparison
+from levelfield.stats.permutation import Interval
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.study.observations import ALL, Measure
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadBetween:
+    """A standard deviation, or why there is none.
+
+    Attributes:
+        deviation: NaN where `why` gives a reason.
+        n: number of seeds or prompts it is taken over.
+        why: empty if it is defined.
+    """
+
+    deviation: float = math.nan
+    n: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """One measure of one system, over everything or at one dataset or value.
+
+    Attributes:
+        system, measure: which.
+        dataset, value: where; `all` for all together.
+        mean: weighted, `m = Σ w v / Σ w` over the values v of cells, w the weight of the dataset.
+        deviation: the study's, `s = √(Σ w (v − m)² / Σ w)`; over datasets, seeds and judges.
+        rank: among the systems by the mean as printed; None except over everything.
+        n: number of values it rests on: texts; of corpus metrics and of rates, values of cells.
+        undefined: number of undefined values.
+        interval: of the mean, from resampled prompts: it says how sure the mean is for these
+            seeds, as the deviation does not.
+        between_seeds: `√(Σ (m_s − m̄)² / (S − 1))` over the S seeds, m_s the weighted mean of seed
+            s. Only seeds with a value for every dataset that the system has.
+        between_prompts: `√(Σ w_d s_d² / Σ w_d)`, s_d the deviation (with n − 1) over the prompts
+            of dataset d of their means over seeds and values asked for.
+    """
+
+    system: str
+    measure: str
+    dataset: str
+    value: str
+    mean: float
+    deviation: float
+    rank: int | None
+    n: int
+    undefined: int
+    interval: Interval
+    between_seeds: SpreadBetween = SpreadBetween()
+    between_prompts: SpreadBetween = SpreadBetween()
+
+
+@dataclass(frozen=True)
+class JudgeAgreement:
+    """The agreement of the judges of one attribute (Figure 3 of the study).
+
+    Attributes:
+        attribute: what they judge.
+        judges: their names.
+        kappa: (judges, judges) Cohen's κ of right and wrong; NaN if votes are not known.
+        r: (judges, judges) Pearson's r of right and wrong (φ); from rates, of the rates.
+        n: (judges, judges) how many texts, or rates, both judges have.
+        of_rates: whether only rates are known: `r` is then over cells and values asked for.
+    """
+
+    attribute: str
+    judges: tuple[str, ...]
+    kappa: tuple[tuple[float, ...], ...]
+    r: tuple[tuple[float, ...], ...]
+    n: tuple[tuple[int, ...], ...]
+    of_rates: bool
+
+
+class MeanPair(NamedTuple):
+    """A system under two measures, with its ranks among those that have both."""
+
+    system: str
+    x: float
+    x_rank: int
+    y: float
+    y_rank: int
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """Two measures of the same thing side by side (Tables 8 and 9 of the study).
+
+    Attributes:
+        x, y: the measures.
+        systems: by the rank of x.
+        pearson: of the means, over systems.
+        spearman: of the ranks, the best being 1 for either measure.
+        why: why the correlations are undefined; empty if they are not.
+    """
+
+    x: str
+    y: str
+    systems: tuple[MeanPair, ...]
+    pearson: float
+    spearman: float
+    why: str
+
+
+@dataclass(frozen=True)
+class CostSummary:
+    """The cost of a system's texts (Tables 14 and 15 of the study).
+
+    Attributes:
+        system: whose.
+        seconds: a text, mean over cells; NaN if unknown.
+        deviation: over cells, with n.
+        tokens_per_second: all tokens over all seconds of the cells that say; NaN if none does.
+        peak_bytes: the most of any cell; None if unknown.
+        cells: how many cells say what they cost.
+    """
+
+    system: str
+    seconds: float
+    deviation: float
+    tokens_per_second: float
+    peak_bytes: int | None
+    cells: int
+
+
+@dataclass(frozen=True)
+class ControlSummary:
+    """One kind of control.
+
+    Attributes:
+        control: its name.
+        systems, datasets, values, seeds: in the order of first appearance; no values if there
+            are too many to tell apart.
+        measures: the columns of its table. One that is undefined for every text is not among
+            them (keyword coverage where sentiment was asked for); `notes` names it.
+        entries: (system, measure, dataset, value) -> entry.
+        incomplete: system -> what it lacks that others have; its means rest on other requests.
+        comparisons: measure -> all pairs of systems; p adjusted over all of them together.
+        agreements: one an attribute with two judges or more.
+        correspondences: average against majority, perplexity against SLOR.
+        costs: by system; empty if no cell has a cost.
+        notes: what a reader must know, in sentences.
+    """
+
+    control: str
+    systems: tuple[str, ...]
+    datasets: tuple[str, ...]
+    values: tuple[str, ...]
+    seeds: tuple[int, ...]
+    measures: tuple[Measure, ...]
+    entries: Mapping[tuple[str, str, str, str], TableEntry]
+    incomplete: Mapping[str, str]
+    comparisons: Mapping[str, tuple[Comparison, ...]]
+    agreements: tuple[JudgeAgreement, ...]
+    correspondences: tuple[Correspondence, ...]
+    costs: tuple[CostSummary, ...]
+    notes: tuple[str, ...]
+
+    def entry(
+        self, system: str, measure: str, dataset: str = ALL, value: str = ALL
+    ) -> TableEntry | None:
+        """Returns the entry of a system under a measure; None if it was not measured there."""
+        return self.entries.get((system, measure, dataset, value))
+
+    def measure(self, name: str) -> Measure:
+        return next(m for m in self.measures if m.name == name)
+
+    def places(self, measure: str) -> int:
+        """Returns the number of decimals its means are printed with; ranks are of these."""
+        return places([e.mean for e in self.entries.values() if e.measure == measure])
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """The tables of a study.
+
+    Attributes:
+        controls: one a kind of control, in the order of first appearance.
+        weights: dataset -> its weight in means over datasets.
+        weights_from: where they come from, in words.
+        signatures: metric -> its signatures; more than one if cells were measured differently.
+        resampling: how intervals and tests were drawn.
+    """
+
+    controls: tuple[ControlSummary, ...]
+    weights: Mapping[str, float]
+    weights_from: str
+    signatures: Mapping[str, tuple[str, ...]]
+    resampling: Resampling = field(default=DEFAULT)
+
+
+def places(means: Sequence[float]) -> int:
+    """Returns two decimals, as the study prints, or four if all means are below 1."""
+    largest = max((abs(m) for m in means if m == m), default=0.0)
+    return 2 if largest >= 1 else 4
