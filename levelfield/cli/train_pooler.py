@@ -13,6 +13,7 @@ from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.core.metric import options, parse_option, partitions
+from levelfield.core.undefined import Undefined
 
 if TYPE_CHECKING:
     from levelfield.core.arrays import Floats
@@ -97,8 +98,6 @@ def _metric(given: Mapping[str, Any]) -> Momentum:
 
 def _rated(metric: Momentum, samples: Iterable[Sample], aspect: str, progress: Progress) -> Rated:
     import numpy as np
-
-    from levelfield.metrics.outcomes import Undefined
 
     sequences: list[Floats] = []
     targets: list[float] = []

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from levelfield.core.signature import with_run
+from levelfield.core.undefined import INFINITE
 
 PARTS_SCHEMA = {"id": pl.String, "part": pl.String, "score": pl.Float64, "weight": pl.Float64}
-NOT_FINITE = "the value is infinite"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Scores:
         metric: the metric's name.
         ids: (n,) of the samples, in the order they were given.
         values: (n,) float64; NaN where the metric is undefined. An infinite value becomes NaN with
-            the reason `NOT_FINITE`, since no mean could hold it.
+            the reason `INFINITE`, since no mean could hold it.
         undefined: id -> reason, one entry for every NaN and no other.
         signature: every choice that could change a value.
         higher_is_better: the direction of the metric.
@@ -50,7 +50,7 @@ class Scores:
             )
         infinite = np.isinf(self.values)
         if infinite.any():
-            reasons = {id: NOT_FINITE for id, inf in zip(self.ids, infinite, strict=True) if inf}
+            reasons = {id: INFINITE for id, inf in zip(self.ids, infinite, strict=True) if inf}
             object.__setattr__(self, "values", np.where(infinite, np.nan, self.values))
             object.__setattr__(self, "undefined", {**self.undefined, **reasons})
         nan = {id for id, value in zip(self.ids, self.values, strict=True) if np.isnan(value)}

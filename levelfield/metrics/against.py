@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from levelfield.core.sample import Sample
-from levelfield.metrics.ctrleval import EMPTY
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 
 Against = Literal["source", "references"]
-MISSING: dict[Against, str] = {"source": "empty source", "references": "no references"}
+MISSING: dict[Against, str] = {"source": EMPTY_SOURCE, "references": NO_REFERENCES}
 """Why a sample that has nothing to compare its text with is undefined."""
 
 
@@ -54,7 +54,7 @@ class OfTexts(OfOutcomes):
 
     def _outcome(self, sample: Sample) -> Outcome | Undefined:
         if not sample.text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         references = compared(sample, self.against)
         if not references:
             return Undefined(MISSING[self.against])

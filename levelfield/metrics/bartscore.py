@@ -26,13 +26,17 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.against import MISSING
-from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_SOURCE,
+    EMPTY_TEXT,
+    NO_CONTEXT,
+    NO_PROMPT,
+    NO_REFERENCES,
+    Undefined,
+)
+from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.tokens import Gapped
-
-NO_CONTEXT = "no context"
 
 
 class Direction(NamedTuple):
@@ -74,7 +78,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
 
         authors = self.average == "authors"
         asked = [
-            Undefined(EMPTY) if not sample.text.strip() else self._directions(sample)
+            Undefined(EMPTY_TEXT) if not sample.text.strip() else self._directions(sample)
             for sample in samples
         ]
         flat = [one for a in asked if not isinstance(a, Undefined) for group in a for one in group]
@@ -141,7 +145,7 @@ class FromSource(_BARTScore):
 
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         x, missing = {
-            "source": (sample.source, MISSING["source"]),
+            "source": (sample.source, EMPTY_SOURCE),
             "prompt": (sample.prompt, NO_PROMPT),
             "context": ("\n".join(sample.context), NO_CONTEXT),
         }[self.given]
@@ -166,7 +170,7 @@ class _OfReferences(_BARTScore, abc.ABC):
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
         references = [reference for reference in sample.references if reference.strip()]
         if not references:
-            return Undefined(MISSING["references"])
+            return Undefined(NO_REFERENCES)
         groups = []
         for n, reference in enumerate(references, 1):
             precision = Direction(f"reference {n} → text", reference, sample.text)

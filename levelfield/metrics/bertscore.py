@@ -22,11 +22,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from levelfield.core.errors import UserError
+from levelfield.core.undefined import NO_WEIGHT, Undefined
 from levelfield.metrics.against import OfReferences, OfSource
 from levelfield.metrics.embedding import OfStates, Weighted
-from levelfield.metrics.outcomes import Undefined
-
-NO_WEIGHT = "every token has idf 0"
 
 
 class PRF(NamedTuple):

@@ -19,10 +19,22 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, ONE_SENTENCE, UNREADABLE
-from levelfield.metrics.fluency import CUT_BEFORE, NOT_NUMBERS
-from levelfield.metrics.keywords import NO_KEYWORDS, keywords_of
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_CONTEXT,
+    NO_KEYWORDS,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    ONE_SENTENCE,
+    ONE_TURN,
+    PROBABILITIES_NOT_NUMBERS,
+    PROMPT_TOO_LONG,
+    Undefined,
+    reading_holds_gap_token,
+    unreadable,
+)
+from levelfield.metrics.keywords import keywords_of
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import Resolved, resolve
@@ -35,8 +47,6 @@ if TYPE_CHECKING:
 Form = Literal["infilling", "conditional"]
 DType = Literal["float32", "bfloat16"]
 
-ONE_TURN = "one turn only"
-NO_CONTEXT = "no context"
 TURN_MARK = "</UTT>"
 """Joins turns in some data sets of dialogues."""
 
@@ -373,7 +383,7 @@ class Momentum(OfOutcomes):
     def _reading(self, sample: Sample) -> Reading | Undefined:
         """What the models read of a sample, or why they can't."""
         if not sample.text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         reading = self._dialogue(sample) if self.task == "dialogue" else self._stretch(sample)
         if isinstance(reading, Undefined):
             return reading
@@ -381,7 +391,7 @@ class Momentum(OfOutcomes):
             return Undefined(ONE_TURN if self.task == "dialogue" else ONE_SENTENCE)
         gap_token = self._pair.gap_token
         if gap_token and any(gap_token in part for part in (*reading.given, *reading.units)):
-            return Undefined(f"what is read holds the models' gap token {gap_token}")
+            return Undefined(reading_holds_gap_token(gap_token))
         return reading
 
     def _dialogue(self, sample: Sample) -> Reading | Undefined:
@@ -392,7 +402,7 @@ class Momentum(OfOutcomes):
             mark = TURN_MARK if TURN_MARK in sample.text else "\n"
             said = [turn.strip() for turn in sample.text.split(mark) if turn.strip()]
         if not said:
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         joiner = self.separator.replace(r"\n", "\n")
         if self.turns != "last":
             return Reading((), tuple(said), joiner)
@@ -458,11 +468,11 @@ def _checked(reading: Reading, units: list[UnitMomentum]) -> list[UnitMomentum] 
     """The units if there is something to pool, else why not."""
     for text, unit in zip(reading.units, units, strict=True):
         if not unit.m.size and not unit.cut:
-            return Undefined(f"{UNREADABLE}: {text.strip()[:60]}")
+            return Undefined(unreadable(text.strip()[:60]))
     m = np.concatenate([unit.m for unit in units])
     if not m.size:
-        return Undefined(CUT_BEFORE)
-    return units if np.isfinite(m).all() else Undefined(NOT_NUMBERS)
+        return Undefined(PROMPT_TOO_LONG)
+    return units if np.isfinite(m).all() else Undefined(PROBABILITIES_NOT_NUMBERS)
 
 
 def _difference(log_p_e: Floats, log_p_a: Floats) -> Floats:

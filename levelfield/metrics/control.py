@@ -22,6 +22,20 @@ from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    JUDGE_CANT_READ,
+    NO_ATTRIBUTE,
+    NO_MAJORITY,
+    NO_SAMPLES,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    ONE_ATTRIBUTE,
+    Undefined,
+    no_judge,
+    several_wanted,
+    unknown_to_judge,
+)
 from levelfield.judges import (
     TIE,
     Judge,
@@ -32,17 +46,13 @@ from levelfield.judges import (
     describe,
     load,
 )
-from levelfield.metrics.ctrleval import EMPTY, NOT_A_PREFIX, NOTHING_AFTER, prefix_end
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.ctrleval import prefix_end
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 
 Rule = Literal["majority", "probability", "study"]
 
 KEYWORDS = "keywords"
 UNDECIDED = "(undecided)"
-NO_ATTRIBUTE = "no judged attribute"
-NO_MAJORITY = "no majority of the judges"
-ONE_ATTRIBUTE = "one attribute only"
-CANT_READ = "a judge can't read the text"
 
 
 class Asked(NamedTuple):
@@ -161,7 +171,7 @@ class _ByJudges(abc.ABC):
         """The text that is judged, and what is asked of it."""
         text = sample.text
         if not text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if self.text == "continuation" and sample.prompt:
             end = prefix_end(sample.prompt, text)
             if end is None:
@@ -176,7 +186,7 @@ class _ByJudges(abc.ABC):
             if isinstance(wanted, tuple) and len(wanted) == 1:
                 (wanted,) = wanted
             if not isinstance(wanted, str):
-                return Undefined(f"several values wanted for {attribute}")
+                return Undefined(several_wanted(attribute))
             panel = self._panel(attribute, wanted)
             if isinstance(panel, Undefined):
                 return panel
@@ -203,10 +213,8 @@ class _ByJudges(abc.ABC):
                 known += loaded.labels
             else:
                 if known:
-                    return Undefined(
-                        f"{name} knows no {attribute} '{wanted[:60]}', only {', '.join(known)}"
-                    )
-        return tuple(panel) if panel else Undefined(f"no judge of {attribute}")
+                    return Undefined(unknown_to_judge(name, attribute, wanted, known))
+        return tuple(panel) if panel else Undefined(no_judge(attribute))
 
     @staticmethod
     def _speaks_of(loaded: LoadedJudge, attribute: str) -> bool:
@@ -282,7 +290,7 @@ class Probability(_OfSamples):
     def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
         p = [_probability(verdict, one.wanted) for one in judged for verdict in one.verdicts]
         if np.isnan(p).any():
-            return Undefined(CANT_READ)
+            return Undefined(JUDGE_CANT_READ)
         names = [
             f"{one.attribute}/{v.judge}: P({one.wanted})" for one in judged for v in one.verdicts
         ]
@@ -420,7 +428,7 @@ class BalancedAccuracy(_ByJudges, OfGroups):
     def value(self, state: Counts) -> CorpusValue:
         """Mean over judges of the mean over wanted labels of the share that is right."""
         if not state.right:
-            common = max(state.reasons, key=lambda r: state.reasons[r], default="no samples")
+            common = max(state.reasons, key=lambda r: state.reasons[r], default=NO_SAMPLES)
             return CorpusValue(math.nan, common)
         shares: dict[tuple[str, str], list[float]] = {}
         for (attribute, judge, _), (n_right, n) in state.right.items():

@@ -28,7 +28,23 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.core.signature import signature
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    LABEL_WITHOUT_TOKEN,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    ONE_SENTENCE,
+    UNREADABLE,
+    Undefined,
+    holds_gap_token,
+    no_control,
+    no_control_among,
+    several_controls,
+    unknown_wanted,
+    unreadable,
+)
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
@@ -38,13 +54,6 @@ if TYPE_CHECKING:
     from levelfield.models.scorers import Evaluator, LabelEvaluator, Scorer
 
 Combine = Literal["mean", "max", "min"]
-
-EMPTY = "empty text"
-ONE_SENTENCE = "one sentence only"
-NO_PROMPT = "no prompt"
-NOT_A_PREFIX = "prompt is not a prefix of the text"
-NOTHING_AFTER = "nothing after the prompt"
-UNREADABLE = "nothing in it that the model has tokens for"
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ class _PatternAspect(_Options, abc.ABC):
             at = mine.stop
             if np.isnan(s[mine]).any():
                 empty = evaluators[int(np.isnan(s[mine]).argmax())]
-                outcomes.append(Undefined(f"{UNREADABLE}: {empty.part}"))
+                outcomes.append(Undefined(unreadable(empty.part)))
                 continue
             how = None if self.weights == "nisf" else self.weights
             outcomes.append(_ensemble(evaluators, s[mine], isf[mine], how, cut[mine]))
@@ -188,9 +197,9 @@ class Coherence(_PatternAspect):
 
         sentences = segmenter.sentences(sample.text, self.language)
         if not sentences:
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if gap_token and gap_token in sample.text:
-            return _holds(gap_token)
+            return Undefined(holds_gap_token(gap_token))
         if len(sentences) == 1 and (self.single == "undefined" or not self._infills):
             return Undefined(ONE_SENTENCE)
         evaluators = []
@@ -232,11 +241,11 @@ class Consistency(_PatternAspect):
 
         prompt, text = sample.prompt, sample.text
         if not text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if not prompt.strip():
             return Undefined(NO_PROMPT)
         if gap_token and (gap_token in text or gap_token in prompt):
-            return _holds(gap_token)
+            return Undefined(holds_gap_token(gap_token))
         end = prefix_end(prompt, text, loose=self.match == "loose")
         if end is None:
             return Undefined(NOT_A_PREFIX)
@@ -314,7 +323,7 @@ class AttributeRelevance(_Options):
             at = mine.stop
             of_words = np.stack(logits[mine])
             if np.isnan(of_words).any():
-                outcomes.append(Undefined("a label's word has no token of the model"))
+                outcomes.append(Undefined(LABEL_WITHOUT_TOKEN))
                 continue
             log_mass = np.logaddexp.reduce(of_words, axis=1)
             s = np.exp(of_words[:, aspect.labels.index(label)] - log_mass)
@@ -328,29 +337,28 @@ class AttributeRelevance(_Options):
     ) -> tuple[Aspect, str] | Undefined:
         """The aspect and the label that a sample is asked for."""
         if not sample.text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if not readable:
             return Undefined(UNREADABLE)
         if gap_token and gap_token in sample.text:
-            return _holds(gap_token)
+            return Undefined(holds_gap_token(gap_token))
         if self.attribute == "auto":
             named = [attribute for attribute in shipped() if attribute in sample.control]
             if not named:
-                return Undefined(f"control names none of: {', '.join(shipped())}")
+                return Undefined(no_control_among(shipped()))
             if len(named) > 1:
-                return Undefined(f"control names several attributes: {', '.join(named)}")
+                return Undefined(several_controls(named))
             aspect = shipped()[named[0]]
         else:
             aspect = load_aspect(self.attribute)
         wanted = sample.control.get(aspect.attribute)
         if wanted is None or wanted in ("", ()):
-            return Undefined(f"control has no {aspect.attribute}")
+            return Undefined(no_control(aspect.attribute))
         if isinstance(wanted, tuple) and len(wanted) == 1:
             (wanted,) = wanted
         label = aspect.label(wanted)
         if label is None:
-            said = wanted if isinstance(wanted, str) else ", ".join(wanted)
-            return Undefined(f"unknown {aspect.attribute} '{said[:60]}'")
+            return Undefined(unknown_wanted(aspect.attribute, wanted))
         return aspect, label
 
 
@@ -455,10 +463,6 @@ def prefix_end(prompt: str, text: str, *, loose: bool = False) -> int | None:
     words = r"\s+".join(map(re.escape, prompt.split()))
     found = re.match(rf"\s*{words}", text, re.IGNORECASE)
     return found.end() if found else None
-
-
-def _holds(gap_token: str) -> Undefined:
-    return Undefined(f"the text holds the model's gap token {gap_token}")
 
 
 @functools.lru_cache(maxsize=4)

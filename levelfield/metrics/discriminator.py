@@ -13,8 +13,15 @@ import numpy as np
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    UNREADABLE,
+    Undefined,
+)
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.models.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -128,12 +135,12 @@ class Score(OfOutcomes):
         """What is read of a sample."""
         text, prompt = sample.text, sample.prompt
         if not text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if self.task == "dialogue":
             turns = [*sample.context, text]
             parts = (part.strip() for turn in turns for part in turn.split(TURN_MARK))
             dialogue = "\n".join(part for part in parts if part)
-            return dialogue or Undefined(EMPTY)
+            return dialogue or Undefined(EMPTY_TEXT)
         if self.text == "whole":
             return text.strip()
         if not prompt.strip():

@@ -21,6 +21,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Level, partitions
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import no_text_of, too_few_ngrams
 from levelfield.metrics.text.words import token_ids, tokenizer_label
 
 _BATCH = 1024
@@ -169,12 +170,12 @@ class HDD(_OfNGrams):
         if not state.total:
             return _no_ngram(self.n)
         if state.total < self.draws:
-            return CorpusValue(float("nan"), f"fewer than draws={self.draws} {self.n}-grams")
+            return CorpusValue(float("nan"), too_few_ngrams(self.draws, self.n))
         return CorpusValue(expected_types(state.counts, self.draws) / self.draws)
 
 
 def _no_ngram(n: int) -> CorpusValue:
-    return CorpusValue(float("nan"), f"no text of {n} or more tokens")
+    return CorpusValue(float("nan"), no_text_of(n))
 
 
 def expected_types(counts: Ints, m: int) -> float:

@@ -17,18 +17,21 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    STATES_NOT_NUMBERS,
+    UNREADABLE,
+    Undefined,
+    unreadable,
+)
 from levelfield.metrics.against import MISSING, Against, OfReferences, OfSource, compared
-from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.text.wordvectors import label
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 
 if TYPE_CHECKING:
     from levelfield.models.torch.encoder import Encoder
     from levelfield.models.torch.states import TextStates, TokenStates
-
-
-NOT_NUMBERS = "the model gives states that are not numbers"
 
 
 class Pair(NamedTuple):
@@ -49,7 +52,7 @@ class Compared(NamedTuple):
 def pairs_of(sample: Sample, against: Against) -> list[Pair] | Undefined:
     """What the text of a sample is compared with; blank references are left out."""
     if not sample.text.strip():
-        return Undefined(EMPTY)
+        return Undefined(EMPTY_TEXT)
     pairs = [Pair(sample.text, other, name) for name, other in compared(sample, against).items()]
     return pairs or Undefined(MISSING[against])
 
@@ -141,13 +144,13 @@ class OfStates(Comparison, abc.ABC):
         compared: list[Compared | Undefined] = []
         for pair, text, other in zip(pairs, found[::2], found[1::2], strict=True):
             if text.empty or other.empty:
-                compared.append(unreadable(pair, text=not text.empty))
+                compared.append(no_token(pair, text=not text.empty))
                 continue
             value = self._value(_weighted(text, model, idf), _weighted(other, model, idf))
             if isinstance(value, Undefined):
                 compared.append(value)
             elif np.isnan(value):
-                compared.append(Undefined(NOT_NUMBERS))
+                compared.append(Undefined(STATES_NOT_NUMBERS))
             else:
                 compared.append(Compared(value, text.cut or other.cut))
         return compared
@@ -185,9 +188,9 @@ def _weighted(text: TextStates, model: TokenStates, idf: Idf | None) -> Weighted
     return Weighted(text.states, weights, text.special)
 
 
-def unreadable(pair: Pair, *, text: bool) -> Undefined:
+def no_token(pair: Pair, *, text: bool) -> Undefined:
     """Why a pair has no value when its text, or else what it is compared with, has no token."""
-    return Undefined(f"{UNREADABLE}: {pair.part}" if text else UNREADABLE)
+    return Undefined(unreadable(pair.part) if text else UNREADABLE)
 
 
 def states_of(metric: Comparison, layer: int) -> TokenStates:
@@ -252,7 +255,7 @@ class _Cosine(Comparison, abc.ABC):
         compared: list[Compared | Undefined] = []
         for i, pair in enumerate(pairs):
             if np.isnan(cosines[i]):
-                compared.append(unreadable(pair, text=not np.isnan(text[i]).any()))
+                compared.append(no_token(pair, text=not np.isnan(text[i]).any()))
             else:
                 compared.append(Compared(float(cosines[i]), cut[i] or cut[n + i]))
         return compared

@@ -24,8 +24,18 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, UNREADABLE
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_PROMPT,
+    NO_TEXT_WITH_VALUE,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    PROBABILITIES_NOT_NUMBERS,
+    PROMPT_TOO_LONG,
+    UNREADABLE,
+    Undefined,
+)
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.text.unigram import Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
@@ -33,11 +43,6 @@ from levelfield.models.resolve import resolve
 
 if TYPE_CHECKING:
     from levelfield.models.torch.causal import CausalLikelihood, CausalModel, CausalTokens
-
-
-CUT_BEFORE = "the prompt is longer than the model takes"
-NOT_NUMBERS = "the model gives probabilities that are not numbers"
-NO_TEXTS = "no text of the group has a value"
 
 
 class Stretch(NamedTuple):
@@ -131,7 +136,7 @@ class _Options(abc.ABC):
         """Why a sample has no value, as far as can be seen without the model."""
         text, prompt = sample.text, sample.prompt
         if not text.strip():
-            return EMPTY
+            return EMPTY_TEXT
         if self.text == "whole":
             return ""
         if not prompt.strip():
@@ -152,10 +157,10 @@ class _Options(abc.ABC):
                 )
             after = ends > len(sample.prompt)
             if not after.any():
-                return Undefined(CUT_BEFORE if cut else UNREADABLE)
+                return Undefined(PROMPT_TOO_LONG if cut else UNREADABLE)
             ids, log_p = ids[after], log_p[after]
         if np.isnan(log_p).any():
-            return Undefined(NOT_NUMBERS)
+            return Undefined(PROBABILITIES_NOT_NUMBERS)
         return Stretch(ids, log_p, cut)
 
 
@@ -331,5 +336,5 @@ class CorpusPerplexity(OfGroups, _Options):
     def value(self, state: Likelihoods) -> CorpusValue:
         """exp(Σ NLL / N)."""
         if not state.tokens:
-            return CorpusValue(math.nan, NO_TEXTS)
+            return CorpusValue(math.nan, NO_TEXT_WITH_VALUE)
         return CorpusValue(_exp(state.nll / state.tokens), truncated=state.truncated)

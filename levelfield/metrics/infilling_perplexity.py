@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY
+from levelfield.core.undefined import EMPTY_TEXT, Undefined, holds_gap_token
 from levelfield.metrics.fluency import perplexity
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.resolve import Resolved
 from levelfield.models.tokens import Gapped
@@ -91,11 +91,9 @@ class InfillingPerplexity(Seq2SeqMetric):
         outcomes: list[Outcome | Undefined] = []
         for sample in samples:
             if not sample.text.strip():
-                outcomes.append(Undefined(EMPTY))
+                outcomes.append(Undefined(EMPTY_TEXT))
             elif model.gap_token in sample.text:
-                outcomes.append(
-                    Undefined(f"the text holds the model's gap token {model.gap_token}")
-                )
+                outcomes.append(Undefined(holds_gap_token(model.gap_token)))
             else:
                 log_p, cut = next(scored)
                 if why := unfit(log_p):

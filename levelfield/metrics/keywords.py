@@ -14,14 +14,20 @@ import regex
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_KEYWORDS,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    Undefined,
+)
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.text.words import UNSPACED, plain, words
 
 Found = Mapping[str, bool]
 """Keyword (or lemma) -> whether the text holds it; never empty."""
 
-NO_KEYWORDS = "control has no keywords"
 _PIPELINE = "en_core_web_sm"
 
 
@@ -60,7 +66,7 @@ class _OfKeywords(OfOutcomes, abc.ABC):
     def _outcome(self, sample: Sample) -> Outcome | Undefined:
         text, prompt = sample.text, sample.prompt
         if not text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if not (keywords := keywords_of(sample)):
             return Undefined(NO_KEYWORDS)
         if self.text == "continuation":

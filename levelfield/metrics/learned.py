@@ -26,10 +26,10 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
 from levelfield.environments import Environment
 from levelfield.metrics.against import MISSING, Against, compared
-from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class _Compared(OfOutcomes, abc.ABC):
 
     def _comparisons(self, sample: Sample) -> list[Comparison] | Undefined:
         if not sample.text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         if "source" in self.requires and not sample.source.strip():
-            return Undefined(MISSING["source"])
+            return Undefined(EMPTY_SOURCE)
         against: Against = "references" if "references" in self.requires else "source"
         of = [
             Comparison(name, sample.source, other, sample.text)

@@ -20,9 +20,18 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.ctrleval import EMPTY
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_MASS,
+    QUESTION_TOO_LONG,
+    UNRESOLVED,
+    Undefined,
+    holds_control_token,
+    no_field,
+    no_number,
+)
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
 from levelfield.models.resolve import resolve
 
@@ -33,9 +42,6 @@ if TYPE_CHECKING:
 
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
-NO_ROOM = "the question alone is longer than the model takes"
-NO_MASS = "no number of the scale has any probability"
-UNRESOLVED = "the server's log-probabilities don't tell a number from a longer one, as 1 from 10"
 UNRESOLVED_AT_MOST = 0.01
 """Of the mass on numbers; what is left out of that could move a value by 1 % of the scale."""
 
@@ -134,8 +140,8 @@ class _LLMJudge(OfOutcomes):
         blocks = self._template.blocks(sample)
         missing = [field for field, block in blocks.items() if not block.strip()]
         if "text" in missing:
-            return Undefined(EMPTY)
-        return Undefined(f"no {missing[0]}") if missing else blocks
+            return Undefined(EMPTY_TEXT)
+        return Undefined(no_field(missing[0])) if missing else blocks
 
     # -- a model on this machine
 
@@ -161,7 +167,7 @@ class _LLMJudge(OfOutcomes):
         """The prompt, and whether the end of its longest block was cut to make it fit."""
         held = [t for t in model.control_tokens if any(t in block for block in blocks.values())]
         if held:
-            return Undefined(f"the text holds the model's control token {held[0]}")
+            return Undefined(holds_control_token(held[0]))
         longest = max(blocks, key=lambda field: len(blocks[field]))
         # no token of a usual vocabulary spans 64 characters
         near = {field: block[: 64 * model.limit] for field, block in blocks.items()}
@@ -178,7 +184,9 @@ class _LLMJudge(OfOutcomes):
                 least = middle
             else:
                 most = middle - 1
-        return (prompt(least), True) if near[longest][:least].strip() else Undefined(NO_ROOM)
+        return (
+            (prompt(least), True) if near[longest][:least].strip() else Undefined(QUESTION_TOO_LONG)
+        )
 
     # -- a server
 
@@ -202,10 +210,7 @@ class _LLMJudge(OfOutcomes):
         bad = len(answers) - len(parsed)
         _client(self).count(answers=len(answers), unparsable=bad)
         if not parsed:
-            scale = f"{template.scale[0]} to {template.scale[-1]}"
-            n = len(answers)
-            which = "the answer is no number" if n == 1 else f"none of {n} answers is a number"
-            return Undefined(f"{which} from {scale}")
+            return Undefined(no_number(len(answers), template.scale[0], template.scale[-1]))
         for answer, found in parsed:
             if self._expectation == "samples":
                 p[int(found["number"])] += 1.0

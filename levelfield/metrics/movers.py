@@ -26,8 +26,8 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.metrics.against import OfReferences, OfSource
-from levelfield.metrics.bertscore import NO_WEIGHT
 from levelfield.metrics.embedding import (
     Compared,
     Comparison,
@@ -36,14 +36,11 @@ from levelfield.metrics.embedding import (
     Weighted,
     states_of,
 )
-from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.text.words import words
 from levelfield.metrics.text.wordvectors import label, word_vectors
 
 Bag = Mapping[str, int]
 
-NO_VECTOR = "no word that has a vector"
-NOT_SOLVED = "the optimal transport was not solved"
 MOST_STEPS = 10_000_000
 """Of the network simplex; two texts of 2,000 words need some hundred thousand."""
 
@@ -122,7 +119,7 @@ class _WMD(Comparison, abc.ABC):
         self, pair: Pair, text: Bag, other: Bag, vectors: Mapping[str, Floats]
     ) -> Compared | Undefined:
         if not text or not other:
-            return Undefined(NO_VECTOR if not text else f"{NO_VECTOR}: {pair.part}")
+            return Undefined(NO_VECTOR if not text else no_vector(pair.part))
         found = distance(text, other, vectors)
         return Undefined(NOT_SOLVED) if np.isnan(found) else Compared(found, cut=False)
 

@@ -13,12 +13,7 @@ from levelfield.core.metric import Level, partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
-
-
-class Undefined(NamedTuple):
-    """Why a sample has no value."""
-
-    reason: str
+from levelfield.core.undefined import Undefined
 
 
 class Outcome(NamedTuple):

@@ -20,8 +20,16 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    NO_REFERENCES,
+    NO_TEXT_WITH_TOKEN,
+    NO_TOKEN,
+    Undefined,
+    no_field,
+    texts_without,
+)
 from levelfield.metrics.against import Against, OfReferences, OfSource, OfTexts, compared
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.text.treebank import Rules, treebank_label, treebank_words
 
 if TYPE_CHECKING:
@@ -30,9 +38,6 @@ if TYPE_CHECKING:
 
 Tokenize = Literal["13a", "intl", "char", "zh", "none"]
 """sacreBLEU's tokenizers that need neither a download nor another program."""
-
-NO_TOKEN = "no token in the text"
-NO_TEXT = "no text has a token"
 
 
 @dataclass(frozen=True)
@@ -193,11 +198,11 @@ class _OfCorpus(OfGroups, abc.ABC):
     def value(self, state: Counts) -> CorpusValue:
         """sacreBLEU's value of the sums."""
         if state.without:
-            missing = "no source" if self.against == "source" else "no references"
-            reason = f"{state.without} of {state.texts} texts have {missing}"
+            missing = no_field("source") if self.against == "source" else NO_REFERENCES
+            reason = texts_without(state.without, state.texts, missing)
             return CorpusValue(float("nan"), reason)
         if not any(self._of_texts(state.sums)):
-            return CorpusValue(float("nan"), NO_TEXT)
+            return CorpusValue(float("nan"), NO_TEXT_WITH_TOKEN)
         # a list of its own: sacreBLEU may write into it
         return CorpusValue(self._sacrebleu()._compute_score_from_stats(list(state.sums)).score)
 

@@ -27,10 +27,18 @@ import numpy as np
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_CONTEXT,
+    ONE_TURN,
+    PROBABILITIES_NOT_NUMBERS,
+    UNREADABLE,
+    Undefined,
+    no_control,
+    no_field,
+)
 from levelfield.io.toml import read_toml
-from levelfield.metrics.ctrleval import EMPTY, UNREADABLE
-from levelfield.metrics.fluency import NOT_NUMBERS
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.metrics.text import segmenter
 from levelfield.models.tokens import Gapped
@@ -38,7 +46,6 @@ from levelfield.models.tokens import Gapped
 if TYPE_CHECKING:
     from levelfield.models.torch.infilling import TorchInfillingModel
 
-ONE_TURN = "one turn only"
 FIELDS = ("text", "prompt", "source", "context", "control.ATTRIBUTE")
 """Of a sample, what a template may name in angle brackets."""
 
@@ -222,7 +229,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
             at = mine.stop
             p = expit(z[mine])
             if np.isnan(p).any():
-                outcomes.append(Undefined(NOT_NUMBERS))
+                outcomes.append(Undefined(PROBABILITIES_NOT_NUMBERS))
                 continue
             parts = [(i.part, v, 1 / len(p)) for i, v in zip(inputs, p.tolist(), strict=True)]
             outcomes.append(Outcome(float(p.mean()), parts, bool(cut[mine].any())))
@@ -231,14 +238,14 @@ class _Asked(Seq2SeqMetric, abc.ABC):
     def _inputs(self, sample: Sample) -> list[Input] | Undefined:
         """What is asked about of a sample: at least one part of it."""
         if not sample.text.strip():
-            return Undefined(EMPTY)
+            return Undefined(EMPTY_TEXT)
         named = self._question.fields
         values: dict[str, str] = {}
         for field in sorted(named - {"text", "context"}):
             value = _value(sample, field)
             if not value.strip():
                 attribute = field.partition(".")[2]
-                missing = f"control has no {attribute}" if attribute else f"no {field}"
+                missing = no_control(attribute) if attribute else no_field(field)
                 return Undefined(missing)
             values[field] = value
         if self.over == "turns":
@@ -252,7 +259,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
             ]
         context = tuple(turn for turn in sample.context if turn.strip())
         if "context" in named and not context:
-            return Undefined("no context")
+            return Undefined(NO_CONTEXT)
         if self.over == "sentences":
             found = segmenter.sentences(sample.text, self.language)
             return [

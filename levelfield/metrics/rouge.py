@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
+from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
 from levelfield.metrics.against import OfReferences, OfSource, OfTexts
-from levelfield.metrics.outcomes import Outcome, Undefined
+from levelfield.metrics.outcomes import Outcome
 from levelfield.metrics.text.stems import stem, stemmer_label
 from levelfield.metrics.text.treebank import treebank_label, treebank_words
 from levelfield.metrics.text.words import words
@@ -136,10 +137,14 @@ class ROUGE(OfTexts, abc.ABC):
     def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
         of_text = self._sentences(text)
         if not of_text:
-            return Undefined("no token in the text")
+            return Undefined(NO_TOKEN)
         all_of = {name: self._sentences(one) for name, one in references.items()}
         shared = {name: self._shared(of_text, one) for name, one in all_of.items() if one}
-        return self._of_several(shared) if shared else Undefined(f"no token in the {self.against}")
+        return (
+            self._of_several(shared)
+            if shared
+            else Undefined(no_unit("token", f"the {self.against}"))
+        )
 
     def _of_several(self, shared: Mapping[str, Overlap]) -> Outcome | Undefined:
         """The value of several references; one whose value is 0/0 has none."""
@@ -151,7 +156,7 @@ class ROUGE(OfTexts, abc.ABC):
         ]
         if not found:
             of = {"f": "either", "precision": "the text", "recall": f"the {self.against}"}
-            return Undefined(f"no {self._unit} in {of[self.value]}")
+            return Undefined(no_unit(self._unit, of[self.value]))
         weights = weights_of(np.array([f for *_, f in found]), self.multiple)
         value = float(weights @ np.array([value for _, value, _ in found]))
         rows = [

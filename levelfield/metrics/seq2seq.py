@@ -10,8 +10,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
-from levelfield.metrics.ctrleval import UNREADABLE
-from levelfield.metrics.fluency import NOT_NUMBERS
+from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.outcomes import OfOutcomes
 from levelfield.models.resolve import Resolved, resolve
 
@@ -56,4 +55,4 @@ def unfit(log_p: Floats) -> str:
     """Why the log-probabilities of a target's tokens give no value; empty if they do."""
     if not log_p.size:
         return UNREADABLE
-    return NOT_NUMBERS if np.isnan(log_p).any() else ""
+    return PROBABILITIES_NOT_NUMBERS if np.isnan(log_p).any() else ""

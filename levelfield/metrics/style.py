@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.metrics.against import MISSING
+from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
-from levelfield.metrics.outcomes import OfOutcomes, Outcome, Undefined
+from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.models.resolve import resolve
 
 if TYPE_CHECKING:
     from levelfield.models.torch.causal import CausalModel
 
 Kind = Literal["empty", "copy of the source", "one word"]
-
-NO_STYLE = "no wanted style"
 
 
 def degenerate(text: str, source: str) -> Kind | None:
@@ -78,7 +76,7 @@ class Degenerate(OfOutcomes):
     @staticmethod
     def _outcome(sample: Sample) -> Outcome | Undefined:
         if not sample.source.strip():
-            return Undefined(MISSING["source"])
+            return Undefined(EMPTY_SOURCE)
         kind = degenerate(sample.text, sample.source)
         parts = [(kind, 1.0, 1.0)] if kind else []
         return Outcome(float(kind is not None), parts, cut=False)

@@ -25,8 +25,8 @@ from transformers import (
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
+from levelfield.core.undefined import Undefined
 from levelfield.metrics.cdm import Momentum, UnitMomentum
-from levelfield.metrics.outcomes import Undefined
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.run.cache import SegmentCache, score_with_cache
 

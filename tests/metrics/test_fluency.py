@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.core.scores import NOT_FINITE
+from levelfield.core.undefined import INFINITE
 from levelfield.metrics import fluency
 from levelfield.metrics.fluency import SLOR, CorpusPerplexity, Likelihoods, Perplexity
 from levelfield.metrics.text import unigram
@@ -235,8 +235,8 @@ def test_an_infinite_perplexity_is_undefined_and_warns_of_nothing(gpt2, says, lo
     given = [Sample("a", "It rained.")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Perplexity(model=gpt2).score(given).undefined == {"a": NOT_FINITE}
-        assert CorpusPerplexity(model=gpt2).score(given).undefined == {"all texts": NOT_FINITE}
+        assert Perplexity(model=gpt2).score(given).undefined == {"a": INFINITE}
+        assert CorpusPerplexity(model=gpt2).score(given).undefined == {"all texts": INFINITE}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_an_impossible_token_leaves_slor_undefined_and_warns_of_nothing(gpt2, sa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = SLOR(model=gpt2, unigram="bos").score([Sample("a", "It rained.")])
-    assert found.undefined == {"a": NOT_FINITE}
+    assert found.undefined == {"a": INFINITE}
 
 
 def test_a_model_that_computes_no_numbers_leaves_texts_undefined(gpt2, says):

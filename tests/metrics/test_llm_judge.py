@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
+from levelfield.core.undefined import NO_MASS, QUESTION_TOO_LONG, UNRESOLVED
 from levelfield.metrics import llm_judge, llm_prompts
 from levelfield.metrics.llm_judge import ASPECTS, Coherence, Consistency, Overall, Relevance
 from levelfield.metrics.llm_prompts import read_template, shipped
@@ -308,7 +309,7 @@ def test_too_much_that_may_be_one_or_ten_is_undefined(share, defined):
     if defined:
         assert scores.values == pytest.approx([8.0])
     else:
-        assert scores.undefined == {"0": llm_judge.UNRESOLVED}
+        assert scores.undefined == {"0": UNRESOLVED}
 
 
 def test_the_signature_says_what_auto_found_out():
@@ -552,7 +553,7 @@ def test_of_a_text_that_is_too_long_the_end_is_cut_and_the_question_is_whole(
 def test_a_question_without_room_for_any_text_is_undefined(tmp_path):
     folder = tiny.save("gpt2", tmp_path / "gpt2", positions=64)
     scores = Overall(model=str(folder)).score([Sample("a", "The lake froze.")])
-    assert scores.undefined == {"a": llm_judge.NO_ROOM}
+    assert scores.undefined == {"a": QUESTION_TOO_LONG}
 
 
 @pytest.mark.parametrize(("family", "token"), [("t5", "</s>"), ("gpt2", "<|endoftext|>")])
@@ -573,7 +574,7 @@ def test_numbers_that_all_have_no_probability_are_undefined(roomy, monkeypatch):
     nothing = lambda self, prompts, numbers: np.full((len(prompts), 10), -np.inf)  # noqa: E731, ARG005
     monkeypatch.setattr(CausalChoices, "log_p", nothing)
     scores = Overall(model=roomy["gpt2"]).score(samples(1))
-    assert scores.undefined == {"0": llm_judge.NO_MASS}
+    assert scores.undefined == {"0": NO_MASS}
 
 
 def test_a_judge_travels_and_is_the_same_there(roomy):

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.undefined import OF_CORPUS, ONLY_CELLS
 from levelfield.stats.permutation import Interval
 from levelfield.stats.stratified import resampled_means
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import Observed
-
-NO_TEXTS = "only values of whole cells are known"
-OF_CORPUS = "a value of a corpus: it has no single texts"
 
 
 class ResampledCells(NamedTuple):
@@ -80,7 +78,7 @@ def interval_of_mean(
     nan = math.nan
     clusters = sum(cells.prompts for cells in resampled.values())
     if o.texts is None:
-        why = OF_CORPUS if o.measure.kind == "corpus" else NO_TEXTS
+        why = OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS
         return Interval(mean, nan, nan, n, clusters, why)
     total = np.zeros(control.resampling.resamples)
     weight = np.zeros(control.resampling.resamples)
@@ -91,7 +89,7 @@ def interval_of_mean(
             total += w * np.nansum(v, axis=1)
             weight += w * (~np.isnan(v)).sum(axis=1)
     if not weight.any():
-        return Interval(mean, nan, nan, n, clusters, NO_TEXTS)
+        return Interval(mean, nan, nan, n, clusters, ONLY_CELLS)
     if all(cells.prompts < 2 for cells in resampled.values()):
         return Interval(mean, nan, nan, n, clusters, "one prompt a dataset")
     means = total[weight > 0] / weight[weight > 0]

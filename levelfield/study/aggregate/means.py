@@ -7,18 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from levelfield.core.undefined import NO_COMPLETE_SEEDS, OF_CORPUS, ONE_SEED, ONLY_CELLS
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.aggregate.intervals import (
-    NO_TEXTS,
-    OF_CORPUS,
     interval_of_mean,
     resampled_cells,
 )
 from levelfield.study.aggregate.results import SpreadBetween, TableEntry, places
 from levelfield.study.observations import ALL, Observed
-
-ONE_SEED = "one seed"
 
 TableEntries = dict[tuple[str, str, str, str], TableEntry]
 """(system, measure, dataset, value) -> entry."""
@@ -111,7 +108,7 @@ def _between_seeds(control: ControlData, o: Observed, positions: Sequence[int]) 
         if {keys[i].dataset for i in own if o.cells[i, ALL]} == datasets:
             means.append(_mean_and_deviation(control, o, own, ALL)[0])
     if len(means) < 2:
-        why = ONE_SEED if len(seeds) == 1 else "no two seeds have every dataset"
+        why = ONE_SEED if len(seeds) == 1 else NO_COMPLETE_SEEDS
         return SpreadBetween(n=len(means), why=why)
     return SpreadBetween(float(np.std(means, ddof=1)), len(means))
 
@@ -119,7 +116,7 @@ def _between_seeds(control: ControlData, o: Observed, positions: Sequence[int]) 
 def _between_prompts(control: ControlData, o: Observed, positions: Sequence[int]) -> SpreadBetween:
     """Returns the deviation of the means of prompts within datasets."""
     if o.texts is None:
-        return SpreadBetween(why=OF_CORPUS if o.measure.kind == "corpus" else NO_TEXTS)
+        return SpreadBetween(why=OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS)
     observations = control.observations
     rows = np.flatnonzero(np.isin(observations.cell, positions) & ~np.isnan(o.texts))
     if not rows.size:
