@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.continuation import continuation
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
@@ -23,8 +24,6 @@ from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_CONTEXT,
     NO_KEYWORDS,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     ONE_SENTENCE,
     ONE_TURN,
     PROBABILITIES_NOT_NUMBERS,
@@ -411,18 +410,16 @@ class Momentum(OfOutcomes):
         return Reading(tuple(before), (said[-1],), joiner)
 
     def _stretch(self, sample: Sample) -> Reading | Undefined:
-        rest = sample.text
         if self.task == "commonsense":
-            given, joiner = " ".join(keywords_of(sample)), " "
+            given, joiner, rest = " ".join(keywords_of(sample)), " ", sample.text
             if not given:
                 return Undefined(NO_KEYWORDS)
         else:
             given, joiner = (sample.prompt if sample.prompt.strip() else ""), ""
-            if not rest.startswith(given):
-                return Undefined(NOT_A_PREFIX)
-            rest = rest[len(given) :]
-            if not rest.strip():
-                return Undefined(NOTHING_AFTER)
+            after = continuation(sample, without_prompt="whole")
+            if isinstance(after, Undefined):
+                return after
+            rest = after
         condition = (given,) if given else ()
         if self.form == "infilling":
             return Reading(condition, segmenter.sentences(rest.strip(), self.language), " ")

@@ -18,6 +18,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from levelfield.core.continuation import continuation
 from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
@@ -28,8 +29,6 @@ from levelfield.core.undefined import (
     NO_ATTRIBUTE,
     NO_MAJORITY,
     NO_SAMPLES,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     ONE_ATTRIBUTE,
     Undefined,
     no_judge,
@@ -46,7 +45,6 @@ from levelfield.judges import (
     describe,
     load,
 )
-from levelfield.metrics.ctrleval import prefix_end
 from levelfield.metrics.outcomes import OfOutcomes, Outcome
 
 Rule = Literal["majority", "probability", "study"]
@@ -172,13 +170,11 @@ class _ByJudges(abc.ABC):
         text = sample.text
         if not text.strip():
             return Undefined(EMPTY_TEXT)
-        if self.text == "continuation" and sample.prompt:
-            end = prefix_end(sample.prompt, text)
-            if end is None:
-                return Undefined(NOT_A_PREFIX)
-            text = text[end:].lstrip()
-            if not text:
-                return Undefined(NOTHING_AFTER)
+        if self.text == "continuation":
+            rest = continuation(sample, without_prompt="whole-if-empty")
+            if isinstance(rest, Undefined):
+                return rest
+            text = rest.lstrip() if sample.prompt else rest
         asked: list[Asked] = []
         for attribute, wanted in sample.control.items():
             if attribute == KEYWORDS or wanted in ("", ()):

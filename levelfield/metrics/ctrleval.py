@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.arrays import Floats
+from levelfield.core.continuation import continuation
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Metric
 from levelfield.core.progress import Progress, no_progress
@@ -32,8 +32,6 @@ from levelfield.core.undefined import (
     EMPTY_TEXT,
     LABEL_WITHOUT_TOKEN,
     NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     ONE_SENTENCE,
     UNREADABLE,
     Undefined,
@@ -239,19 +237,13 @@ class Consistency(_PatternAspect):
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         from levelfield.models.scorers import Evaluator
 
-        prompt, text = sample.prompt, sample.text
-        if not text.strip():
-            return Undefined(EMPTY_TEXT)
-        if not prompt.strip():
-            return Undefined(NO_PROMPT)
-        if gap_token and (gap_token in text or gap_token in prompt):
+        prompt = sample.prompt
+        rest = continuation(sample, match="words" if self.match == "loose" else "exact")
+        blank = rest in (Undefined(EMPTY_TEXT), Undefined(NO_PROMPT))
+        if gap_token and not blank and (gap_token in sample.text or gap_token in prompt):
             return Undefined(holds_gap_token(gap_token))
-        end = prefix_end(prompt, text, loose=self.match == "loose")
-        if end is None:
-            return Undefined(NOT_A_PREFIX)
-        rest = text[end:]
-        if not rest.strip():
-            return Undefined(NOTHING_AFTER)
+        if isinstance(rest, Undefined):
+            return rest
         before = prompt if prompt[-1:].isspace() else f"{prompt} "
         after = rest if rest[:1].isspace() else f" {rest}"
         return [
@@ -448,21 +440,6 @@ def _ensemble(
     names = (evaluator.part for evaluator in evaluators)
     parts = list(zip(names, s.tolist(), beta.tolist(), strict=True))
     return Outcome(value, parts, bool(cut.any()))
-
-
-def prefix_end(prompt: str, text: str, *, loose: bool = False) -> int | None:
-    """Where the prompt ends in a text that begins with it; None if it does not.
-
-    >>> prefix_end("The lake", "The lake froze."), prefix_end("the  lake", "The lake froze.")
-    (8, None)
-    >>> prefix_end("the  lake", "The lake froze.", loose=True)
-    8
-    """
-    if not loose:
-        return len(prompt) if text.startswith(prompt) else None
-    words = r"\s+".join(map(re.escape, prompt.split()))
-    found = re.match(rf"\s*{words}", text, re.IGNORECASE)
-    return found.end() if found else None
 
 
 @functools.lru_cache(maxsize=4)

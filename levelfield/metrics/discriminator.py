@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from levelfield.core.continuation import continuation
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
-    NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     UNREADABLE,
     Undefined,
 )
@@ -133,7 +131,7 @@ class Score(OfOutcomes):
 
     def _text(self, sample: Sample) -> str | Undefined:
         """What is read of a sample."""
-        text, prompt = sample.text, sample.prompt
+        text = sample.text
         if not text.strip():
             return Undefined(EMPTY_TEXT)
         if self.task == "dialogue":
@@ -143,8 +141,5 @@ class Score(OfOutcomes):
             return dialogue or Undefined(EMPTY_TEXT)
         if self.text == "whole":
             return text.strip()
-        if not prompt.strip():
-            return Undefined(NO_PROMPT)
-        if not text.startswith(prompt):
-            return Undefined(NOT_A_PREFIX)
-        return text[len(prompt) :].strip() or Undefined(NOTHING_AFTER)
+        rest = continuation(sample)
+        return rest if isinstance(rest, Undefined) else rest.strip()

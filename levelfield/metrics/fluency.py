@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
+from levelfield.core.continuation import continuation
 from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
@@ -26,10 +27,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
-    NO_PROMPT,
     NO_TEXT_WITH_VALUE,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     PROBABILITIES_NOT_NUMBERS,
     PROMPT_TOO_LONG,
     UNREADABLE,
@@ -134,16 +132,10 @@ class _Options(abc.ABC):
 
     def _unfit(self, sample: Sample) -> str:
         """Why a sample has no value, as far as can be seen without the model."""
-        text, prompt = sample.text, sample.prompt
-        if not text.strip():
-            return EMPTY_TEXT
         if self.text == "whole":
-            return ""
-        if not prompt.strip():
-            return NO_PROMPT
-        if not text.startswith(prompt):
-            return NOT_A_PREFIX
-        return "" if text[len(prompt) :].strip() else NOTHING_AFTER
+            return "" if sample.text.strip() else EMPTY_TEXT
+        rest = continuation(sample)
+        return rest.reason if isinstance(rest, Undefined) else ""
 
     def _stretch(self, sample: Sample, likelihood: CausalLikelihood) -> Stretch | Undefined:
         ids, ends, log_p, cut = likelihood

@@ -11,15 +11,13 @@ from typing import Any, ClassVar, Literal
 
 import regex
 
+from levelfield.core.continuation import continuation
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
     NO_KEYWORDS,
-    NO_PROMPT,
-    NOT_A_PREFIX,
-    NOTHING_AFTER,
     Undefined,
 )
 from levelfield.metrics.outcomes import OfOutcomes, Outcome
@@ -64,19 +62,15 @@ class _OfKeywords(OfOutcomes, abc.ABC):
         return [self._outcome(sample) for sample in samples]
 
     def _outcome(self, sample: Sample) -> Outcome | Undefined:
-        text, prompt = sample.text, sample.prompt
-        if not text.strip():
+        text: str | Undefined = sample.text
+        if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         if not (keywords := keywords_of(sample)):
             return Undefined(NO_KEYWORDS)
         if self.text == "continuation":
-            if not prompt.strip():
-                return Undefined(NO_PROMPT)
-            if not text.startswith(prompt):
-                return Undefined(NOT_A_PREFIX)
-            text = text[len(prompt) :]
-            if not text.strip():
-                return Undefined(NOTHING_AFTER)
+            text = continuation(sample)
+        if isinstance(text, Undefined):
+            return text
         found = self._found(text, keywords)
         parts = [(keyword, float(there), 1 / len(found)) for keyword, there in found.items()]
         return Outcome(self._value(found), parts, cut=False)

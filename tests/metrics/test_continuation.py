@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_TEXT, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, Undefined
 from levelfield.metrics.cdm import Momentum
@@ -14,7 +15,6 @@ from levelfield.metrics.ctrleval import Consistency
 from levelfield.metrics.discriminator import Score
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.keywords import Coverage
-from levelfield.study.audit.findings import prompt_end
 
 CASES = {  # prompt, text, what most families make of them, and which make something else
     "plain": (
@@ -147,7 +147,7 @@ def momentum(sample):
 
 
 def audit(sample):
-    end = prompt_end(sample.prompt, sample.text)
+    end = prompt_end(sample.prompt, sample.text, "letters")
     return None if end is None else sample.text[end:]
 
 

@@ -12,9 +12,10 @@ from clean_study import JUDGES, LABELS, SYSTEMS, clean_cells
 from hypothesis import given
 from hypothesis import strategies as st
 
+from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Sample
 from levelfield.study.audit import Finding, audit
-from levelfield.study.audit.findings import Limits, Study, plain, prompt_end
+from levelfield.study.audit.findings import Limits, Study
 from levelfield.study.audit.judged import judged
 from levelfield.study.audit.judging import majority_bounds
 from levelfield.study.audit.strength import strengths
@@ -176,11 +177,11 @@ def test_white_space_quotes_and_case_in_front_of_a_prompt_are_forgiven():
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_a_text_that_begins_with_its_prompt_is_known_to(prompt, rest):
-    end = prompt_end(prompt, prompt + rest)
+    end = prompt_end(prompt, prompt + rest, "letters")
     assert end == len(prompt)
-    end = prompt_end(prompt, f' "{prompt}{rest}')
+    end = prompt_end(prompt, f' "{prompt}{rest}', "letters")
     if end is not None:
-        assert plain(f' "{prompt}{rest}'[:end]).startswith(plain(prompt))
+        assert letters(f' "{prompt}{rest}'[:end]).startswith(letters(prompt))
 
 
 PROMPTS = [f"{a} {b} {c}" for a in ("The", "A") for b in ("red", "old", "big") for c in "abcdef"]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Control
 from levelfield.study.audit.findings import (
     Finding,
@@ -15,8 +16,6 @@ from levelfield.study.audit.findings import (
     Study,
     Text,
     counted,
-    plain,
-    prompt_end,
     share_found,
 )
 from levelfield.study.cells import value_name
@@ -42,7 +41,7 @@ def prompt_not_continued(study: Study) -> list[Finding]:
 
 
 def _comes_late(text: Text) -> bool:
-    return plain(text.sample.prompt) in plain(text.sample.text)
+    return letters(text.sample.prompt) in letters(text.sample.text)
 
 
 def wrong_request(study: Study) -> list[Finding]:
@@ -55,7 +54,7 @@ def wrong_request(study: Study) -> list[Finding]:
     prompts: dict[str, dict[str, str]] = {}
     for cell in study.cells:
         known = prompts.setdefault(cell.key.dataset, {})
-        known.update({plain(s.prompt): s.prompt for s in cell.samples if " " in s.prompt.strip()})
+        known.update({letters(s.prompt): s.prompt for s in cell.samples if " " in s.prompt.strip()})
     lengths = {d: sorted({len(p) for p in known}, reverse=True) for d, known in prompts.items()}
     findings = []
     for cells in study.systems.values():
@@ -82,8 +81,8 @@ def wrong_request(study: Study) -> list[Finding]:
 def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> str:
     """The longest of the prompts that the text begins with; empty if none."""
     longest = lengths[0] if lengths else 0
-    beginning = plain(text.sample.text[: 4 * longest + 40])
-    own = plain(text.sample.prompt)
+    beginning = letters(text.sample.text[: 4 * longest + 40])
+    own = letters(text.sample.prompt)
     for length in lengths:
         found = prompts.get(beginning[:length])
         if found is not None and not own.startswith(beginning[:length]):
@@ -139,7 +138,7 @@ def _keeps_label(text: Text) -> bool:
     beginning = text.sample.text[: _NEAR + 4 * len(text.sample.prompt)]
     values = _of_values(text.sample.control)
     for found in re.finditer(r"[:\s]+", beginning[:_NEAR]):
-        if prompt_end(text.sample.prompt, beginning[found.end() :]) is not None:
+        if prompt_end(text.sample.prompt, beginning[found.end() :], "letters") is not None:
             return bool(_words(beginning[: found.start()]) & values)
     return False
 

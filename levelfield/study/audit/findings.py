@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
+from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Sample
 from levelfield.study.cells import Cell, CellKey
 
@@ -86,7 +87,9 @@ class Study:
     @functools.cached_property
     def texts(self) -> Mapping[CellKey, Sequence[Text]]:
         return {
-            cell.key: [Text(s, cell.key, prompt_end(s.prompt, s.text)) for s in cell.samples]
+            cell.key: [
+                Text(s, cell.key, prompt_end(s.prompt, s.text, "letters")) for s in cell.samples
+            ]
             for cell in self.cells
         }
 
@@ -201,34 +204,3 @@ def counted(counts: Mapping[str, int], most: int = 4) -> str:
     order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     more = f" and {len(order) - most} more" if len(order) > most else ""
     return ", ".join(f"{name} {n:,}" for name, n in order[:most]) + more
-
-
-_NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
-
-
-def plain(text: str) -> str:
-    """What of a text counts when prompts are looked for: no white space, no quotes, no case."""
-    return "".join(text.translate(_NO_QUOTES).split()).casefold()
-
-
-def prompt_end(prompt: str, text: str) -> int | None:
-    """Where the prompt ends in a text that begins with it, whatever the white space and quotes.
-
-    >>> prompt_end("To review,", "To review , it is"), prompt_end("The lake", '"the  lake froze')
-    (11, 10)
-    >>> prompt_end("The lake", "A lake") is None
-    True
-    """
-    if text.startswith(prompt):
-        return len(prompt)
-    wanted = plain(prompt)
-    # white space and quotes may be of any length, but not most of what is read
-    window = text[: 4 * len(prompt) + 40]
-    if not plain(window).startswith(wanted):
-        return None
-    seen = 0
-    for end, character in enumerate(window, 1):
-        seen += len(plain(character))
-        if seen >= len(wanted):
-            return end
-    return None

@@ -1,0 +1,86 @@
+"""The one rule for what the system wrote itself: the text without the prompt that it continues."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from levelfield.core.sample import Sample
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_PROMPT,
+    NOT_A_PREFIX,
+    NOTHING_AFTER,
+    Undefined,
+)
+
+Match = Literal["exact", "words", "letters"]
+"""How the text must begin with the prompt: character by character; with the same words, whatever
+their case and the white space around them; or with the same letters, whatever the case, the white
+space and the quotes anywhere."""
+
+WithoutPrompt = Literal["undefined", "whole", "whole-if-empty"]
+"""What the continuation of a blank prompt is: undefined; the whole text; or the whole text of an
+empty prompt, whereas one of white space must begin the text as any other prompt."""
+
+_NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
+
+
+def continuation(
+    sample: Sample, *, match: Match = "exact", without_prompt: WithoutPrompt = "undefined"
+) -> str | Undefined:
+    """The text after the prompt, its leading white space kept; or why there is none.
+
+    Undefined: `empty text`; `no prompt`; `prompt is not a prefix of the text`; `nothing after the
+    prompt`.
+
+    >>> continuation(Sample("1", "The lake froze.", prompt="The lake"))
+    ' froze.'
+    """
+    text, prompt = sample.text, sample.prompt
+    if not text.strip():
+        return Undefined(EMPTY_TEXT)
+    if not (prompt if without_prompt == "whole-if-empty" else prompt.strip()):
+        return Undefined(NO_PROMPT) if without_prompt == "undefined" else text
+    end = prompt_end(prompt, text, match)
+    if end is None:
+        return Undefined(NOT_A_PREFIX)
+    return text[end:] if text[end:].strip() else Undefined(NOTHING_AFTER)
+
+
+def prompt_end(prompt: str, text: str, match: Match = "exact") -> int | None:
+    """Where the prompt ends in a text that begins with it; None if it does not.
+
+    >>> prompt_end("The lake", "The lake froze."), prompt_end("the  lake", "The lake froze.")
+    (8, None)
+    >>> prompt_end("the  lake", "The lake froze.", "words")
+    8
+    >>> prompt_end("The lake", '"the  lake" froze.', "letters")
+    10
+    """
+    if match == "words":
+        words = r"\s+".join(map(re.escape, prompt.split()))
+        beginning = re.match(rf"\s*{words}", text, re.IGNORECASE)
+        return beginning.end() if beginning else None
+    if text.startswith(prompt):
+        return len(prompt)
+    return _end_of_letters(prompt, text) if match == "letters" else None
+
+
+def _end_of_letters(prompt: str, text: str) -> int | None:
+    wanted = letters(prompt)
+    # white space and quotes may be of any length, but not most of what is read
+    window = text[: 4 * len(prompt) + 40]
+    if not letters(window).startswith(wanted):
+        return None
+    seen = 0
+    for end, character in enumerate(window, 1):
+        seen += len(letters(character))
+        if seen >= len(wanted):
+            return end
+    return None
+
+
+def letters(text: str) -> str:
+    """What of a text counts when prompts are compared: no white space, no quotes, no case."""
+    return "".join(text.translate(_NO_QUOTES).split()).casefold()
