@@ -17,9 +17,10 @@ from hypothesis.extra.numpy import arrays
 
 from levelfield import AttributeRelevance, Coherence, Consistency, CTRLEval, Sample
 from levelfield.aspects import load_aspect
+from levelfield.core.continuation import prompt_end
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics import ctrleval
-from levelfield.metrics.ctrleval import combine, prefix_end
+from levelfield.metrics.ctrleval import combine
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
 
@@ -241,7 +242,7 @@ def test_no_samples_give_no_scores():
     ],
 )
 def test_a_loose_prefix_differs_in_white_space_and_case_only(prompt, text, end):
-    assert prefix_end(prompt, text, loose=True) == end
+    assert prompt_end(prompt, text, "words") == end
 
 
 def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders):
