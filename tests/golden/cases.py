@@ -1,0 +1,265 @@
+"""The command lines whose outcomes are pinned, in groups that share their models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from golden import FLOAT32, Case
+
+SOURCE = "bleu.source chrf.source rouge-1.source rouge-2.source rouge-l.source"
+REFERENCES = SOURCE.replace("source", "references")
+DISTINCT = "diversity.distinct-1 diversity.distinct-2 diversity.distinct-3"
+KEYWORDS = "keywords.all keywords.any keywords.cov keywords.coverage keywords.ext-cov"
+
+
+def score(name: str, files: str, metrics: str, options: str = "", more: str = "") -> Case:
+    """A case of `score`; names of metrics and options stand with blanks between them."""
+    words = ["score", files, *(f"-m {m}" for m in metrics.split())]
+    words += [f"-o '{o}'" for o in options.split()]
+    return Case(name, " ".join([*words, more]).strip())
+
+
+def each(name: str, files: str, metrics: str, *options: str, more: str = "") -> list[Case]:
+    """A case of `score` for every set of options."""
+    return [score(f"{name} with {o}", files, metrics, o, more) for o in options]
+
+
+OVERLAP = [
+    score("overlap with sources", "rewrites.jsonl", f"{SOURCE} style.degenerate", more="--json"),
+    score("overlap with references", "rewrites.jsonl", REFERENCES),
+    score("overlap with sources on odd records", "odd.jsonl", f"{SOURCE} style.degenerate"),
+    score("overlap with references on odd records", "odd.jsonl", REFERENCES),
+    score(
+        "parts of overlap", "odd.jsonl", "rouge-l.references bleu.references chrf.references",
+        more="--parts parts.jsonl",
+    ),
+    score("corpus overlap", "rewrites.jsonl", "corpus-bleu corpus-chrf", more="--json"),
+    score("corpus overlap on odd records", "odd.jsonl", "corpus-bleu corpus-chrf"),
+    score("corpus overlap of all texts", "odd.jsonl", "corpus-bleu corpus-chrf",
+          more="--corpus-by none"),
+    *each(
+        "bleu", "odd.jsonl", "bleu",
+        "variant=nltk", "variant=lai-2022", "tokenize=intl", "tokenize=char", "tokenize=zh",
+        "tokenize=none", "lowercase=true",
+    ),
+    *each(
+        "corpus bleu", "odd.jsonl", "corpus-bleu",
+        "tokenize=intl", "tokenize=char", "tokenize=zh", "tokenize=none lowercase=true",
+    ),
+    *each("chrf", "odd.jsonl", "chrf corpus-chrf", "char_order=4 word_order=2 beta=3"),
+    *each(
+        "rouge", "odd.jsonl", "rouge-1 rouge-2 rouge-l",
+        "value=precision", "value=recall", "beta=2", "multiple=jackknife", "multiple=mean",
+        "tokenizer=unicode", "stemmer=true", "variant=lai-2022",
+    ),
+    score("meteor", "rewrites.jsonl", "meteor", "synonyms=none"),
+    *each(
+        "meteor", "odd.jsonl", "meteor",
+        "synonyms=none", "synonyms=none variant=lai-2022",
+        "synonyms=none alpha=0.8 beta=2 gamma=0.4",
+    ),
+]  # fmt: skip
+
+COUNTS = [
+    score("diversity", "texts.jsonl", "diversity", more="--json"),
+    score("diversity of odd records", "odd.jsonl", "diversity"),
+    *each(
+        "diversity by system", "odd.jsonl", DISTINCT,
+        "denominator=tokens", "floor=2", "denominator=tokens floor=1", "tokenizer=models/gpt2",
+        more="--corpus-by system",
+    ),
+    *each("diversity by system", "odd.jsonl", "diversity.hdd-1 diversity.hdd-2 diversity.hdd-3",
+          "draws=20", "draws=42 tokenizer=models/t5", more="--corpus-by system"),
+    score("diversity of all texts", "letters.jsonl", "diversity", more="--corpus-by none --json"),
+    score("keywords", "odd.jsonl", KEYWORDS, more="--parts parts.jsonl --json"),
+    score("keywords of continuations", "odd.jsonl", KEYWORDS, "text=continuation"),
+    *each("keywords", "odd.jsonl", "keywords.all keywords.any keywords.coverage",
+          "match=substring", "match=lemma", "case=exact", "match=substring case=exact"),
+]  # fmt: skip
+
+AGAINST = "bertscore.source mover.source wmd.source"
+
+
+def model(case: Case) -> Case:
+    """The same with the tolerance of float32."""
+    return replace(case, tolerance=FLOAT32)
+
+
+MINILM = [
+    score("ctrleval", "texts.jsonl", "ctrleval", more="--json"),
+    score("ctrleval on odd records", "odd.jsonl", "ctrleval", more="--parts parts.jsonl"),
+    score("ctrleval of letters", "letters.jsonl", "ctrleval", "attribute=formality.toml"),
+    *each(
+        "coherence", "odd.jsonl", "ctrleval.coherence",
+        "weights=mean", "weights=max", "weights=min", "single=score", "iwf=wordfreq:de",
+    ),
+    *each(
+        "consistency", "odd.jsonl", "ctrleval.consistency",
+        "match=loose", "weights=mean", "weights=max", "weights=min match=loose",
+    ),
+    *each(
+        "attribute relevance", "odd.jsonl", "ctrleval.attribute-relevance",
+        "weights=mean", "weights=max", "weights=min", "attribute=sentiment", "attribute=topic",
+    ),
+    score("embeddings and sources", "rewrites.jsonl", f"{AGAINST} cosine.source", more="--json"),
+    score(
+        "embeddings and references", "rewrites.jsonl",
+        "bertscore.references mover.references wmd.references cosine.references",
+    ),
+    score("embeddings on odd records", "odd.jsonl", "bertscore mover wmd cosine"),
+    *each(
+        "bertscore", "odd.jsonl", "bertscore",
+        "value=precision", "value=recall", "layer=3", "baseline=0.3", "idf=corpus.txt",
+    ),
+    *each("mover", "odd.jsonl", "mover", "idf=corpus.txt"),
+    *each(
+        "wmd", "odd.jsonl", "wmd",
+        "vectors=vectors.txt", "vectors=vectors.txt unit_length=true", "lowercase=false",
+        "stop_words=stop.txt",
+    ),
+]  # fmt: skip
+
+SEQ2SEQ = [
+    score("infilling with pegasus", "odd.jsonl", "ctrleval", "iwf=wordfreq",
+          "--model models/pegasus"),
+    score("infilling with t5", "odd.jsonl", "ctrleval", "", "--model models/t5"),
+    score("infilling with bart", "odd.jsonl", "ctrleval", "", "--model models/bart"),
+    score("infilling with the embedded expert", "letters.jsonl", "ctrleval", "",
+          "--model offline/infill-expert"),
+    score("infilling with the embedded amateur", "odd.jsonl", "ctrleval", "normalize=none",
+          "--model offline/infill-amateur"),
+    *each("ctrleval", "odd.jsonl", "ctrleval",
+          "normalize=none", "patterns=bartscore", "patterns=ppl-gpt",
+          more="--model models/bart"),
+    *each("coherence of one sentence", "odd.jsonl", "ctrleval.coherence",
+          "single=score", "single=score normalize=none", "iwf=t5.iwf", more="--model models/t5"),
+    score("bartscore", "rewrites.jsonl", "bartscore", "", "--model models/bart"),
+    score("bartscore on odd records", "odd.jsonl", "bartscore", "",
+          "--model models/bart --parts parts.jsonl"),
+    *each("bartscore", "odd.jsonl", "bartscore", "average=tokens", more="--model models/bart"),
+    *each("bartscore", "odd.jsonl", "bartscore.f bartscore.precision bartscore.recall",
+          "references=max", more="--model models/bart"),
+    *each("bartscore", "odd.jsonl", "bartscore.source", "given=prompt", more="--model models/t5"),
+    *each("bartscore", "dialogue.jsonl", "bartscore.source", "given=context",
+          more="--model models/t5"),
+    score("infilling perplexity", "texts.jsonl", "fluency.infilling-perplexity", "",
+          "--model offline/infill-expert"),
+    *each("infilling perplexity", "odd.jsonl", "fluency.infilling-perplexity",
+          "value=nll", "end=false", more="--model models/t5"),
+    score("questions", "dialogue.jsonl", "questions", "", "--model models/t5"),
+    score("naturalness of texts", "texts.jsonl", "questions.naturalness", "", "--model models/t5"),
+    *each("questions", "dialogue.jsonl", "questions", "over=sentences", "over=turns",
+          more="--model models/t5"),
+    *each("question", "odd.jsonl", "question",
+          "question=icy.toml", "question=naturalness over=sentences", more="--model models/t5"),
+    score("llm judge of all aspects", "letters.jsonl", "llm-judge", "",
+          "--model offline/infill-amateur"),
+    score("llm judge on odd records", "odd.jsonl", "llm-judge.consistency llm-judge.relevance", "",
+          "--model offline/infill-amateur --parts parts.jsonl"),
+    *each("llm judge", "dialogue.jsonl", "llm-judge.coherence llm-judge.overall",
+          "task=dialogue", "task=reply", more="--model offline/infill-amateur"),
+    score("llm judge by a template", "odd.jsonl", "llm-judge.overall", "template=polite.toml",
+          "--model offline/infill-amateur"),
+    score("llm judge whose question is too long", "letters.jsonl", "llm-judge.overall", "",
+          "--model models/gpt2"),
+]  # fmt: skip
+
+FLUENCY = "fluency.perplexity fluency.slor fluency.corpus-perplexity"
+CAUSAL = [
+    score("perplexity and slor", "texts.jsonl", FLUENCY,
+          "", "--model models/gpt2 --json"),
+    score("perplexity and slor on odd records", "odd.jsonl",
+          FLUENCY, "", "--model models/gpt2"),
+    *each("fluency", "odd.jsonl", FLUENCY,
+          "text=continuation", more="--model models/gpt2"),
+    *each("slor", "odd.jsonl", "fluency.slor", "unigram=bos", "corpus=corpus.txt",
+          "corpus=gpt2.unigrams", "unigram=bos text=continuation", more="--model models/gpt2"),
+    *each("style perplexity", "letters.jsonl", "style.perplexity",
+          "models=formal=models/gpt2,informal=models/gpt2-other"),
+]  # fmt: skip
+
+INFILLERS = "amateur=offline/infill-amateur expert=offline/infill-expert"
+T5 = "amateur=models/t5 expert=models/t5"
+GPT2 = "amateur=models/gpt2 expert=models/gpt2-other form=conditional"
+CONTRAST = [
+    score("momentum", "texts.jsonl", "cdm.momentum", INFILLERS),
+    score("momentum on odd records", "odd.jsonl", "cdm.momentum", INFILLERS, "--parts parts.jsonl"),
+    *each("momentum", "odd.jsonl", "cdm.momentum",
+          f"{GPT2}", f"{GPT2} pooling=sum", f"{GPT2} pooling=max", f"{GPT2} pooling=min",
+          f"{GPT2} task=commonsense", f"{INFILLERS} task=commonsense",
+          f"{INFILLERS} form=conditional", f"{INFILLERS} form=conditional gap=false",
+          f"{INFILLERS} pooling=classifier pooler=pooler.json",
+          "amateur=models/fim expert=models/fim"),
+    *each("momentum of dialogues", "dialogue.jsonl", "cdm.momentum",
+          f"{GPT2} task=dialogue", f"{GPT2} task=dialogue turns=mean",
+          f"{GPT2} task=dialogue turns=last", f"{INFILLERS} task=dialogue",
+          f"{INFILLERS} task=dialogue turns=last separator=|"),
+]  # fmt: skip
+
+JUDGED = (
+    "control.average control.both control.majority control.probability control.balanced-accuracy"
+)
+JUDGES = [
+    score("control with the offline judges", "texts.jsonl", JUDGED, "judges=offline", "--json"),
+    *each("control", "odd.jsonl", JUDGED, "judges=offline", "judges=minilm,vader",
+          "judges=models/classifier", "judges=judges.toml"),
+    *each("control", "odd.jsonl", JUDGED, "judges=offline text=continuation",
+          "judges=linear,vader", "judges=vader"),
+    *each("control", "odd.jsonl", "control.majority control.both",
+          "judges=offline rule=probability", "judges=judges.toml rule=study"),
+    score("control of letters", "letters.jsonl", JUDGED, "judges=judges.toml"),
+    score("control of rewrites", "rewrites.jsonl", JUDGED, "judges=linear"),
+    score("control without the judges of the preset", "odd.jsonl", "control.average",
+          "judges=nobody/no-such-judge"),
+    score("style transfer", "rewrites.jsonl", "", "judges=offline", "--task style-transfer --json"),
+    score("discriminator", "texts.jsonl", "discriminator.score", "", "--model models/classifier"),
+    *each("discriminator", "odd.jsonl", "discriminator.score", "value=logit", "text=continuation",
+          more="--model models/classifier"),
+    *each("discriminator", "dialogue.jsonl", "discriminator.score", "task=dialogue",
+          more="--model models/classifier"),
+    score("bleurt", "rewrites.jsonl", "bleurt", "", "--model models/bleurt"),
+    score("bleurt on odd records", "odd.jsonl", "bleurt", "", "--model models/bleurt"),
+    *each("bleurt", "odd.jsonl", "bleurt.references", "references=mean",
+          more="--model models/bleurt"),
+]  # fmt: skip
+
+CORRELATE = "correlate rated-scores.jsonl --ratings rated.jsonl"
+COMMANDS = [
+    Case("a metric that does not exist", "score odd.jsonl -m ctrleval.coherense"),
+    Case("an option that does not exist", "score odd.jsonl -m bleu.source -o tokenise=13a"),
+    Case("a choice that does not exist", "score odd.jsonl -m bleu.source -o variant=moses"),
+    Case("a field that no sample has", "score texts.jsonl -m bleu.source"),
+    Case("a model that is not here",
+         "score odd.jsonl -m cosine.source --model nobody/no-such-model"),
+    Case("comet without its environment",
+         "score rewrites.jsonl -m comet.source -o environment=nowhere --allow-pickle"),
+    Case("agreement", "agreement rated.jsonl --json"),
+    Case("agreement by survey", "agreement rated.jsonl --by control.survey --level ordinal --json"),
+    Case("agreement on names", "agreement rated.jsonl --aspect fluency --level nominal --json"),
+    Case("correlation", f"{CORRELATE} --json"),
+    Case("correlation of systems", f"{CORRELATE} --level system --json"),
+    *(
+        Case(f"correlation within a {group}", f"{CORRELATE} --group {group} --level segment --json")
+        for group in ("system", "source")
+    ),
+    *(
+        Case(f"correlation by {name}", f"{CORRELATE} --aspect coherence --statistic {name} --json")
+        for name in ("pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated")
+    ),
+    Case("drift", f"{CORRELATE} --drift --correction bonferroni --compare spearman --json"),
+    Case("the metrics", "metrics --json"),
+]  # fmt: skip
+
+UNSCORED = ("comet.references", "comet.source")
+"""Metrics without a golden value: they need an environment of their own."""
+
+GROUPS: dict[str, list[Case]] = {
+    "overlap": OVERLAP,
+    "counts": COUNTS,
+    "minilm": [model(case) for case in MINILM],
+    "seq2seq": [model(case) for case in SEQ2SEQ],
+    "causal": [model(case) for case in CAUSAL],
+    "contrast": [model(case) for case in CONTRAST],
+    "judges": [model(case) for case in JUDGES],
+    "commands": COMMANDS,
+}

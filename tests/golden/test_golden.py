@@ -1,0 +1,60 @@
+"""The command line gives what it gave before: values, reasons, signatures and documents.
+
+`python tests/golden/make.py` writes the golden outcomes anew, which is right only where a changed
+value comes with a changed signature.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import golden
+import pytest
+from cases import GROUPS, UNSCORED
+from settings import changes, lacking
+
+CASES = [
+    pytest.param(group, case, id=f"{group}: {case.name}")
+    for group, cases in GROUPS.items()
+    for case in cases
+]
+
+
+@pytest.mark.parametrize(("group", "case"), CASES)
+def test_a_command_gives_what_it_gave(workspace: Path, group: str, case: golden.Case) -> None:
+    if reason := lacking(group):
+        pytest.skip(reason)
+    now = golden.outcome(case, workspace, **changes(group, workspace))
+    differences = list(golden.differences(golden.read(group)[case.name], now, case.tolerance))
+    assert not differences, "\n".join([f"levelfield {case.words}", *differences[:20]])
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_golden_outcome_belongs_to_a_case(group: str) -> None:
+    names = [case.name for case in GROUPS[group]]
+    assert len(names) == len(set(names))
+    assert list(golden.read(group)) == names
+
+
+def test_every_installed_metric_has_a_golden_value() -> None:
+    installed = {
+        point.name
+        for point in importlib.metadata.entry_points(group="levelfield.metrics")
+        if point.module.startswith("levelfield.")
+    }
+    scored = {
+        metric
+        for group in GROUPS
+        for outcome in golden.read(group).values()
+        for metric, scores in outcome.get("scores", {}).items()
+        if any(isinstance(value, float) for value in scores["values"].values())
+    }
+    assert installed - scored == set(UNSCORED)
+
+
+def test_no_outcome_names_a_folder_of_this_machine() -> None:
+    for file in golden.OUTCOMES.glob("*.json"):
+        content = file.read_text(encoding="utf-8")
+        for word in ("/tmp/", "/home/", "/work/", "/root/", str(Path.home())):
+            assert word not in content, f"{file.name}: {word}"
