@@ -1,0 +1,16 @@
+"""The commands that wrote the old scores, and whose values the old cache holds."""
+
+from __future__ import annotations
+
+SCORED = (
+    "odd.jsonl -m bleu.source -m rouge-l.references -m style.degenerate",
+    "odd.jsonl -m ctrleval.coherence -m cosine.source",
+    "letters.jsonl -m control.average -m control.majority -o judges=judges.toml",
+    "odd.jsonl -m keywords.coverage -m keywords.ext-cov",
+    "odd.jsonl -m fluency.perplexity -m fluency.slor --model models/gpt2 -o unigram=bos",
+    "dialogue.jsonl -m cdm.momentum -o task=dialogue -o form=conditional"
+    " -o amateur=models/gpt2 -o expert=models/gpt2-other",
+    "rewrites.jsonl -m bleurt.source --model models/bleurt",
+    "odd.jsonl -m control.probability -o judges=judges/textcnn,judges/linear",
+)
+"""After `score`, each in the folder of the golden records; number n wrote `old/scores/n.jsonl`."""
