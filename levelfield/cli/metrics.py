@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import typing
 from importlib import resources
 from typing import Any
@@ -79,7 +80,9 @@ def _default(value: object) -> object:
 def _values(annotation: object) -> str:
     if typing.get_origin(annotation) is typing.Literal:
         return "|".join(map(str, typing.get_args(annotation)))
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    if isinstance(annotation, type):
+        return annotation.__name__
+    return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", str(annotation))  # a class without its module
 
 
 def _page(metric: dict[str, Any]) -> str:
