@@ -1,4 +1,4 @@
-"""A rater as a program of its own: `python rating_client.py LINK FILE SEED REVISIONS`.
+"""A rater as a program of its own, which talks to a server as browsers do.
 
 Rates every item through the server, out of order, in batches, some answers twice with another
 value, and sends again until the server says that it is saved, with the same UUID. What the server
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 import time
 import uuid
 from collections import Counter
@@ -148,5 +147,5 @@ def rate(link: str, file: str, seed: int, revisions: int) -> dict[str, int]:
     return dict(rater.tries)
 
 
-if __name__ == "__main__":
-    print(json.dumps(rate(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+def main(link: str, file: str, seed: str, revisions: str) -> None:
+    print(json.dumps(rate(link, file, int(seed), int(revisions))))

@@ -443,6 +443,7 @@ function practise() {
     if (show_open(all)) event.preventDefault();
   });
   if (all.length) keys(all, () => form.requestSubmit());
+  form.dataset.ready = "yes";
 }
 
 // Rating
@@ -566,6 +567,7 @@ class Rating {
       this.put(event);
     }
     if (!this.unfinished.size) this.fill();
+    form.dataset.ready = "yes"; // from here on, texts change without the network
     return true;
   }
 

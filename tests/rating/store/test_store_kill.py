@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked import Forked, fork
 from rating_study import small_study
 
 from levelfield.rating.store import Store
-
-WRITER = """
-import os, sys
-from pathlib import Path
-from levelfield.rating.store import Event, Store, StoreUnavailable
-
-path, rater, acknowledged = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-store = Store.open(path)
-slot = store.frozen.slots[store.state(rater).slot]
-said = acknowledged.read_text().split() if acknowledged.exists() else []
-# the last few are sent once more, as a page does that did not hear the answer
-done = max(0, len(set(said)) - 3)
-out = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-events = [
-    Event(f"{rater}-{n}", "rating", placed.opaque, criterion.id, 1 + (7 * n) % 5, n + 1)
-    for n, (placed, criterion) in enumerate(
-        (placed, criterion) for placed in slot.items for criterion in store.frozen.criteria
-    )
-]
-for event in events[done:]:
-    while True:
-        try:
-            (saved,) = store.record(rater, [event])
-            break
-        except StoreUnavailable:
-            pass
-    os.write(out, f"{saved.uuid}\\n".encode())
-"""
 
 
 class Writers:
@@ -74,15 +43,13 @@ class Writers:
 
     def stop(self) -> None:
         for process in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             process.wait()
 
-    def _start(self, rater: str) -> subprocess.Popen[bytes]:
-        root = str(Path(__file__).parents[2])
-        arguments = [str(self._path), rater, str(self.acknowledged_by(rater))]
-        environment = {**os.environ, "PYTHONPATH": root}
-        return subprocess.Popen([sys.executable, "-c", WRITER, *arguments], env=environment)
+    def _start(self, rater: str) -> Forked:
+        acknowledged = self.acknowledged_by(rater)
+        out = self._folder / f"{rater}.output"
+        return fork("store_processes:rate", self._path, rater, acknowledged, out=out)
 
 
 def rate_and_kill(
@@ -139,12 +106,12 @@ def rate_and_kill(
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_few_writers_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
-    rate_and_kill(tmp_path, raters=2, items=60, kills=2, all_at_once=True, limit_s=120)
+def test_a_few_writers_that_are_killed_lose_and_double_nothing(memory: Path) -> None:
+    rate_and_kill(memory, raters=2, items=60, kills=2, all_at_once=True, limit_s=120)
 
 
 @pytest.mark.slow
 def test_twenty_writers_of_5000_ratings_killed_ten_times_lose_and_double_nothing(
-    tmp_path: Path,
+    memory: Path,
 ) -> None:
-    rate_and_kill(tmp_path, raters=20, items=125, kills=10, all_at_once=True, limit_s=900)
+    rate_and_kill(memory, raters=20, items=125, kills=10, all_at_once=True, limit_s=900)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
 import pytest
+from chromium_pages import violations
 from rating_server import served
 from simulated_raters import comment, direct_study, opened, rate, rater_of
 
@@ -19,21 +19,7 @@ from levelfield.rating.store import Store
 from levelfield.rating.web.app import create_app
 
 pytestmark = pytest.mark.browser
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = ("", "/links", "/texts", "/comments", "/reliability", "/results", "/export")
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    sync = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
-    with sync.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
 
 
 def answer(item: Item, _criterion: str) -> int:
@@ -75,7 +61,7 @@ def test_no_page_has_a_barrier_an_overflow_or_a_trouble(chromium, store: Store, 
     page = signed_in(chromium, store, base, troubles, width)
     for path in (*PAGES, f"/enter/{store.organiser_secret()}"):
         page.goto(f"{base}/organiser{path}")
-        found = axe.run(page).response["violations"]
+        found = violations(page, axe)
         assert not [(v["id"], v["nodes"][0]["html"]) for v in found], path
         wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(wider) <= 0, path

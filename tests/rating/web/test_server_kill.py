@@ -20,9 +20,10 @@ from typing import Any
 
 import httpx
 import pytest
+from forked import ROOT, Forked, environment, fork
 from rating_client import Rater
 from rating_server import served
-from served_process import LEVELFIELD, ROOT, ServedStudy, environment, levelfield
+from served_process import LEVELFIELD, ServedStudy, run_command
 from study_folder import rewrites, write_study
 
 from levelfield.rating.store import Store
@@ -46,7 +47,6 @@ points = 5
 consent = "We keep what you say."
 """
 SYSTEMS = ("plain", "florid", "terse", "loud", "shy")
-CLIENT = Path(__file__).with_name("rating_client.py")
 
 
 def study_file(folder: Path, *, sources: int, surveys: int, raters: int) -> Path:
@@ -75,14 +75,13 @@ class Raters:
     def __init__(self, folder: Path, revisions: int) -> None:
         self.files: list[Path] = []
         self._folder, self._revisions = folder, revisions
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[Forked] = []
 
     def start(self, links: list[str]) -> None:
         for seed, link in enumerate(links):
             file = self._folder / f"{seed}.acknowledged"
-            command = [sys.executable, CLIENT, link, file, seed, self._revisions]
-            process = subprocess.Popen(
-                [str(word) for word in command], stdout=subprocess.PIPE, text=True
+            process = fork(
+                "rating_client:main", link, file, seed, self._revisions, out=self._tries(seed)
             )
             self.files.append(file)
             self._running.append(process)
@@ -94,14 +93,17 @@ class Raters:
     def wait(self, limit_s: float) -> list[dict[str, int]]:
         """What became of the requests of each."""
         end = time.monotonic() + limit_s
-        said = [p.communicate(timeout=max(1.0, end - time.monotonic()))[0] for p in self._running]
-        assert [process.returncode for process in self._running] == [0] * len(said)
-        return [json.loads(one) for one in said]
+        ended = [p.wait(timeout=max(1.0, end - time.monotonic())) for p in self._running]
+        assert ended == [0] * len(self._running)
+        return [json.loads(self._tries(n).read_text()) for n in range(len(self._running))]
 
     def stop(self) -> None:
         for process in self._running:
             process.kill()
             process.wait()
+
+    def _tries(self, seed: int) -> Path:
+        return self._folder / f"{seed}.tries"
 
 
 def rate_and_kill(
@@ -135,7 +137,7 @@ def rate_and_kill(
         tries = clients.wait(1200)
         took = time.monotonic() - began
         out = folder / "exported"
-        levelfield("rate", "export", server.file, "--out", out)
+        run_command(folder, "rate", "export", server.file, "--out", out)
     finally:
         clients.stop()
         server.stop()
@@ -191,8 +193,8 @@ def rate_and_kill(
     )
 
 
-def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    rate_and_kill(tmp_path, sources=10, surveys=2, raters=2, revisions=6, kills=2)
+def test_a_server_that_is_killed_loses_and_doubles_nothing(memory: Path) -> None:
+    rate_and_kill(memory, sources=10, surveys=2, raters=2, revisions=6, kills=2)
 
 
 @pytest.mark.slow
@@ -206,8 +208,8 @@ def test_a_server_of_20_raters_and_5000_ratings_killed_ten_times_loses_and_doubl
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServedStudy]:
-    made = ServedStudy(study_file(tmp_path, sources=8, surveys=1, raters=1))
+def server(memory: Path) -> Iterator[ServedStudy]:
+    made = ServedStudy(study_file(memory, sources=8, surveys=1, raters=1))
     yield made
     made.stop()
 
@@ -275,11 +277,11 @@ def assert_refused(visitor: Visitor, item: int, clock: int) -> None:
     assert visitor.http.post("/study/enter", data=onwards).status_code == 503
 
 
-def assert_can_t_be_used(server: subprocess.CompletedProcess[str]) -> None:
-    assert server.returncode == 2, server.stderr
-    assert "/organiser/" not in server.stdout
-    *warnings, last = server.stderr.splitlines()
-    assert all(line.startswith("warning: ") for line in warnings), server.stderr
+def assert_can_t_be_used(status: int, out: str, errors: str) -> None:
+    assert status == 2, errors
+    assert "/organiser/" not in out
+    *warnings, last = errors.splitlines()
+    assert all(line.startswith("warning: ") for line in warnings), errors
     assert last.startswith("error: the store can't be used: ")
 
 
@@ -325,13 +327,13 @@ def test_on_a_full_disk_raters_are_told_so_and_sending_again_later_saves(
 
     server.kill()
     stuck = subprocess.run(
-        server.command,
+        [*LEVELFIELD, *server.words],
         capture_output=True,
         text=True,
         env=environment(),
         preexec_fn=lambda: no_more_than(0),
     )
-    assert_can_t_be_used(stuck)
+    assert_can_t_be_used(stuck.returncode, stuck.stdout, stuck.stderr)
     server.start()
     server.wait_until_ready()
     assert visitor.answers() == acknowledged
@@ -363,26 +365,12 @@ def anybody_may_enter(folder: Path) -> bool:
 
 
 @pytest.mark.skipif(
-    os.geteuid() == 0 and not all(map(anybody_may_enter, (Path(ROOT), Path(sys.prefix)))),
+    os.geteuid() == 0 and not all(map(anybody_may_enter, (ROOT, Path(sys.prefix)))),
     reason="root may write anywhere, and no other user may enter this checkout",
 )
-def test_a_server_does_not_begin_on_a_store_that_this_user_can_t_write() -> None:
-    code = """
-import encodings.idna, importlib, os, pkgutil, sys
-import uvicorn
-import levelfield.rating
-from levelfield.cli import main
-from levelfield.cli import rate
-from levelfield.rating import database, studyfile
-for module in pkgutil.walk_packages(levelfield.rating.__path__, "levelfield.rating."):
-    importlib.import_module(module.name)
-known = database.migrations()
-database.migrations = lambda: known
-studyfile.freeze(sys.argv[3])
-if os.geteuid() == 0:
-    os.setuid(65534)  # for whom what is not loaded yet may be out of reach
-main()
-"""
+def test_a_server_does_not_begin_on_a_store_that_this_user_can_t_write(
+    memory: Path,
+) -> None:
     with tempfile.TemporaryDirectory() as name:  # all of whose parents anybody may enter
         folder = Path(name)
         server = ServedStudy(study_file(folder, sources=4, surveys=1, raters=1))
@@ -393,16 +381,13 @@ main()
             for file in folder.iterdir():
                 file.chmod(0o444)
             folder.chmod(0o555)
-            refused = subprocess.run(
-                [sys.executable, "-c", code, *server.command[len(LEVELFIELD) :]],
-                capture_output=True,
-                text=True,
-                env=environment(),
-            )
+            out, errors = memory / "output", memory / "errors"
+            refused = fork("served_process:serve_as_nobody", *server.words, out=out, errors=errors)
+            status = refused.wait()
             folder.chmod(0o755)
             for file in folder.iterdir():
                 file.chmod(0o644)
-            assert_can_t_be_used(refused)
+            assert_can_t_be_used(status, out.read_text(), errors.read_text())
             server.start()
             server.wait_until_ready()
             assert visitor.send(visitor.event(1, 50, 2))[0] == 200

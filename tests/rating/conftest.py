@@ -1,0 +1,110 @@
+"""What the tests of the rating app share: folders in memory, stores, and one Chromium a process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raters_of_store import STUDY, Now
+from rating_study import small_study
+
+from levelfield.rating.model import Frozen
+from levelfield.rating.store import Store
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory where there is one: much is written, and nothing needs to stay."""
+    place = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=place if place.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def path(memory: Path) -> Path:
+    """Where a store is made."""
+    return memory / "study.sqlite"
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def store(path: Path, now: Now) -> Iterator[Store]:
+    """A store of `STUDY` under a clock that tests set."""
+    store = Store.create(path, STUDY, now=now)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def browser_of(memory: Path) -> Iterator[Callable[..., Any]]:
+    """Makes a rater's browser without a script, on a store of its own."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("markdown_it")
+    pytest.importorskip("nh3")
+    from plain_browser import Browser
+
+    from levelfield.rating.web.app import create_app
+
+    stores: list[Store] = []
+
+    def browser(
+        frozen: Frozen | None = None, *, store: Store | None = None, **options: Any
+    ) -> Browser:
+        store = store or Store.create(memory / f"{len(stores)}.sqlite", frozen or small_study())
+        stores.append(store)
+        return Browser(store, create_app(store, organiser=False, **options))
+
+    yield browser
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser a process: a test takes contexts of its own, which share nothing."""
+    sync = pytest.importorskip("playwright.sync_api")
+    from chromium_pages import CHROMIUM
+
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    with sync.sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
+    """Serves a study to browsers; a trouble of a page that no test expects fails the test."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    from chromium_pages import Place
+    from rating_server import served
+
+    from levelfield.rating.web.app import create_app
+
+    with ExitStack() as stack:
+        places: list[Place] = []
+
+        def place(frozen: Frozen | None = None, **options: Any) -> Place:
+            frozen = frozen or small_study(items=3, practice=False, examples=False)
+            store = Store.create(memory / f"{len(places)}.sqlite", frozen)
+            stack.callback(store.close)
+            base = stack.enter_context(served(create_app(store, organiser=False, **options)))
+            places.append(Place(chromium, store, base, stack))
+            return places[-1]
+
+        yield place
+        for one in places:
+            unexpected = [t for t in one.troubles if not any(e in t for e in one.expected)]
+            assert unexpected == []
