@@ -20,8 +20,8 @@ from levelfield.core.errors import UserError
 if TYPE_CHECKING:
     from levelfield.rating.check import Report
     from levelfield.rating.model import Frozen
-    from levelfield.rating.records import LinkState
     from levelfield.rating.store import Store
+    from levelfield.rating.store.records import LinkState
 
 
 def _in_folder(_context: click.Context, _argument: click.Parameter, file: str) -> str:
@@ -304,7 +304,7 @@ def _opened(file: str, store: str | None, *, read_only: bool = False) -> Iterato
 @contextlib.contextmanager
 def _usable_store() -> Iterator[None]:
     """A disk that says no is the user's to mend."""
-    from levelfield.rating.records import StoreUnavailable
+    from levelfield.rating.store.records import StoreUnavailable
 
     try:
         yield
@@ -527,7 +527,7 @@ def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
 
     That and when they answered stays; exports and backups made before keep what they had.
     """
-    from levelfield.rating.records import Refused
+    from levelfield.rating.store.records import Refused
 
     if not yes:
         raise UserError(f"what {rater} said would be deleted for good; say so with --yes")

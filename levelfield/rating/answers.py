@@ -11,6 +11,9 @@ Answer = int | tuple[int, ...]
 neither; ranking a rank a candidate, 1 best, where a rank r > 1 says that r − 1 candidates stand
 before it."""
 
+TRIES = 2
+"""At a practice item; then the rater goes on anyway."""
+
 NEITHER = -1
 """Of two texts neither is the better one."""
 

@@ -21,7 +21,6 @@ from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
 from levelfield.rating.answers import NEITHER
 from levelfield.rating.model import Frozen
-from levelfield.rating.records import LogRow, RaterState
 from levelfield.rating.results import (
     answers_of,
     counted,
@@ -35,6 +34,7 @@ from levelfield.rating.results import (
     verdict,
 )
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import LogRow, RaterState
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet may take a cell for a formula by."""

@@ -18,8 +18,8 @@ from levelfield.io.records import FIELDS
 from levelfield.meta.agreement import ALL_ASPECTS, AgreementReport, agreement, z_scores
 from levelfield.rating.answers import NEITHER, Answer
 from levelfield.rating.model import SLIDER, Criterion, Frozen, Item
-from levelfield.rating.records import LogRow, RaterState
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import LogRow, RaterState
 from levelfield.stats.permutation import Interval, cluster_bootstrap_mean
 from levelfield.stats.reliability import Level
 from levelfield.stats.resampling import DEFAULT, Resampling

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from command_line import Run, Write, records, start
 
-from levelfield.rating.records import Event
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import Event
 from levelfield.rating.studyfile import freeze
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rating" / "STUDY.toml"

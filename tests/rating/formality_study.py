@@ -8,7 +8,7 @@ from levelfield.io import as_record
 from levelfield.papers.recipes.thesis import SURVEYS, SYSTEMS
 from levelfield.papers.tables import read_paper
 from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
-from levelfield.rating.records import RaterState
+from levelfield.rating.store.records import RaterState
 
 CRITERIA = ("content", "style", "fluency")
 

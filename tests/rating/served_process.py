@@ -16,7 +16,7 @@ from pathlib import Path
 from forked import Forked, fork, run_levelfield
 
 import levelfield.rating
-from levelfield.rating import database
+from levelfield.rating.store import database
 from levelfield.rating.studyfile import freeze
 
 LEVELFIELD = (sys.executable, "-m", "levelfield")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from levelfield.rating.answers import Answer
 from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
-from levelfield.rating.records import Event
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import Event
 
 Rule = Callable[[Item, Criterion], Answer | None]
 """What a rater answers; None for not at all."""

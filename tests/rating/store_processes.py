@@ -10,8 +10,7 @@ from pathlib import Path
 from raters_of_store import fill, rating, refrozen
 from rating_study import small_study
 
-from levelfield.rating import database
-from levelfield.rating.store import Event, Store, StoreError, StoreUnavailable
+from levelfield.rating.store import Event, Store, StoreError, StoreUnavailable, database
 
 
 def rate(store_file: str, rater: str, acknowledged_file: str) -> None:

@@ -19,7 +19,6 @@ from simulated_raters import Rule, clipped, direct_study, opened, rate, rater_of
 
 from levelfield.rating.answers import NEITHER, standard_ranks
 from levelfield.rating.model import Criterion, Frozen, Item
-from levelfield.rating.records import LogRow, RaterState
 from levelfield.rating.results import (
     counted,
     progress,
@@ -32,6 +31,7 @@ from levelfield.rating.results import (
     verdict,
 )
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import LogRow, RaterState
 from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}

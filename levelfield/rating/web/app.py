@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from levelfield.rating.records import Refused, StoreUnavailable
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import Refused, StoreUnavailable
 from levelfield.rating.web import rater
 from levelfield.rating.web.context import Web, static_files, web_of
 from levelfield.rating.web.security import Guard, Turned

@@ -25,7 +25,6 @@ from levelfield.meta.agreement import Agreement
 from levelfield.meta.summary import OVERALL
 from levelfield.rating import export as files
 from levelfield.rating.model import Frozen, Item
-from levelfield.rating.records import LinkState, RaterState, StoreError
 from levelfield.rating.results import (
     Progress,
     Spread,
@@ -40,6 +39,7 @@ from levelfield.rating.results import (
     time_spent,
     verdict,
 )
+from levelfield.rating.store.records import LinkState, RaterState, StoreError
 from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.security import (
     Turned,

@@ -20,9 +20,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from levelfield.rating.answers import Answer
+from levelfield.rating.answers import TRIES, Answer
 from levelfield.rating.model import Criterion, Frozen, Practice
-from levelfield.rating.records import Event, Phase, RaterState, Refused
+from levelfield.rating.store.records import Event, Phase, RaterState, Refused
 from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.security import (
     Turned,
@@ -45,7 +45,6 @@ from levelfield.rating.web.shown import (
 router = APIRouter()
 
 REMIND_AFTER = timedelta(days=1)
-TRIES = 2
 EVENTS_AT_ONCE = 200
 _KINDS = ("rating", "comment", "problem")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from levelfield.rating.answers import NEITHER, Answer, standard_ranks
 from levelfield.rating.model import Criterion, Frozen, Part, Placed
-from levelfield.rating.records import RaterState
+from levelfield.rating.store.records import RaterState
 
 
 @dataclass(frozen=True)

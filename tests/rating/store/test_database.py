@@ -12,12 +12,12 @@ from forked import fork
 from raters_of_store import STUDY, begin, dump, rating
 from rating_study import small_study
 
-from levelfield.rating import database
-from levelfield.rating.database import migrations
 from levelfield.rating.store import (
     Store,
     StoreError,
+    database,
 )
+from levelfield.rating.store.database import migrations
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from raters_of_store import STUDY, begin, dump, go_on, rating, refrozen, refused
 
-from levelfield.rating import database
-from levelfield.rating.database import Database, migrations
 from levelfield.rating.store import (
     Store,
     StoreError,
     StoreUnavailable,
+    database,
 )
+from levelfield.rating.store.database import Database, migrations
 
 
 def test_a_new_store_has_the_study_and_nothing_else(store: Store, path: Path) -> None:

@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 
 from levelfield.rating.export import documents
 from levelfield.rating.model import Criterion, Item
-from levelfield.rating.records import Event
 from levelfield.rating.results import counted
 from levelfield.rating.store import Store
+from levelfield.rating.store.records import Event
 from levelfield.rating.web.app import create_app
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}

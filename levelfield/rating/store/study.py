@@ -1,14 +1,18 @@
-"""The frozen study as the store asks about it: whose opaque id is which item, what follows what."""
+"""The study in a store: whose opaque id is which item, what follows what, what replaces it."""
 
 from __future__ import annotations
 
+import secrets
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from levelfield.rating.model import Criterion, Frozen, Practice
-from levelfield.rating.records import Phase
+from levelfield.rating.store import access, journal
+from levelfield.rating.store.records import Phase, StoreError
 
 ORDER: tuple[Phase, ...] = (
     "welcome",
@@ -22,7 +26,7 @@ ORDER: tuple[Phase, ...] = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class StoredStudy:
     """A frozen study under its number in the store."""
 
     id: int
@@ -93,3 +97,76 @@ def _comparable(frozen: Frozen) -> dict[str, Any]:
     ]:
         placed["opaque"] = ""
     return raw
+
+
+def study_number(db: sqlite3.Connection) -> int | None:
+    """Returns the number of the study that is rated; None if the store has none."""
+    ((number,),) = db.execute("SELECT max(id) FROM study").fetchall()
+    return None if number is None else int(number)
+
+
+def stored_study(db: sqlite3.Connection, path: Path, number: int) -> StoredStudy:
+    """Reads the study of this number.
+
+    Raises:
+        StoreError: a later version wrote it.
+    """
+    ((text,),) = db.execute("SELECT document FROM study WHERE id = ?", (number,)).fetchall()
+    return StoredStudy(number, _frozen(path, text))
+
+
+def _frozen(path: Path, document: str) -> Frozen:
+    try:
+        return Frozen.of_document(document)
+    except ValueError as error:
+        raise StoreError(f"{path}: {error}") from error
+
+
+def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, at: str) -> None:
+    """Puts a study into a store; another one takes its place while nobody has rated.
+
+    Raises:
+        StoreError: the store has ratings of another study.
+    """
+    row = db.execute("SELECT document FROM study ORDER BY id DESC LIMIT 1").fetchone()
+    if row is None:
+        key = secrets.token_bytes(32)
+        db.execute("INSERT INTO setting VALUES ('server_key', ?)", (key,))
+    else:
+        stored = _frozen(path, row[0])
+        differing = differences(stored, frozen)
+        if not differing:
+            return
+        if _has_ratings(db):
+            raise StoreError(
+                f"{path} has ratings of this study as it was (changed since: "
+                f"{', '.join(differing)}); put the study file back, or give it "
+                f"`version = {stored.version + 1}` and a store of its own"
+            )
+        _begin_again(db, at, len(frozen.slots))
+    values = (frozen.digest, frozen.document(), at)
+    db.execute("INSERT INTO study (digest, document, at) VALUES (?, ?, ?)", values)
+    journal.note(db, at, "study", detail=frozen.digest)
+
+
+def _has_ratings(db: sqlite3.Connection) -> bool:
+    query = """
+        SELECT 1 FROM rating_event JOIN rater ON rater.id = rating_event.rater
+        WHERE preview = 0 AND kind <> 'practice' LIMIT 1
+    """
+    return db.execute(query).fetchone() is not None
+
+
+def _begin_again(db: sqlite3.Connection, at: str, slots: int) -> None:
+    """Everybody who has a slot still is at the welcome again; previews end."""
+    db.execute(
+        "UPDATE access SET revoked_at = ? WHERE revoked_at IS NULL"
+        " AND rater IN (SELECT id FROM rater WHERE preview = 1)",
+        (at,),
+    )
+    db.execute(
+        "UPDATE rater SET phase = 'welcome', completion_code = '' WHERE phase <> 'withdrawn'"
+    )
+    query = "SELECT id FROM rater WHERE preview = 0 AND replaced_at IS NULL AND slot >= ?"
+    for (rater,) in db.execute(query, (slots,)).fetchall():
+        access.replace(db, at, rater, "the study has fewer slots now")

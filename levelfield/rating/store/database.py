@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from levelfield.rating.records import StoreError, StoreUnavailable
+from levelfield.rating.store.records import StoreError, StoreUnavailable
 
 _APPLICATION = 0x4C465254
 """Marks the file as ours: `LFRT`."""
@@ -24,7 +24,7 @@ _MIGRATION = re.compile(r"(\d{4})\.sql")
 
 def migrations() -> list[str]:
     """The SQL that makes each version of the store of the one before, from an empty file on."""
-    folder = files("levelfield.rating") / "migrations"
+    folder = files("levelfield.rating.store") / "migrations"
     numbered = sorted(entry.name for entry in folder.iterdir() if _MIGRATION.fullmatch(entry.name))
     return [(folder / name).read_text(encoding="utf-8") for name in numbered]
 

@@ -8,20 +8,17 @@ what they said is deleted, that they said something stays.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from levelfield.rating import access, journal, people
-from levelfield.rating.database import Database
-from levelfield.rating.events import TRIES
-from levelfield.rating.events import record as record_events
 from levelfield.rating.model import Frozen
-from levelfield.rating.plan import Plan, differences
-from levelfield.rating.records import (
+from levelfield.rating.store import access, journal, people
+from levelfield.rating.store.database import Database
+from levelfield.rating.store.events import record as record_events
+from levelfield.rating.store.records import (
     Event,
     LinkState,
     LogRow,
@@ -30,21 +27,8 @@ from levelfield.rating.records import (
     Refused,
     Saved,
     StoreError,
-    StoreUnavailable,
 )
-
-__all__ = [
-    "Event",
-    "LinkState",
-    "LogRow",
-    "Phase",
-    "RaterState",
-    "Refused",
-    "Saved",
-    "Store",
-    "StoreError",
-    "StoreUnavailable",
-]
+from levelfield.rating.store.study import StoredStudy, put_study, stored_study, study_number
 
 Clock = Callable[[], datetime]
 
@@ -60,7 +44,7 @@ class Store:
     def __init__(self, database: Database, *, now: Clock = journal.utc_now) -> None:
         self._database = database
         self._now = now
-        self._plan: Plan | None = None
+        self._study: StoredStudy | None = None
         with database.reading() as db:
             self._current(db)
 
@@ -78,7 +62,7 @@ class Store:
         database = Database(path, create=True)
         try:
             with database.writing() as db:
-                _put_study(db, path, frozen, journal.stamp(now()))
+                put_study(db, path, frozen, journal.stamp(now()))
             return cls(database, now=now)
         except BaseException:
             database.close()
@@ -108,8 +92,8 @@ class Store:
     @property
     def frozen(self) -> Frozen:
         """The study as it is rated."""
-        assert self._plan is not None  # read when the store was opened
-        return self._plan.frozen
+        assert self._study is not None  # read when the store was opened
+        return self._study.frozen
 
     @property
     def server_key(self) -> bytes:
@@ -201,9 +185,9 @@ class Store:
             Refused: 409.
         """
         with self._writing() as (db, at):
-            plan = self._current(db)
-            people.enter(db, plan, at, people.person(db, rater), phase, TRIES)
-            return people.state(db, plan, people.person(db, rater))
+            study = self._current(db)
+            people.enter(db, study, at, people.person(db, rater), phase)
+            return people.state(db, study, people.person(db, rater))
 
     def record(self, rater: str, events: Sequence[Event]) -> list[Saved]:
         """Writes what a rater says, all of it or nothing.
@@ -220,9 +204,9 @@ class Store:
     def raters(self) -> list[RaterState]:
         """All who were given a link, replaced and withdrawn ones included; no previews."""
         with self._reading() as db:
-            plan = self._current(db)
+            study = self._current(db)
             names = db.execute("SELECT name FROM rater WHERE preview = 0 ORDER BY id").fetchall()
-            return [people.state(db, plan, people.person(db, name)) for (name,) in names]
+            return [people.state(db, study, people.person(db, name)) for (name,) in names]
 
     # The organiser
 
@@ -323,18 +307,14 @@ class Store:
             raise StoreError(f"there is no slot {slot}; the study has {len(self.frozen.slots)}")
         return slot
 
-    def _current(self, db: sqlite3.Connection) -> Plan:
+    def _current(self, db: sqlite3.Connection) -> StoredStudy:
         """The study, read again only if another process has put another in its place."""
-        row = db.execute("SELECT max(id) FROM study").fetchone()
-        if row == (None,):
+        number = study_number(db)
+        if number is None:
             raise StoreError(f"{self.path} has no study; `levelfield rate serve` puts one in")
-        if self._plan is None or self._plan.id != row[0]:
-            ((text,),) = db.execute("SELECT document FROM study WHERE id = ?", row).fetchall()
-            try:
-                self._plan = Plan(row[0], Frozen.of_document(text))
-            except ValueError as error:
-                raise StoreError(f"{self.path}: {error}") from error
-        return self._plan
+        if self._study is None or self._study.id != number:
+            self._study = stored_study(db, self.path, number)
+        return self._study
 
     def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
         return self._database.reading()
@@ -344,51 +324,3 @@ class Store:
         with self._database.writing() as db:
             self._current(db)
             yield db, journal.stamp(self._now())
-
-
-def _put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, at: str) -> None:
-    row = db.execute("SELECT document FROM study ORDER BY id DESC LIMIT 1").fetchone()
-    if row is None:
-        key = secrets.token_bytes(32)
-        db.execute("INSERT INTO setting VALUES ('server_key', ?)", (key,))
-    else:
-        try:
-            stored = Frozen.of_document(row[0])
-        except ValueError as error:
-            raise StoreError(f"{path}: {error}") from error
-        differing = differences(stored, frozen)
-        if not differing:
-            return
-        if _has_ratings(db):
-            raise StoreError(
-                f"{path} has ratings of this study as it was (changed since: "
-                f"{', '.join(differing)}); put the study file back, or give it "
-                f"`version = {stored.version + 1}` and a store of its own"
-            )
-        _begin_again(db, at, len(frozen.slots))
-    values = (frozen.digest, frozen.document(), at)
-    db.execute("INSERT INTO study (digest, document, at) VALUES (?, ?, ?)", values)
-    journal.note(db, at, "study", detail=frozen.digest)
-
-
-def _has_ratings(db: sqlite3.Connection) -> bool:
-    query = """
-        SELECT 1 FROM rating_event JOIN rater ON rater.id = rating_event.rater
-        WHERE preview = 0 AND kind <> 'practice' LIMIT 1
-    """
-    return db.execute(query).fetchone() is not None
-
-
-def _begin_again(db: sqlite3.Connection, at: str, slots: int) -> None:
-    """Everybody who has a slot still is at the welcome again; previews end."""
-    db.execute(
-        "UPDATE access SET revoked_at = ? WHERE revoked_at IS NULL"
-        " AND rater IN (SELECT id FROM rater WHERE preview = 1)",
-        (at,),
-    )
-    db.execute(
-        "UPDATE rater SET phase = 'welcome', completion_code = '' WHERE phase <> 'withdrawn'"
-    )
-    query = "SELECT id FROM rater WHERE preview = 0 AND replaced_at IS NULL AND slot >= ?"
-    for (rater,) in db.execute(query, (slots,)).fetchall():
-        access.replace(db, at, rater, "the study has fewer slots now")

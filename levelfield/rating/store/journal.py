@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from levelfield.rating.records import LogRow
+from levelfield.rating.store.records import LogRow
 
 
 def utc_now() -> datetime:

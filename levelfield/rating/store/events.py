@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from levelfield.rating.answers import Answer, BadAnswer, checked
-from levelfield.rating.journal import next_seq
-from levelfield.rating.people import (
+from levelfield.rating.answers import TRIES, Answer, BadAnswer, checked
+from levelfield.rating.store.journal import next_seq
+from levelfield.rating.store.people import (
     Person,
     largest_clock,
     may_write,
@@ -20,15 +20,13 @@ from levelfield.rating.people import (
     practice_tries,
     touch,
 )
-from levelfield.rating.plan import Plan
-from levelfield.rating.records import Event, Refused, Saved
+from levelfield.rating.store.records import Event, Refused, Saved
+from levelfield.rating.store.study import StoredStudy
 
 LONGEST_COMMENT = 4_000
 """Characters."""
 MOST_EVENTS = 1_000
 """In one request."""
-TRIES = 2
-"""At a practice item; then the rater goes on anyway."""
 _LARGEST = 2**53 - 1
 """The largest whole number that every client writes exactly."""
 _CLOCK_JUMP = 1_000_000
@@ -37,18 +35,18 @@ _UUID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def record(
-    db: sqlite3.Connection, plan: Plan, at: str, rater: str, events: Sequence[Event]
+    db: sqlite3.Connection, study: StoredStudy, at: str, rater: str, events: Sequence[Event]
 ) -> list[Saved]:
     """Writes events inside the caller's transaction; see `Store.record`."""
     if not 1 <= len(events) <= MOST_EVENTS:
         raise Refused(422, f"send 1 to {MOST_EVENTS:,} events at once")
     who = person(db, rater)
     known = largest_clock(db, who.id)
-    tries = practice_tries(db, plan, who.id)
+    tries = practice_tries(db, study, who.id)
     attempted: dict[str, set[str]] = {}
     saved = []
     for untrusted in events:
-        event = _understood(plan, who, untrusted)
+        event = _understood(study, who, untrusted)
         earlier = _earlier(db, who, event)
         if earlier is not None:
             saved.append(earlier)
@@ -66,15 +64,15 @@ def record(
                 raise Refused(422, "one answer a criterion makes a try")
             attempted[event.item].add(event.criterion)
             attempt = used + 1
-        saved.append(_insert(db, plan, who, event, attempt, at))
-    if any(not plan.practice[item].accept.keys() <= done for item, done in attempted.items()):
+        saved.append(_insert(db, study, who, event, attempt, at))
+    if any(not study.practice[item].accept.keys() <= done for item, done in attempted.items()):
         raise Refused(422, "a try at a practice item answers all of it at once")
     if not all(one.duplicate for one in saved):
         touch(db, who.id, at)
     return [replace(one, clock=known) for one in saved]
 
 
-def _understood(plan: Plan, who: Person, event: Event) -> Event:
+def _understood(study: StoredStudy, who: Person, event: Event) -> Event:
     """The event with the item's key for its opaque id and the value in its one form.
 
     Raises:
@@ -91,16 +89,16 @@ def _understood(plan: Plan, who: Person, event: Event) -> Event:
     if event.kind not in ("rating", "practice", "comment", "problem"):
         raise Refused(422, "an event is a rating, a comment, a problem or practice")
     if event.kind == "practice":
-        practice = plan.practice.get(event.item)
+        practice = study.practice.get(event.item)
         if practice is None:
             raise Refused(404, "there is no such item")
-        return replace(event, value=_answer(plan, len(practice.candidates), event))
-    key = plan.key(who.slot, event.item)
+        return replace(event, value=_answer(study, len(practice.candidates), event))
+    key = study.key(who.slot, event.item)
     if key is None:
         raise Refused(404, "there is no such item")
     if event.kind == "rating":
-        candidates = len(plan.frozen.items[key].candidates)
-        return replace(event, item=key, value=_answer(plan, candidates, event))
+        candidates = len(study.frozen.items[key].candidates)
+        return replace(event, item=key, value=_answer(study, candidates, event))
     if event.criterion:
         raise Refused(422, "comments and problems have no criterion")
     if event.kind == "problem" and not isinstance(event.value, bool):
@@ -114,8 +112,8 @@ def _is_whole(value: object, low: int) -> bool:
     return type(value) is int and low <= value <= _LARGEST
 
 
-def _answer(plan: Plan, candidates: int, event: Event) -> Answer:
-    criterion = plan.criteria.get(event.criterion)
+def _answer(study: StoredStudy, candidates: int, event: Event) -> Answer:
+    criterion = study.criteria.get(event.criterion)
     if criterion is None:
         raise Refused(422, "there is no such criterion")
     try:
@@ -164,13 +162,18 @@ def _may_say(db: sqlite3.Connection, who: Person, event: Event) -> None:
 
 
 def _insert(
-    db: sqlite3.Connection, plan: Plan, who: Person, event: Event, attempt: int | None, at: str
+    db: sqlite3.Connection,
+    study: StoredStudy,
+    who: Person,
+    event: Event,
+    attempt: int | None,
+    at: str,
 ) -> Saved:
     seq = next_seq(db)
     kind, item, criterion, clock, value, client_ms = _body(event)
     db.execute(
         "INSERT INTO rating_event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (seq, event.uuid, who.id, plan.id, kind, item, criterion, attempt, clock, at),
+        (seq, event.uuid, who.id, study.id, kind, item, criterion, attempt, clock, at),
     )
     db.execute("INSERT INTO event_value VALUES (?, ?, ?)", (seq, value, client_ms))
     return Saved(event.uuid, seq, datetime.fromisoformat(at), False, 0)

@@ -10,8 +10,8 @@ import hashlib
 import secrets
 import sqlite3
 
-from levelfield.rating.journal import instant, note
-from levelfield.rating.records import LinkState
+from levelfield.rating.store.journal import instant, note
+from levelfield.rating.store.records import LinkState
 
 _LONGEST_SECRET = 200
 REPLACED = "the slot was given to another person"

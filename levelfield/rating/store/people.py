@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from levelfield.rating.answers import Answer, passes
-from levelfield.rating.journal import instant, is_closed, note, said
-from levelfield.rating.plan import Plan
-from levelfield.rating.records import Phase, RaterState, Refused
+from levelfield.rating.answers import TRIES, Answer, passes
+from levelfield.rating.store.journal import instant, is_closed, note, said
+from levelfield.rating.store.records import Phase, RaterState, Refused
+from levelfield.rating.store.study import StoredStudy
 
 _CODE_LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without what is misread: 0 and O, 1 and I."""
@@ -73,7 +73,9 @@ def largest_clock(db: sqlite3.Connection, rater: int) -> int:
     return int(clock)
 
 
-def practice_tries(db: sqlite3.Connection, plan: Plan, rater: int) -> dict[str, tuple[int, bool]]:
+def practice_tries(
+    db: sqlite3.Connection, study: StoredStudy, rater: int
+) -> dict[str, tuple[int, bool]]:
     """Practice item -> (tries used, passed); those not tried are not in it."""
     query = """
         SELECT item, attempt, criterion, value FROM rating_event JOIN event_value USING (seq)
@@ -81,17 +83,17 @@ def practice_tries(db: sqlite3.Connection, plan: Plan, rater: int) -> dict[str, 
     """
     answers: dict[str, dict[int, dict[str, Answer]]] = {}
     for item, attempt, criterion, value in db.execute(query, (rater,)):
-        if item in plan.practice:
+        if item in study.practice:
             answers.setdefault(item, {}).setdefault(attempt, {})[criterion] = said(value)
     return {
-        item: (max(tries), any(passes(plan.practice[item].accept, one) for one in tries.values()))
+        item: (max(tries), any(passes(study.practice[item].accept, one) for one in tries.values()))
         for item, tries in answers.items()
     }
 
 
-def state(db: sqlite3.Connection, plan: Plan, who: Person) -> RaterState:
+def state(db: sqlite3.Connection, study: StoredStudy, who: Person) -> RaterState:
     """All that is known of a rater."""
-    keys = plan.keys(who.slot)
+    keys = study.keys(who.slot)
     answers: dict[str, dict[str, Answer]] = {}
     comments: dict[str, str] = {}
     problems = set()
@@ -113,7 +115,7 @@ def state(db: sqlite3.Connection, plan: Plan, who: Person) -> RaterState:
         answers=answers,
         comments=comments,
         problems=frozenset(problems),
-        practice=practice_tries(db, plan, who.id),
+        practice=practice_tries(db, study, who.id),
         clock=largest_clock(db, who.id),
         first_seen=instant(who.first_seen),
         last_seen=instant(who.last_seen),
@@ -123,10 +125,10 @@ def state(db: sqlite3.Connection, plan: Plan, who: Person) -> RaterState:
     )
 
 
-def consent(db: sqlite3.Connection, plan: Plan, at: str, who: Person, version: str) -> None:
+def consent(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, version: str) -> None:
     """Writes down that they agreed; again says nothing new."""
     may_write(db, who)
-    if version != plan.frozen.consent_version:
+    if version != study.frozen.consent_version:
         raise Refused(409, "the agreement has changed; read it again")
     if who.consent != version:
         db.execute("UPDATE rater SET consent = ? WHERE id = ?", (version, who.id))
@@ -134,55 +136,53 @@ def consent(db: sqlite3.Connection, plan: Plan, at: str, who: Person, version: s
     touch(db, who.id, at)
 
 
-def enter(
-    db: sqlite3.Connection, plan: Plan, at: str, who: Person, wanted: Phase, tries: int
-) -> None:
+def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, wanted: Phase) -> None:
     """Goes on to a phase, or back from review to rating.
 
     Raises:
         Refused: 409, something before it is not finished, or there is no such way.
     """
     may_write(db, who)
-    reached = plan.reached(who.phase, wanted)
+    reached = study.reached(who.phase, wanted)
     if reached is None:
         raise Refused(409, f"there is no way from {who.phase} to {wanted}")
     if reached != who.phase:
-        _check_finished(db, plan, who, reached, tries)
+        _check_finished(db, study, who, reached)
         query = "UPDATE rater SET phase = ? WHERE id = ?"
         db.execute(query, (reached, who.id))
         note(db, at, "phase", rater=who.id, detail=reached)
         if reached == "done":
-            code = _completion_code(plan, who)
+            code = _completion_code(study, who)
             db.execute("UPDATE rater SET completion_code = ? WHERE id = ?", (code, who.id))
     touch(db, who.id, at)
 
 
 def _check_finished(
-    db: sqlite3.Connection, plan: Plan, who: Person, reached: Phase, tries: int
+    db: sqlite3.Connection, study: StoredStudy, who: Person, reached: Phase
 ) -> None:
-    frozen = plan.frozen
+    frozen = study.frozen
     agreed = who.consent == frozen.consent_version or not frozen.words.consent.strip()
     if not agreed:
         raise Refused(409, "agree first")
     if reached == "rating" and who.phase != "review":
-        used = practice_tries(db, plan, who.id)
-        for item in plan.practice:
+        used = practice_tries(db, study, who.id)
+        for item in study.practice:
             count, passed = used.get(item, (0, False))
-            if not passed and count < tries:
+            if not passed and count < TRIES:
                 raise Refused(409, "practise first")
     if reached == "done":
-        answers: Mapping[str, Mapping[str, Answer]] = state(db, plan, who).answers
-        wanted = plan.criteria.keys()
-        open_items = sum(answers.get(key, {}).keys() < wanted for key in plan.keys(who.slot))
+        answers: Mapping[str, Mapping[str, Answer]] = state(db, study, who).answers
+        wanted = study.criteria.keys()
+        open_items = sum(answers.get(key, {}).keys() < wanted for key in study.keys(who.slot))
         if open_items:
             raise Refused(409, f"{open_items:,} texts are not fully rated")
 
 
-def _completion_code(plan: Plan, who: Person) -> str:
+def _completion_code(study: StoredStudy, who: Person) -> str:
     if who.preview:
         return _PREVIEW_CODE
-    if plan.frozen.completion != "random":
-        return plan.frozen.completion
+    if study.frozen.completion != "random":
+        return study.frozen.completion
     return "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
 
 
