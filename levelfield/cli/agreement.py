@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from levelfield.io import Rated
     from levelfield.meta.agreement import Agreement, AgreementReport, Disagreement, Pair
-    from levelfield.stats.correlation import Estimate
+    from levelfield.stats.estimate import Estimate
 
 MOST_PAIRS = 15
 """So many pairs of raters of a group are printed; JSON has all."""

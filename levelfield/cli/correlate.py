@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Table,
         Unmatched,
     )
-    from levelfield.stats.correlation import Estimate
+    from levelfield.stats.estimate import Estimate
 
 STATISTICS = ("pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated")
 SHORT = {

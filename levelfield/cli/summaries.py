@@ -25,11 +25,13 @@ def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None
             table.add_column(heading, justify="right")
         rows = [*s.groups, s.overall] if len(s.groups) > 1 else list(s.groups)
         for g in rows:
-            i = g.interval
+            i = g.mean
             table.add_row(
                 Text(g.group),
-                _shown(i.mean),
-                f"{_shown(i.low)} … {_shown(i.high)}" if math.isfinite(i.low) else i.why_undefined,
+                _shown(i.value),
+                f"{_shown(i.low)} … {_shown(i.high)}"
+                if math.isfinite(i.low)
+                else i.why_no_interval,
                 f"{i.n:,}",
                 f"{g.undefined:,}",
             )
@@ -77,16 +79,16 @@ def metric_document(s: MetricSummary) -> dict[str, Any]:
 
 
 def _group(group: GroupSummary) -> dict[str, Any]:
-    interval = group.interval
+    mean = group.mean
     return {
         "group": group.group,
         "n": group.n,
-        "defined": interval.n,
+        "defined": mean.n,
         "undefined": group.undefined,
-        "mean": _number(interval.mean),
-        "low": _number(interval.low),
-        "high": _number(interval.high),
-        "clusters": interval.clusters,
+        "mean": _number(mean.value),
+        "low": _number(mean.low),
+        "high": _number(mean.high),
+        "clusters": mean.clusters,
     }
 
 

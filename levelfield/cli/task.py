@@ -145,11 +145,11 @@ def _columns(task: Task, summaries: Sequence[MetricSummary]) -> Iterator[tuple[s
 
 
 def _cell(group: GroupSummary | None) -> Text:
-    if group is None or not math.isfinite(group.interval.mean):
+    if group is None or not math.isfinite(group.mean.value):
         return Text("–")
-    interval = group.interval
-    digits = 1 if abs(interval.mean) >= 10 else 2
-    shown = Text(f"{interval.mean:.{digits}f}")
-    if math.isfinite(interval.low):
-        shown.append(f"\n±{(interval.high - interval.low) / 2:.{digits}f}", "dim")
+    mean = group.mean
+    digits = 1 if abs(mean.value) >= 10 else 2
+    shown = Text(f"{mean.value:.{digits}f}")
+    if math.isfinite(mean.low):
+        shown.append(f"\n±{(mean.high - mean.low) / 2:.{digits}f}", "dim")
     return shown

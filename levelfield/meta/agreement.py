@@ -17,8 +17,12 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
 from levelfield.meta.summary import OVERALL
-from levelfield.stats.correlation import Estimate, estimates
-from levelfield.stats.reliability import Level, cohen_kappa, intraclass, krippendorff_alpha
+from levelfield.stats.correlation import estimates
+from levelfield.stats.estimate import Estimate
+from levelfield.stats.icc import intraclass
+from levelfield.stats.kappa import cohen_kappa
+from levelfield.stats.krippendorff import krippendorff_alpha
+from levelfield.stats.reliability import Measurement
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 K = TypeVar("K", str, tuple[str, ...])
@@ -156,7 +160,7 @@ def agreement(
     *,
     aspects: Sequence[str] = (),
     by: str = "",
-    level: Level = "interval",
+    level: Measurement = "interval",
     worst: int = 10,
     resampling: Resampling = DEFAULT,
 ) -> AgreementReport:
@@ -313,7 +317,7 @@ def _cluster(id: str, sample: Sample | None) -> str:
 
 
 def _agreement(
-    aspect: str, part: str, table: RatingTable, level: Level, resampling: Resampling
+    aspect: str, part: str, table: RatingTable, level: Measurement, resampling: Resampling
 ) -> Agreement:
     v, clusters = table.values, table.clusters
     rated = ~np.isnan(v)
@@ -333,7 +337,7 @@ def _agreement(
     )
 
 
-def _pair(table: RatingTable, a: int, b: int, level: Level, resampling: Resampling) -> Pair:
+def _pair(table: RatingTable, a: int, b: int, level: Measurement, resampling: Resampling) -> Pair:
     both = ~np.isnan(table.values[:, [a, b]]).any(axis=1)
     x, y = table.values[both, a], table.values[both, b]
     clusters = table.clusters[both]

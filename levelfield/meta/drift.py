@@ -16,7 +16,8 @@ import polars as pl
 
 from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
-from levelfield.stats.correlation import Statistic, statistics
+from levelfield.stats.correlation import statistics
+from levelfield.stats.measures import Statistic
 
 QUARTERS = 4
 DRAWS = 20

@@ -25,30 +25,16 @@ from levelfield.meta.drift import (
     quality_drift,
     spread,
 )
-from levelfield.stats.correlation import (
-    STATISTICS,
-    Estimate,
-    Statistic,
-    calibrated_within,
-    cluster_draws,
-    estimates,
-    interval_of,
-    mean_over_groups,
-    statistics,
-    why_undefined,
-)
-from levelfield.stats.dependent import (
-    Correction,
-    Swapped,
-    Williams,
-    adjusted,
-    r_of_rows,
-    rank_clusters,
-    swap_test,
-    williams,
-)
-from levelfield.stats.permutation import Interval, cluster_bootstrap_mean
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.clusters import cluster_draws
+from levelfield.stats.correlation import estimates, mean_over_groups, statistics
+from levelfield.stats.dependent import Swapped, Williams, swap_test, williams
+from levelfield.stats.estimate import Estimate, estimate_from_draws
+from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
+from levelfield.stats.multiplicity import Correction, adjusted, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.rows import r_of_rows, rounded, row_statistics
+from levelfield.stats.ties import calibrated_within
 
 Level = Literal["segment", "system"]
 Group = Literal["all", "system", "source", "dataset"]
@@ -364,7 +350,7 @@ def _group_mean(
         whys = {g.estimates[s].why_undefined for g in groups}
         why = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
         value = float(np.mean(defined)) if defined else math.nan
-        e = interval_of(
+        e = estimate_from_draws(
             value, drawn.get(s), n=rows.size, clusters=K, why=why, level=resampling.level
         )
         if s == "calibrated" and not why:
@@ -414,23 +400,22 @@ def _source_mean(
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     found = {}
     for s in wanted:
-        interval = cluster_bootstrap_mean(
+        e = cluster_bootstrap_mean(
             of_source[s], names, resamples=resampling.resamples, level=resampling.level,
             seed=resampling.seed,
         )  # fmt: skip
-        found[s] = _from_interval(interval, rows.size, len(parts))
+        why = "" if e.n else "undefined for every source"
+        found[s] = replace(
+            e,
+            n=rows.size,
+            why_undefined=why,
+            why_no_interval=why or ("one source" if e.why_no_interval else ""),
+            note=_used("", e.n, len(parts)) if e.n else "",
+        )
     return Correlation(
         metric, aspect, "", found, rows.size, table.rows(aspect).size - rows.size,
         groups=len(parts) - sum(map(len, reasons.values())), left_out=reasons,
     )  # fmt: skip
-
-
-def _from_interval(i: Interval, n: int, sources: int) -> Estimate:
-    why = "" if i.n else "undefined for every source"
-    no_ends = why or ("one source" if i.why_undefined else "")
-    return Estimate(
-        i.mean, i.low, i.high, n, i.clusters, why, no_ends, _used("", i.n, sources) * bool(i.n)
-    )
 
 
 def _source_name(table: Table, row: int) -> str:
@@ -455,7 +440,7 @@ def _system_level(
     undefined = table.rows(aspect).size - rows.size
     if S < 2:
         why = f"{'one system' if S else 'no samples'}"
-        none = interval_of(math.nan, None, n=S, clusters=K, why=why)
+        none = estimate_from_draws(math.nan, None, n=S, clusters=K, why=why)
         return Correlation(
             metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, undefined, S
         )
@@ -467,7 +452,7 @@ def _system_level(
     def of_means(counts: Floats) -> dict[Statistic, Floats]:
         sum_x, sum_y, n = (counts @ s for s in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return _row_statistics(sum_x / n, sum_y / n, wanted)
+            return row_statistics(sum_x / n, sum_y / n, wanted)
 
     value = of_means(np.ones((1, K)))
     draws = [of_means(c) for c in cluster_draws(K, resampling.resamples, resampling.seed,
@@ -480,42 +465,10 @@ def _system_level(
             "not calibrated at system level" if s == "calibrated"
             else "constant means" if math.isnan(v) else ""
         )  # fmt: skip
-        found[s] = interval_of(
+        found[s] = estimate_from_draws(
             v, drawn, n=S, clusters=K, why=why, level=resampling.level, what="systems"
         )
     return Correlation(metric, aspect, ALL, found, rows.size, undefined, S)
-
-
-def _row_statistics(X: Floats, Y: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
-    """(r,) statistics of the rows of X and Y, both (r, S); NaN where a row holds NaN.
-
-    Means that are equal but for rounding are tied.
-    """
-    lacking = np.asarray(np.isnan(X + Y).any(axis=1))
-    X, Y = (_rounded(np.where(lacking[:, None], 0.0, v)) for v in (X, Y))
-    found: dict[Statistic, Floats] = {}
-    i, j = np.triu_indices(X.shape[1], k=1)
-    sx, sy = np.sign(X[:, i] - X[:, j]), np.sign(Y[:, i] - Y[:, j])
-    C, D = (sx * sy > 0).sum(axis=1), (sx * sy < 0).sum(axis=1)
-    tied_x, tied_y = ((sx == 0) & (sy != 0)).sum(axis=1), ((sx != 0) & (sy == 0)).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        tau_like = (C - D - tied_x) / (C + D + tied_x)
-        every: dict[Statistic, Floats] = {
-            "kendall": (C - D) / np.sqrt((C + D + tied_x) * (C + D + tied_y)),
-            "tau-like": np.where(C + D + tied_y > 0, tau_like, np.nan),
-            "accuracy": (sx == sy).mean(axis=1),
-            "calibrated": np.full(X.shape[0], np.nan),
-        }
-    for s in wanted:
-        values = r_of_rows(X, Y, s == "spearman") if s in ("pearson", "spearman") else every[s]
-        found[s] = np.where(lacking, np.nan, values)
-    return found
-
-
-def _rounded(V: Floats) -> Floats:
-    scale = np.abs(V).max(axis=1, keepdims=True)
-    scale = np.where(scale > 0, scale, 1.0)
-    return np.asarray(np.round(V / scale, 12) * scale)
 
 
 @dataclass(frozen=True)
@@ -699,7 +652,7 @@ def _agreement(
         _, system = np.unique(systems, return_inverse=True)
         n = np.bincount(system)
         mx, my = (np.bincount(system, weights=v) / n for v in (x, y))
-        return float(r_of_rows(_rounded(mx[None]), _rounded(my[None]), by == "spearman")[0]) \
+        return float(r_of_rows(rounded(mx[None]), rounded(my[None]), by == "spearman")[0]) \
             if n.size > 1 else math.nan  # fmt: skip
     if of is None:
         return statistics(x, y, (by,))[by]

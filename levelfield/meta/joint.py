@@ -19,7 +19,8 @@ from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
 from levelfield.meta.summary import OVERALL, Comparison, GroupSummary, MetricSummary, Pairing, Tally
-from levelfield.stats.permutation import Interval, OfMeans, cluster_bootstrap, swap_permutation
+from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
+from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
@@ -95,11 +96,11 @@ def joint(
 
     def row(name: str, rows: Bools, of: OfMeans) -> GroupSummary:
         v = values[rows]
-        interval = cluster_bootstrap(
+        mean = cluster_bootstrap(
             v, clusters[rows], of,
             resamples=resampling.resamples, level=resampling.level, seed=resampling.seed,
         )  # fmt: skip
-        return GroupSummary(name, len(v), len(v) - interval.n, interval)
+        return GroupSummary(name, len(v), len(v) - mean.n, mean)
 
     def compared(of: OfMeans) -> list[Comparison]:
         if pairing is None:
@@ -162,7 +163,7 @@ def _comparison(
 ) -> Comparison:
     """Two systems by their values on equal inputs, (inputs, 2 systems, 2 criteria)."""
     flat = values.reshape(len(values), 4)
-    interval: Interval = cluster_bootstrap(
+    difference = cluster_bootstrap(
         flat,
         clusters,
         lambda means: of(means[:, :2]) - of(means[:, 2:]),
@@ -179,10 +180,10 @@ def _comparison(
         b=names[1],
         inputs=len(values),
         left_out=left_out,
-        clusters=interval.clusters,
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
+        clusters=difference.clusters,
+        difference=difference.value,
+        low=difference.low,
+        high=difference.high,
         effect=math.nan,
         p=p,
         p_adjusted=math.nan,

@@ -17,14 +17,11 @@ from levelfield.core.arrays import Codes, Floats, Hashes
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
-from levelfield.stats.permutation import (
-    Interval,
-    cluster_bootstrap_mean,
-    cohen_dz,
-    holm,
-    paired_permutation,
-    smallest_p,
-)
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.effect import cohen_dz
+from levelfield.stats.estimate import Estimate, estimate_of_mean
+from levelfield.stats.multiplicity import holm
+from levelfield.stats.permutation import paired_permutation, smallest_p
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 OVERALL = "all"
@@ -47,15 +44,15 @@ class GroupSummary:
     Attributes:
         group: its name, e.g. the system.
         n: how many samples it has.
-        undefined: for how many of them the metric is undefined; `interval.n` is the rest.
-        interval: the mean of the defined values and its interval, clustered on what samples share.
+        undefined: for how many of them the metric is undefined; `mean.n` is the rest.
+        mean: of the defined values; its interval is clustered on what samples share.
         points: at most `POINTS` of the defined values, drawn by the hashes of the samples' ids.
     """
 
     group: str
     n: int
     undefined: int
-    interval: Interval
+    mean: Estimate
     points: tuple[float, ...] = field(default=(), repr=False)
 
 
@@ -223,7 +220,7 @@ def summarise(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
 
-    def interval(v: Floats, of: Hashes) -> Interval:
+    def mean_of(v: Floats, of: Hashes) -> Estimate:
         return cluster_bootstrap_mean(
             v,
             of,
@@ -239,7 +236,7 @@ def summarise(
             group=name,
             n=v.size,
             undefined=v.size - defined.size,
-            interval=interval(v, clusters[rows]),
+            mean=mean_of(v, clusters[rows]),
             points=tuple(defined[:POINTS].tolist()),
         )
 
@@ -253,14 +250,14 @@ def summarise(
             x, y = means[complete, a], means[complete, b]
             d = x - y
             d[np.abs(d) <= _EQUAL * np.maximum(np.abs(x), np.abs(y))] = 0.0
-            mean = interval(d, of)
+            mean = mean_of(d, of)
             yield Comparison(
                 a=table.names[a],
                 b=table.names[b],
                 inputs=d.size,
                 left_out=int((~complete).sum()),
                 clusters=mean.clusters,
-                difference=mean.mean,
+                difference=mean.value,
                 low=mean.low,
                 high=mean.high,
                 effect=cohen_dz(d),
@@ -317,7 +314,9 @@ def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary
             group=name,
             n=v.size,
             undefined=v.size - defined.size,
-            interval=Interval(mean, math.nan, math.nan, defined.size, 0, no_ends=CORPUS),
+            mean=estimate_of_mean(
+                mean, math.nan, math.nan, n=defined.size, clusters=0, why_no_interval=CORPUS
+            ),
             points=tuple(defined[:POINTS].tolist()),
         )
 

@@ -20,8 +20,9 @@ from levelfield.rating.answers import NEITHER, Answer
 from levelfield.rating.model import SLIDER, Criterion, Frozen, Item
 from levelfield.rating.store import Store
 from levelfield.rating.store.records import LogRow, RaterState
-from levelfield.stats.permutation import Interval, cluster_bootstrap_mean
-from levelfield.stats.reliability import Level
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.estimate import Estimate
+from levelfield.stats.reliability import Measurement
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 LEAST_REAL = 3
@@ -39,7 +40,11 @@ STRAIGHT_SD = 0.04
 IDLE = timedelta(minutes=5)
 """Between two events of a rater; of a longer break no more is counted as time spent."""
 
-LEVELS: Mapping[str, Level] = {"direct": "interval", "pairwise": "nominal", "ranking": "ordinal"}
+LEVELS: Mapping[str, Measurement] = {
+    "direct": "interval",
+    "pairwise": "nominal",
+    "ranking": "ordinal",
+}
 """design -> of measurement, of its answers."""
 
 
@@ -104,7 +109,7 @@ class SystemMean:
 
     system: str
     criterion: str
-    mean: Interval
+    mean: Estimate
     z: float
     ratings: int
 
@@ -119,7 +124,7 @@ class Reliability:
         why: why there is nothing; empty if there is.
     """
 
-    level: Level
+    level: Measurement
     raw: AgreementReport | None
     standardised: AgreementReport | None
     texts: Mapping[str, tuple[Item, int]]

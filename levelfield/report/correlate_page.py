@@ -23,7 +23,8 @@ from levelfield.report.correlate_figures import (
     system_figure,
 )
 from levelfield.report.page import environment
-from levelfield.stats.correlation import Estimate, Statistic
+from levelfield.stats.estimate import Estimate
+from levelfield.stats.measures import Statistic
 from levelfield.version import __version__
 
 NAMES: dict[Statistic, str] = {

@@ -33,7 +33,7 @@ def means_figure(summary: MetricSummary) -> Markup:
     Of more than `MOST_POINTS` values an even share of every group is drawn. Empty if no group has
     a value.
     """
-    groups = [g for g in best_first(summary) if g.interval.n]
+    groups = [g for g in best_first(summary) if g.mean.n]
     if not groups:
         return Markup("")
     share = MOST_POINTS // len(groups)
@@ -87,18 +87,18 @@ def dots(
 
 
 def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
-    interval = group.interval
+    mean = group.mean
     y = row + 0.15
-    if not interval.why_undefined:
+    if not mean.why_no_interval:
         axes.plot(
-            [interval.low, interval.high],
+            [mean.low, mean.high],
             [y, y],
             color=_MEAN,
             linewidth=3,
             solid_capstyle="butt",
         )
-    axes.plot([interval.mean], [y], "o", color="white", markersize=9)
-    axes.plot([interval.mean], [y], "o", color=_MEAN, markersize=6.5)
+    axes.plot([mean.value], [y], "o", color="white", markersize=9)
+    axes.plot([mean.value], [y], "o", color=_MEAN, markersize=6.5)
 
 
 def _label(axes: Axes, row: int, group: GroupSummary) -> None:
@@ -106,7 +106,7 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
     name = shown_name(group.group)
     if len(name) > _LONGEST_NAME:
         name = name[: _LONGEST_NAME - 1] + "…"
-    n = f"n = {group.interval.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
+    n = f"n = {group.mean.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
     edges = blended_transform_factory(axes.transAxes, axes.transData)
     for x, text, color, size, side, weight in (
         (0, name, _INK, 9.5, "left", "bold"),
@@ -128,7 +128,7 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
 
 def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
     """The figure for those who can't see it."""
-    means = ", ".join(f"{shown_name(g.group)} {g.interval.mean:.3g}" for g in groups)
+    means = ", ".join(f"{shown_name(g.group)} {g.mean.value:.3g}" for g in groups)
     return f"Means of {summary.metric} with intervals over single values, best first: {means}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.meta.evaluation import MetaEvaluation
-from levelfield.stats.correlation import Statistic
+from levelfield.stats.measures import Statistic
 
 HEADINGS: dict[Statistic, str] = {
     "pearson": "$r$",

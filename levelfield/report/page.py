@@ -58,7 +58,7 @@ def render(report: Report) -> str:
     summaries = report.summaries
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
-    intervals = [g.interval for s in summaries for g in s.groups if not g.interval.why_undefined]
+    intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
     html = _template().render(
         report=report,

@@ -35,7 +35,7 @@ def value_colours(values: Sequence[str]) -> list[tuple[str, str]]:
 
 def error_of(e: TableEntry) -> tuple[float, float] | None:
     """What a bar's error shows: the interval, else the deviation; None if neither is known."""
-    if not e.interval.why_undefined:
+    if not e.interval.why_no_interval:
         return e.interval.low, e.interval.high
     if math.isnan(e.deviation):
         return None

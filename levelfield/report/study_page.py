@@ -89,7 +89,7 @@ def render_study_page(report: StudyReport) -> str:
         ],
         level=f"{100 * summary.resampling.level:g}",
         intervals=any(
-            not e.interval.why_undefined for c in summary.controls for e in c.entries.values()
+            not e.interval.why_no_interval for c in summary.controls for e in c.entries.values()
         ),
         example=_EXAMPLE,
     )
@@ -177,7 +177,7 @@ def _against(
         _name(other.system), write(other.mean) + (" %" if measure.percent else "")
     )
     if c is None or math.isnan(c.p_adjusted):
-        why = c.note if c and c.note else best.interval.why_undefined or "it was not compared"
+        why = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
         return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
             next_, why
         )
@@ -207,8 +207,8 @@ def around(e: TableEntry, write: Scale) -> str:
     """What a mean stands in: its interval, else the deviation of its runs."""
     ends = error_of(e)
     if ends is None:
-        return e.interval.why_undefined
-    if e.interval.why_undefined:
+        return e.interval.why_no_interval
+    if e.interval.why_no_interval:
         return f"deviation {write(e.deviation)}"
     return f"{write(ends[0])} to {write(ends[1])}"
 

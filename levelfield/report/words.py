@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from levelfield.meta.summary import Comparison, GroupSummary, MetricSummary, verdict
-from levelfield.stats.permutation import Interval
+from levelfield.stats.estimate import Estimate
 
 ALPHA = 0.05
 UNNAMED = "(unnamed)"
@@ -41,9 +41,9 @@ class Scale:
 
 def scale_of(summary: MetricSummary) -> Scale:
     """Two digits of the half-width of the narrowest interval, else three of the mean."""
-    intervals = [g.interval for g in (summary.overall, *summary.groups)]
-    widths = [(i.high - i.low) / 2 for i in intervals if i.high > i.low]
-    sizes = [abs(i.mean) for i in intervals if i.n and i.mean]
+    means = [g.mean for g in (summary.overall, *summary.groups)]
+    widths = [(i.high - i.low) / 2 for i in means if i.high > i.low]
+    sizes = [abs(i.value) for i in means if i.n and i.value]
     if not sizes:
         return Scale(3, False)
     finest = math.floor(math.log10(min(widths))) - 1 if widths else None
@@ -86,17 +86,17 @@ def best_first(summary: MetricSummary) -> list[GroupSummary]:
     sign = -1 if summary.higher_is_better else 1
 
     def place(group: GroupSummary) -> tuple[bool, float]:
-        mean = group.interval.mean
+        mean = group.mean.value
         return math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean
 
     return sorted(summary.groups, key=place)
 
 
-def ends(interval: Interval, scale: Scale) -> str:
+def ends(estimate: Estimate, scale: Scale) -> str:
     """The ends of an interval, or why there are none."""
-    if interval.why_undefined:
-        return interval.why_undefined
-    return f"{scale(interval.low)} to {scale(interval.high)}"
+    if estimate.why_no_interval:
+        return estimate.why_no_interval
+    return f"{scale(estimate.low)} to {scale(estimate.high)}"
 
 
 def headline(summary: MetricSummary, group: str) -> Markup:
@@ -108,9 +108,9 @@ def headline(summary: MetricSummary, group: str) -> Markup:
         return Markup("No value: the metric is undefined for all {} ({}).").format(
             count(n, "sample"), reasons
         )
-    ranked = [g for g in best_first(summary) if g.interval.n]
+    ranked = [g for g in best_first(summary) if g.mean.n]
     best = ranked[0]
-    tied = [g for g in ranked[1:] if math.isclose(g.interval.mean, best.interval.mean)]
+    tied = [g for g in ranked[1:] if math.isclose(g.mean.value, best.mean.value)]
     if len(summary.groups) == 1:
         sentences = [Markup("The mean is {}.").format(_mean(best, scale))]
     elif not summary.comparisons:
@@ -193,10 +193,10 @@ def _other(comparison: Comparison, system: str) -> str:
 
 
 def _mean(group: GroupSummary, scale: Scale) -> Markup:
-    interval = group.interval
-    around = "no interval: " if interval.why_undefined else ""
+    mean = group.mean
+    around = "no interval: " if mean.why_no_interval else ""
     return Markup('{} <span class="aside">({}{}, n = {})</span>').format(
-        scale(interval.mean), around, ends(interval, scale), f"{interval.n:,}"
+        scale(mean.value), around, ends(mean, scale), f"{mean.n:,}"
     )
 
 

@@ -8,19 +8,20 @@ the metrics in a formula; the permutation test exchanges their values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.stats
 
-from levelfield.core.arrays import Floats
-from levelfield.stats.correlation import moments, r_of_moments, standardised
-from levelfield.stats.permutation import holm
-
-Correction = Literal["holm", "bonferroni"]
+from levelfield.core.arrays import Codes, Floats
+from levelfield.stats.clusters import coded
+from levelfield.stats.estimate import too_few
+from levelfield.stats.measures import constant
+from levelfield.stats.moments import moments, r_of_moments, standardised
+from levelfield.stats.rows import r_of_rows
 
 _SAME = 1e-9
 """Correlations nearer than this are equal but for rounding."""
@@ -62,7 +63,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
     >>> round(w.t, 2), round(w.p, 3)
     (2.17, 0.032)
     """
-    nan = float("nan")
+    nan = math.nan
     if any(math.isnan(r) for r in (r_a, r_b, r_ab)):
         return Williams(nan, nan, nan, n, "a correlation is undefined")
     if n < 4:
@@ -137,8 +138,8 @@ def swap_test(
     Undefined: fewer than two samples (systems), a constant metric or constant ratings.
     """
     a, b, y = (np.asarray(v, dtype=np.float64) for v in (a, b, y))
-    names, cluster = np.unique(np.asarray(clusters), return_inverse=True)
-    K, n, nan = names.size, y.size, float("nan")
+    K, cluster = coded(clusters)
+    n, nan = y.size, math.nan
     if systems is not None:
         if groups is not None:
             raise ValueError("either groups or systems")
@@ -187,11 +188,9 @@ def swap_test(
 _Statistic = Callable[[Floats], Floats]
 
 
-def _difference(
-    a: Floats, b: Floats, y: Floats, cluster: npt.NDArray[np.intp], ranks: bool
-) -> _Statistic | None:
+def _difference(a: Floats, b: Floats, y: Floats, cluster: Codes, ranks: bool) -> _Statistic | None:
     """r(A') − r(B') as a function of what is swapped; None where a correlation is undefined."""
-    if y.size < 2 or any(bool(np.all(v == v[0])) for v in (a, b, y)):
+    if y.size < 2 or any(constant(v) for v in (a, b, y)):
         return None
     a, b, y = (standardised(_ranked(v) if ranks else v) for v in (a, b, y))
     mine, code = np.unique(cluster, return_inverse=True)
@@ -209,14 +208,13 @@ def _system_difference(
     a: Floats,
     b: Floats,
     y: Floats,
-    cluster: npt.NDArray[np.intp],
+    cluster: Codes,
     K: int,
     systems: npt.NDArray[np.generic],
     ranks: bool,
 ) -> _Statistic | None:
     """The same for correlations of the means of systems."""
-    names, system = np.unique(systems, return_inverse=True)
-    S = names.size
+    S, system = coded(systems)
     if S < 2:
         return None
     a, b = standardised(a), standardised(b)
@@ -235,67 +233,15 @@ def _system_difference(
     return statistic if not np.isnan(statistic(np.zeros((1, K)))).any() else None
 
 
-def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
-    """(r,) Pearson's (or Spearman's) r of each row of X (r, S) with Y, (S,) or (r, S)."""
-    Y = np.broadcast_to(Y, X.shape)
-    if ranks:
-        X, Y = (scipy.stats.rankdata(v, axis=1) for v in (X, Y))
-    X, Y = X - X.mean(axis=1, keepdims=True), Y - Y.mean(axis=1, keepdims=True)
-    X, Y = (v / np.maximum(np.abs(v).max(axis=1, keepdims=True), 1e-300) for v in (X, Y))
-    vx, vy = (X * X).sum(axis=1), (Y * Y).sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        r = (X * Y).sum(axis=1) / np.sqrt(vx * vy)
-    return np.where((vx > 0) & (vy > 0), np.clip(r, -1, 1), np.nan)
-
-
 def _ranked(v: Floats) -> Floats:
     return np.asarray(scipy.stats.rankdata(v), dtype=np.float64)
 
 
 def _why(a: Floats, b: Floats, y: Floats) -> str:
-    if y.size < 2:
-        return "no samples" if y.size == 0 else "one sample"
-    if bool(np.all(y == y[0])):
+    if few := too_few(y.size):
+        return few
+    if constant(y):
         return "constant rating"
-    if bool(np.all(a == a[0])) or bool(np.all(b == b[0])):
+    if constant(a) or constant(b):
         return "constant metric"
     return "fewer than two systems, or constant means"
-
-
-def bonferroni(p_values: npt.ArrayLike) -> Floats:
-    """`min(1, m p)`, m the number of defined p-values; NaN stays NaN.
-
-    >>> bonferroni([0.01, 0.4, 0.9]).tolist()
-    [0.03, 1.0, 1.0]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    return np.minimum(1.0, p * int((~np.isnan(p)).sum()))
-
-
-def adjusted(p_values: npt.ArrayLike, correction: Correction) -> Floats:
-    """p-values adjusted for their number."""
-    return holm(p_values) if correction == "holm" else bonferroni(p_values)
-
-
-def rank_clusters(names: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:
-    """Metrics that can't be told apart, best cluster first, as WMT ranks systems.
-
-    Args:
-        names: in falling order of their correlations.
-        better: whether the first is shown to agree better than the second.
-
-    A line is drawn after a metric if every metric above the line is shown better than every one
-    below it. So in two clusters every difference is shown; within one, not every difference is
-    missing: A may beat C while neither is told from B.
-
-    >>> rank_clusters("abc", lambda x, y: (x, y) != ("b", "c"))
-    [['a'], ['b', 'c']]
-    """
-    clusters: list[list[str]] = []
-    start = 0
-    for end in range(1, len(names) + 1):
-        if all(better(above, below) for above in names[start:end] for below in names[end:]):
-            # what is above `start` is better than all that follows already
-            clusters.append(list(names[start:end]))
-            start = end
-    return clusters

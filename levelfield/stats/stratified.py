@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield.core.arrays import Codes, Floats
-from levelfield.stats.correlation import cluster_draws
+from levelfield.stats.clusters import cluster_draws, cluster_sums, coded
+from levelfield.stats.estimate import percentile_ends
 
 
 def resampled_means(sums: Floats, counts: Floats, *, resamples: int, seed: int) -> Floats:
@@ -63,12 +64,11 @@ def weighted_mean_ends(
         rows = np.flatnonzero(strata == s)
         if not use[rows].any():
             continue
-        codes, own = np.unique(clusters[rows], return_inverse=True)
-        filled = np.where(use[rows], D[rows], 0.0)
-        S = np.stack([np.bincount(own, v, len(codes)) for v in filled.T], axis=1)
-        N = np.stack([np.bincount(own, v, len(codes)) for v in use[rows].T], axis=1)
+        own_K, own = coded(clusters[rows])
+        S = cluster_sums(np.where(use[rows], D[rows], 0.0), own, own_K)
+        N = cluster_sums(use[rows].astype(np.float64), own, own_K)
         start = 0
-        for W in cluster_draws(len(codes), resamples, seeds[s], width=K):
+        for W in cluster_draws(own_K, resamples, seeds[s], width=K):
             drawn = slice(start, start + len(W))
             start += len(W)
             size = W @ N
@@ -78,8 +78,7 @@ def weighted_mean_ends(
             weight[drawn] += w * (size > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = total / weight
-    tail = (1 - level) / 2
     ends = np.full((2, D.shape[1]), np.nan)
     for j in np.flatnonzero((~np.isnan(means)).any(axis=0)):
-        ends[:, j] = np.nanquantile(means[:, j], [tail, 1 - tail])
+        ends[:, j] = percentile_ends(means[~np.isnan(means[:, j]), j], level)
     return ends[0], ends[1]

@@ -1,4 +1,4 @@
-"""Means over runs of unequal weight, their ranks, and tests of many such means at once.
+"""Means over runs of unequal weight, and their ranks.
 
 A run is one system on one dataset under one seed; its weight is that of the dataset. These are the
 numbers of the tables of Lorandi and Belz (2026), "A Comparative Study of Controlled Text Generation
@@ -14,16 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Floats
-from levelfield.stats.permutation import paired_permutation
-
 Key = TypeVar("Key")
-
-_TIE = 1e-10
-"""Sums nearer to each other than this share of their largest possible size are equal."""
-
-_CHUNK = 1 << 22
-"""Signs held at a time: 32 MB, so that one product of matrices does much of the work."""
 
 
 class MeanAndDeviation(NamedTuple):
@@ -72,40 +63,3 @@ def printed_ranks(
     sign = 1 if higher_is_better else -1
     printed = {key: sign * round(v, places) for key, v in values.items() if not math.isnan(v)}
     return {key: 1 + sum(other > own for other in printed.values()) for key, own in printed.items()}
-
-
-def sign_flip_p(S: Floats, *, permutations: int, seed: int = 0) -> Floats:
-    """`significance.paired_permutation` of many comparisons over the same clusters, at once.
-
-    Every column is tested by `|Σ_k g_k S_k|` under the same random signs g, which leaves each p as
-    it is and makes the work one product of matrices. A column with so few clusters that all sign
-    patterns can be tried is tested exactly.
-
-    Args:
-        S: (clusters, comparisons) sums of the (weighted) differences of each cluster.
-
-    Returns:
-        (comparisons,) two-sided p; 1 where no cluster differs.
-    """
-    size = np.abs(S).sum(axis=0)
-    active = np.abs(S) > _TIE * size
-    few = active.sum(axis=0) < permutations.bit_length()
-    p = np.full(S.shape[1], np.nan)
-    for column in np.flatnonzero(few):
-        mine = np.flatnonzero(active[:, column])
-        p[column] = paired_permutation(S[mine, column], mine) if mine.size else 1.0
-    many = np.flatnonzero(~few)
-    if many.size:
-        S = S[:, many]
-        total = S.sum(axis=0)
-        reached = np.abs(total) - _TIE * size[many]
-        b = np.zeros(many.size)
-        K, rng = S.shape[0], np.random.default_rng(seed)
-        step = max(1, _CHUNK // K)
-        for start in range(0, permutations, step):
-            m = min(step, permutations - start)
-            bits = np.frombuffer(rng.bytes(-(-m * K // 8)), np.uint8)
-            plus = np.unpackbits(bits, count=m * K).reshape(m, K).astype(np.float64)
-            b += (np.abs(2 * (plus @ S) - total) >= reached).sum(axis=0)
-        p[many] = (b + 1) / (permutations + 1)
-    return p

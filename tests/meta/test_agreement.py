@@ -22,7 +22,7 @@ from levelfield.meta.agreement import (
     z_scores,
 )
 from levelfield.meta.summary import OVERALL
-from levelfield.stats.reliability import krippendorff_alpha
+from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=100)

@@ -14,12 +14,8 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.meta.joint import Criterion, geometric, harmonic, joint
 from levelfield.meta.summary import Tally, adjusted
-from levelfield.stats.permutation import (
-    cluster_bootstrap,
-    cluster_bootstrap_mean,
-    paired_permutation,
-    swap_permutation,
-)
+from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
+from levelfield.stats.permutation import paired_permutation, swap_permutation
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
@@ -55,7 +51,7 @@ def test_a_copying_system_has_no_joint_value_however_much_content_it_keeps():
         tally({"copy": [(1.0, 0.0)] * 4, "fair": [(0.64, 0.25), (0.64, 0.25)] * 2}),
         Criterion("content"), Criterion("style"), resampling=FEW,
     )  # fmt: skip
-    by = {s.metric: {g.group: g.interval.mean for g in s.groups} for s in found}
+    by = {s.metric: {g.group: g.mean.value for g in s.groups} for s in found}
     assert by["joint.geometric"] == {"copy": 0.0, "fair": pytest.approx(0.4)}
     assert by["joint.harmonic"]["fair"] == pytest.approx(2 * 0.64 * 0.25 / 0.89)
 
@@ -64,14 +60,14 @@ def test_a_metric_in_percent_is_divided_by_its_best():
     percent = joint(
         tally({"x": [(64.0, 0.25)] * 3}), Criterion("content", 100.0), Criterion("style")
     )
-    assert percent[0].overall.interval.mean == pytest.approx(0.4)
+    assert percent[0].overall.mean.value == pytest.approx(0.4)
     assert "best:100.0" in percent[0].signature
 
 
 def test_samples_without_one_of_both_are_left_out_and_counted():
     values = {"x": [(0.5, 0.5), (math.nan, 1.0), (1.0, math.nan), (0.7, 0.7)]}
     (g, _) = joint(tally(values), Criterion("content"), Criterion("style"), resampling=FEW)
-    assert g.overall.interval.mean == pytest.approx(0.6)
+    assert g.overall.mean.value == pytest.approx(0.6)
     assert (g.overall.n, g.overall.undefined) == (4, 2)
     assert g.reasons == {"content or style undefined": 2}
     assert "n:4 undefined:2" in g.signature
@@ -123,7 +119,11 @@ def test_the_bootstrap_of_several_columns_is_that_of_one_for_one_column(rows):
     values, clusters = np.array([r[:2] for r in rows]), [r[2] for r in rows]
     of_both = cluster_bootstrap(values, clusters, lambda m: m[:, 1], resamples=50)
     alone = cluster_bootstrap_mean(values[:, 1], clusters, resamples=50)
-    for a, b in ((of_both.mean, alone.mean), (of_both.low, alone.low), (of_both.high, alone.high)):
+    for a, b in (
+        (of_both.value, alone.value),
+        (of_both.low, alone.low),
+        (of_both.high, alone.high),
+    ):
         assert a == pytest.approx(b, nan_ok=True)
     assert (of_both.n, of_both.clusters) == (alone.n, alone.clusters)
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.meta.summary import POINTS, Tally, summarise, verdict
-from levelfield.stats.permutation import cluster_bootstrap_mean, holm, paired_permutation
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.multiplicity import holm
+from levelfield.stats.permutation import paired_permutation
 from levelfield.stats.resampling import Resampling
 
 NAN = float("nan")
@@ -59,11 +61,11 @@ def test_means_are_over_defined_values_and_say_how_many():
     (summary,) = summarise(tally(rows))
     (group,) = summary.groups
     assert (group.group, group.n, group.undefined) == ("x", 4, 1)
-    assert (group.interval.mean, group.interval.n) == (2.0, 3)
+    assert (group.mean.value, group.mean.n) == (2.0, 3)
     assert sorted(group.points) == [1.0, 2.0, 3.0]
     assert summary.reasons == {"empty text": 1}
     assert summary.signature == "coherence|v:0|n:4 undefined:1 truncated:0"
-    assert summary.overall.interval == group.interval
+    assert summary.overall.mean == group.mean
     assert summary.comparisons == ()
 
 
@@ -73,12 +75,12 @@ def test_group_intervals_are_those_of_the_cluster_bootstrap():
     for group in summary.groups:
         mine = [(s.prompt, v) for s, v in rows if s.system == group.group]
         interval = cluster_bootstrap_mean([v for _, v in mine], [c for c, _ in mine])
-        assert group.interval.mean == pytest.approx(interval.mean)
-        assert (group.interval.n, group.interval.clusters) == (27, 9)
+        assert group.mean.value == pytest.approx(interval.value)
+        assert (group.mean.n, group.mean.clusters) == (27, 9)
         # clusters are drawn in the order of their hashes, so the ends agree within the draws' error
         width = interval.high - interval.low
-        assert group.interval.low == pytest.approx(interval.low, abs=0.15 * width)
-        assert group.interval.high == pytest.approx(interval.high, abs=0.15 * width)
+        assert group.mean.low == pytest.approx(interval.low, abs=0.15 * width)
+        assert group.mean.high == pytest.approx(interval.high, abs=0.15 * width)
 
 
 def test_systems_are_compared_on_means_over_seeds_of_equal_inputs():
@@ -142,7 +144,7 @@ def test_samples_generated_from_a_control_alone_are_each_their_own_cluster():
         for i, t in enumerate(["art", "science", "art", "science"])
     ]
     (summary,) = summarise(tally(rows))
-    assert summary.overall.interval.clusters == 8
+    assert summary.overall.mean.clusters == 8
     assert (summary.comparisons[0].inputs, summary.comparisons[0].clusters) == (2, 2)
 
 
@@ -245,22 +247,22 @@ def test_an_infinite_value_is_undefined_and_counted():
     rows = [(sample(i, "x", f"P{i}"), v) for i, v in enumerate([1.0, math.inf, NAN, 2.0])]
     (summary,) = summarise(tally(rows))
     assert summary.reasons == {"empty text": 1, "the value is infinite": 1}
-    assert (summary.overall.interval.mean, summary.overall.undefined) == (1.5, 2)
+    assert (summary.overall.mean.value, summary.overall.undefined) == (1.5, 2)
     assert "undefined:2" in summary.signature
 
 
 def test_nothing_defined_gives_nan_everywhere_and_no_error():
     (summary,) = summarise(tally([(s, NAN) for s, _ in study(["x", "y"], prompts=3)]))
-    assert math.isnan(summary.overall.interval.mean)
-    assert summary.overall.interval.why_undefined == "no values"
+    assert math.isnan(summary.overall.mean.value)
+    assert summary.overall.mean.why_no_interval == "no values"
     assert summary.comparisons[0].note == "no input has a value from every system"
     assert summary.comparisons[0].left_out == 3
 
 
 def test_one_sample_has_a_mean_and_no_interval():
     (summary,) = summarise(tally([(sample(1), 0.5)]))
-    assert summary.overall.interval.mean == 0.5
-    assert summary.overall.interval.why_undefined == "one value"
+    assert summary.overall.mean.value == 0.5
+    assert summary.overall.mean.why_no_interval == "one value"
 
 
 def test_no_samples_at_all():

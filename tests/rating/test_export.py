@@ -92,7 +92,7 @@ def test_what_is_exported_and_read_again_gives_equal_numbers(rated: Store, tmp_p
             for s in again.samples.values()
             if s.system == mean.system
         ]
-        assert np.mean(values) == pytest.approx(mean.mean.mean)
+        assert np.mean(values) == pytest.approx(mean.mean.value)
     there = agreement(again, by="survey", resampling=FAST)
     assert [g.part for g in there.groups if g.aspect == "style"] == ["1", "2", "all"]
 

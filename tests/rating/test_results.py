@@ -391,7 +391,7 @@ def test_system_means_are_the_plain_means_of_samples(rated: Store):
         if not item.control:
             given = [s.answers[item.key]["style"] for s in states if item.key in s.answers]
             of_system[item.candidates[0].samples[0].split(":")[0]].append(statistics.fmean(given))
-    found = {m.system: m.mean.mean for m in system_means(frozen, states) if m.criterion == "style"}
+    found = {m.system: m.mean.value for m in system_means(frozen, states) if m.criterion == "style"}
     assert found == pytest.approx({name: statistics.fmean(v) for name, v in of_system.items()})
 
 
@@ -400,7 +400,7 @@ def test_the_thesis_own_judgements_give_its_tables_10_and_11(rated_data: Path): 
     frozen = formality_study.study_of(judged)
     states = formality_study.exact_states(frozen, judged)
     means = system_means(frozen, states, resampling=Resampling(resamples=2))
-    found = {(m.system, m.criterion): round(m.mean.mean, 1) for m in means}
+    found = {(m.system, m.criterion): round(m.mean.value, 1) for m in means}
     printed = formality_study.published("11")
     assert printed.pop(("IBT", "content")) == 85.2  # the ratings' mean is 85.119
     assert found.pop(("IBT", "content")) == 85.1

@@ -90,7 +90,7 @@ def test_the_best_comes_first_in_either_direction():
     summary = summary_of(two_systems(2.0))
     assert [g.group for g in best_first(summary)] == ["y", "x"]
     lower = report_of(run()).summaries[0]
-    means = [g.interval.mean for g in best_first(lower)]
+    means = [g.mean.value for g in best_first(lower)]
     assert means == sorted(means, reverse=True)
 
 

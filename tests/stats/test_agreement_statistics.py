@@ -12,7 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import f as f_distribution
 
-from levelfield.stats.reliability import LEVELS, cohen_kappa, intraclass, krippendorff_alpha
+from levelfield.stats.icc import intraclass
+from levelfield.stats.kappa import cohen_kappa
+from levelfield.stats.krippendorff import krippendorff_alpha
+from levelfield.stats.reliability import MEASUREMENTS
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=50)
@@ -88,17 +91,17 @@ def test_krippendorffs_own_example(level, published):
     assert found.low < found.value <= found.high <= 1
 
 
-@given(tables(), st.sampled_from(LEVELS))
+@given(tables(), st.sampled_from(MEASUREMENTS))
 def test_alpha_is_what_the_definition_says(table, level):
     assert alpha(table, level) == pytest.approx(plain_alpha(table.tolist(), level), abs=1e-9)
 
 
-@given(tables(st.floats(-1e3, 1e3).map(lambda x: round(x, 2))), st.sampled_from(LEVELS))
+@given(tables(st.floats(-1e3, 1e3).map(lambda x: round(x, 2))), st.sampled_from(MEASUREMENTS))
 def test_alpha_of_continuous_ratings_is_what_the_definition_says(table, level):
     assert alpha(table, level) == pytest.approx(plain_alpha(table.tolist(), level), abs=1e-7)
 
 
-@given(tables(), st.sampled_from(LEVELS), st.randoms())
+@given(tables(), st.sampled_from(MEASUREMENTS), st.randoms())
 def test_alpha_does_not_depend_on_the_order_of_raters_or_items(table, level, random):
     rows, columns = list(range(len(table))), list(range(table.shape[1]))
     random.shuffle(rows)
@@ -110,7 +113,7 @@ def test_alpha_does_not_depend_on_the_order_of_raters_or_items(table, level, ran
         assert getattr(first, name) == pytest.approx(getattr(second, name), abs=1e-9, nan_ok=True)
 
 
-@given(tables(), st.sampled_from(LEVELS))
+@given(tables(), st.sampled_from(MEASUREMENTS))
 def test_alpha_is_at_most_one(table, level):
     found = krippendorff_alpha(table, level=level, resampling=FEW)
     assert found.value <= 1 + 1e-12
@@ -136,13 +139,13 @@ def test_nominal_alpha_does_not_depend_on_names(table, names):
     assert alpha(renamed, "nominal") == pytest.approx(alpha(table, "nominal"), abs=1e-9)
 
 
-@given(st.lists(st.integers(1, 5), min_size=2, max_size=8), st.sampled_from(LEVELS))
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=8), st.sampled_from(MEASUREMENTS))
 def test_perfect_agreement_is_one(values, level):
     assume(len(set(values)) > 1)
     assert alpha(np.array([values] * 3).T, level) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", MEASUREMENTS)
 def test_raters_who_guess_have_alpha_near_zero(level):
     values = np.random.default_rng(1).integers(1, 6, size=(2000, 3)).astype(float)
     found = krippendorff_alpha(values, level=level, resampling=Resampling(resamples=200))
@@ -168,7 +171,7 @@ def test_single_ratings_do_not_count():
     ],
 )
 def test_where_agreement_is_undefined_the_reason_is_said(table, why):
-    for level in LEVELS:
+    for level in MEASUREMENTS:
         found = krippendorff_alpha(table, level=level)
         assert math.isnan(found.value)
         assert found.why_undefined == why
@@ -190,7 +193,7 @@ def test_the_interval_of_alpha_draws_clusters():
     assert one.why_no_interval == "one cluster"
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", MEASUREMENTS)
 def test_resamples_are_the_statistic_of_what_was_drawn(level):
     """Drawing an item twice is the same as having it twice."""
     rng = np.random.default_rng(3)
@@ -345,7 +348,7 @@ def test_kappa_of_a_constant_pair_says_why():
 @given(tables(), st.integers(0, 5))
 def test_equal_seeds_give_equal_intervals(table, seed):
     resampling = Resampling(resamples=100, seed=seed)
-    for level in LEVELS:
+    for level in MEASUREMENTS:
         first = krippendorff_alpha(table, level=level, resampling=resampling)
         assert first == krippendorff_alpha(table, level=level, resampling=resampling) or (
             math.isnan(first.low)

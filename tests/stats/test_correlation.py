@@ -11,11 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.stats.correlation import (
-    CORRELATIONS,
-    STATISTICS,
-    best_threshold,
-    calibrated,
-    calibrated_within,
     estimates,
     kendall,
     mean_over_groups,
@@ -25,8 +20,9 @@ from levelfield.stats.correlation import (
     spearman,
     statistics,
     tau_like,
-    why_undefined,
 )
+from levelfield.stats.measures import CORRELATIONS, STATISTICS, why_undefined
+from levelfield.stats.ties import best_threshold, calibrated, calibrated_within
 
 PLAIN = (*CORRELATIONS, "accuracy")
 

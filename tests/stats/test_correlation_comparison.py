@@ -10,13 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.stats.correlation import pearson
-from levelfield.stats.dependent import (
-    adjusted,
-    bonferroni,
-    rank_clusters,
-    swap_test,
-    williams,
-)
+from levelfield.stats.dependent import swap_test, williams
+from levelfield.stats.multiplicity import adjusted, bonferroni, rank_clusters
 
 
 def test_williams_of_an_example_worked_by_hand():

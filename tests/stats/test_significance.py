@@ -10,13 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from levelfield.stats.permutation import (
-    cluster_bootstrap_mean,
-    cohen_dz,
-    holm,
-    paired_permutation,
-    smallest_p,
-)
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.effect import cohen_dz
+from levelfield.stats.multiplicity import holm
+from levelfield.stats.permutation import paired_permutation, smallest_p
 
 NAN = float("nan")
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
@@ -57,7 +54,7 @@ def enumerated_p(differences, clusters):
 def test_the_bootstrap_pools_whole_clusters_as_the_slow_loop_does(data, level, seed):
     values, clusters = data
     interval = cluster_bootstrap_mean(values, clusters, resamples=60, level=level, seed=seed)
-    assert interval.mean == pytest.approx(values.mean(), abs=1e-9)
+    assert interval.value == pytest.approx(values.mean(), abs=1e-9)
     assert (interval.n, interval.clusters) == (values.size, np.unique(clusters).size)
     if interval.clusters > 1:
         expected = loop_bootstrap(values, clusters, 60, level, seed)
@@ -65,7 +62,7 @@ def test_the_bootstrap_pools_whole_clusters_as_the_slow_loop_does(data, level, s
     else:
         assert math.isnan(interval.low)
         assert math.isnan(interval.high)
-        assert interval.why_undefined == "one cluster"
+        assert interval.why_no_interval == "one cluster"
 
 
 def test_draws_in_chunks_are_the_draws_of_one_loop():
@@ -95,8 +92,8 @@ def test_order_of_values_does_not_matter(data, random):
     random.shuffle(order)
     one = cluster_bootstrap_mean(values, clusters, resamples=40)
     other = cluster_bootstrap_mean(values[order], clusters[order], resamples=40)
-    assert [one.mean, one.low, one.high] == pytest.approx(
-        [other.mean, other.low, other.high], nan_ok=True, abs=1e-9
+    assert [one.value, one.low, one.high] == pytest.approx(
+        [other.value, other.low, other.high], nan_ok=True, abs=1e-9
     )
     assert paired_permutation(values, clusters, permutations=64) == pytest.approx(
         paired_permutation(values[order], clusters[order], permutations=64)
@@ -109,8 +106,8 @@ def test_the_interval_follows_scale_and_shift(data, scale, shift):
     values, clusters = data
     one = cluster_bootstrap_mean(values, clusters, resamples=40)
     other = cluster_bootstrap_mean(scale * values + shift, clusters, resamples=40)
-    assert [other.mean, other.low, other.high] == pytest.approx(
-        [scale * x + shift for x in (one.mean, one.low, one.high)], nan_ok=True, abs=1e-6
+    assert [other.value, other.low, other.high] == pytest.approx(
+        [scale * x + shift for x in (one.value, one.low, one.high)], nan_ok=True, abs=1e-6
     )
 
 
@@ -147,9 +144,9 @@ def test_coverage_of_the_clustered_interval_is_near_its_level():
 )
 def test_an_interval_that_is_undefined_says_why(values, clusters, n, why):
     interval = cluster_bootstrap_mean(values, clusters)
-    assert (interval.n, interval.why_undefined) == (n, why)
+    assert (interval.n, interval.why_no_interval) == (n, why)
     assert math.isnan(interval.low) == math.isnan(interval.high) == bool(why)
-    assert math.isnan(interval.mean) == (n == 0)
+    assert math.isnan(interval.value) == (n == 0)
 
 
 def test_a_cluster_too_few_is_the_callers_mistake():

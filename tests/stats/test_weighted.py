@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.stats.permutation import paired_permutation
-from levelfield.stats.weighted import mean_and_deviation, printed_ranks, sign_flip_p
+from levelfield.stats.permutation import paired_permutation, sign_flip_p
+from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 
 NAN = float("nan")
 VALUES = st.floats(-1e3, 1e3)

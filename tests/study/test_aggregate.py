@@ -20,7 +20,9 @@ from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
 from levelfield.meta.summary import verdict
 from levelfield.papers.recipes import lpf as recipe
-from levelfield.stats.permutation import cluster_bootstrap_mean, cohen_dz, paired_permutation
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.effect import cohen_dz
+from levelfield.stats.permutation import paired_permutation
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.aggregate.results import StudySummary
@@ -189,7 +191,7 @@ def test_a_system_without_any_value_is_there_without_a_mean():
     entry = of(summary, "a", SLOR)
     assert math.isnan(entry.mean)
     assert (entry.rank, entry.n, entry.undefined) == (None, 0, 44)
-    assert entry.interval.why_undefined == "no values"
+    assert entry.interval.why_no_interval == "no values"
     [comparison] = summary.controls[0].comparisons[SLOR]
     assert verdict(comparison, True) == "not compared"
 
@@ -256,7 +258,7 @@ def test_corpus_metrics_are_averaged_over_values_and_have_no_interval():
     ]
     entry = of(aggregate(cells, resampling=QUICK), "a", "diversity.distinct-1")
     assert entry.mean == pytest.approx(30)
-    assert "corpus" in entry.interval.why_undefined
+    assert "corpus" in entry.interval.why_no_interval
     assert "corpus" in entry.between_prompts.why
 
 
@@ -424,7 +426,7 @@ def test_from_rates_judges_correlate_over_cells_and_values_and_have_no_kappa():
     assert agreement.r[0][1] == pytest.approx(np.corrcoef(np.array(rates).T)[0, 1])
     assert math.isnan(agreement.kappa[0][1])
     assert of(summary, "a", "j").mean == pytest.approx(57.5)
-    assert of(summary, "a", "j").interval.why_undefined == "only values of whole cells are known"
+    assert of(summary, "a", "j").interval.why_no_interval == "only values of whole cells are known"
     assert summary.weights_from.startswith("equal")
 
 

@@ -27,9 +27,10 @@ from levelfield.papers.recipes.released import Scoring, samples_of
 from levelfield.papers.recipes.thesis import CRITERIA, HUMAN, SURVEYS, SYSTEMS
 from levelfield.papers.tables import read_paper
 from levelfield.papers.verdict import Derived
-from levelfield.stats.correlation import Estimate, pearson
+from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
-from levelfield.stats.permutation import holm
+from levelfield.stats.estimate import Estimate
+from levelfield.stats.multiplicity import holm
 
 SET = "formality-judgements"
 PLAIN = ("bleu", "chrf", "meteor", "rouge-1", "rouge-2", "rouge-l")
@@ -395,14 +396,14 @@ def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
 
 
 def _means_grid(summary: MetricSummary, printed: Mapping[tuple[str, str], str]) -> Grid:
-    groups = sorted(summary.groups, key=lambda g: -g.interval.mean)
+    groups = sorted(summary.groups, key=lambda g: -g.mean.value)
     not_worse = {groups[0].group}
     for c in summary.comparisons:
         if groups[0].group in (c.a, c.b) and c.p_adjusted > 0.05:
             not_worse |= {c.a, c.b}
     rows = [
         (
-            g.group, g.n, g.interval.mean, g.interval.low, g.interval.high,
+            g.group, g.n, g.mean.value, g.mean.low, g.mean.high,
             printed.get((g.group, summary.metric)), "best" if g.group in not_worse else "",
         )
         for g in groups

@@ -48,8 +48,7 @@ from levelfield.rating.web.security import (
     form_of,
     is_https,
 )
-from levelfield.stats.correlation import Estimate
-from levelfield.stats.permutation import Interval
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import Resampling
 
 router = APIRouter(prefix="/organiser")
@@ -551,14 +550,13 @@ def _number(x: float, digits: int = 2) -> str:
     return f"{x:.{digits}f}" if math.isfinite(x) else "–"
 
 
-def _value(e: Estimate | Interval, digits: int = 2) -> str:
+def _value(e: Estimate, digits: int = 2) -> str:
     """A value with its interval."""
-    value = e.mean if isinstance(e, Interval) else e.value
-    if not math.isfinite(value):
+    if not math.isfinite(e.value):
         return "–"
     if math.isnan(e.low + e.high):
-        return _number(value, digits)
-    return f"{value:.{digits}f} [{e.low:.{digits}f}, {e.high:.{digits}f}]"
+        return _number(e.value, digits)
+    return f"{e.value:.{digits}f} [{e.low:.{digits}f}, {e.high:.{digits}f}]"
 
 
 def _share(x: float) -> str:

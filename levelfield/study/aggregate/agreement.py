@@ -9,7 +9,9 @@ from statistics import fmean
 import numpy as np
 
 from levelfield.core.arrays import Floats
-from levelfield.stats.correlation import pearson, why_undefined
+from levelfield.stats.correlation import pearson
+from levelfield.stats.kappa import kappa_of_labels
+from levelfield.stats.measures import why_undefined
 from levelfield.study.aggregate.results import JudgeAgreement
 from levelfield.study.observations import ALL, Observations, Observed
 
@@ -56,17 +58,11 @@ def _rates(judges: Sequence[str], by_name: Mapping[str, Observed]) -> list[Float
 def _kappa_r_n(x: Floats, y: Floats, of_rates: bool) -> tuple[float, float, int]:
     """κ, r and n of two judges where both judged.
 
-    `κ = (p_o − p_e) / (1 − p_e)`, p_o the share of texts on which they agree, p_e what it would be
-    if they judged independently with the shares right that they have. Undefined (NaN): fewer than
-    two texts, or one of them finds all right or all wrong (κ: both of them, alike).
+    Undefined (NaN): fewer than two texts, or one of them finds all right or all wrong (κ: both of
+    them, alike).
     """
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     r = math.nan if why_undefined("pearson", x, y) else pearson(x, y)
-    if of_rates or x.size < 2:
-        return math.nan, r, int(x.size)
-    a, b = float(np.mean(x > 0)), float(np.mean(y > 0))
-    by_chance = a * b + (1 - a) * (1 - b)
-    agreed = float(np.mean((x > 0) == (y > 0)))
-    kappa = (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
+    kappa = math.nan if of_rates or x.size < 2 else kappa_of_labels(x > 0, y > 0)
     return kappa, r, int(x.size)

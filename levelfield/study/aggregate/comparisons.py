@@ -10,9 +10,11 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.meta.summary import Comparison
-from levelfield.stats.permutation import holm, smallest_p
+from levelfield.stats.clusters import cluster_sums, coded
+from levelfield.stats.effect import cohen_dz
+from levelfield.stats.multiplicity import holm
+from levelfield.stats.permutation import sign_flip_p, smallest_p
 from levelfield.stats.stratified import weighted_mean_ends
-from levelfield.stats.weighted import sign_flip_p
 from levelfield.study.aggregate.control import ControlData
 
 _PERMUTATIONS_EACH = 100
@@ -66,15 +68,15 @@ def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Co
     found = _differences(control, texts)
     D, prompt, dataset = found.D, found.prompt, found.dataset
     use = ~np.isnan(D)
-    codes, k = np.unique(prompt, return_inverse=True)
+    K, k = coded(prompt)
     w = np.array([control.weights[d] for d in control.datasets])
     n = np.stack([np.bincount(dataset, u, len(w)) for u in use.T], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(n > 0, w[:, None] / n, 0.0) / (w[:, None] * (n > 0)).sum(axis=0)
     omega = np.where(use, share[dataset], 0.0)  # (inputs, pairs), sums to 1 over the inputs
-    T = np.stack([np.bincount(k, v, len(codes)) for v in (omega * np.where(use, D, 0.0)).T], axis=1)
+    T = cluster_sums(omega * np.where(use, D, 0.0), k, K)
     r = control.resampling
-    p = sign_flip_p(T.astype(np.float64), permutations=permutations, seed=r.seed)
+    p = sign_flip_p(T, permutations=permutations, seed=r.seed)
     low, high = weighted_mean_ends(
         D,
         prompt,
@@ -99,7 +101,7 @@ def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Co
                 difference=float(T[:, j].sum()) if d.size else math.nan,
                 low=float(low[j]) if clusters > 1 else math.nan,
                 high=float(high[j]) if clusters > 1 else math.nan,
-                effect=_effect(d, omega[rows, j]),
+                effect=cohen_dz(d, omega[rows, j]),
                 p=float(p[j]) if d.size else math.nan,
                 p_adjusted=math.nan,
                 note=_note(
@@ -163,18 +165,3 @@ def _note(d: Floats, prompts: Codes, *, both_complete: bool, where: str) -> str:
     if least > 0.05 and np.any(d):
         notes.append(f"too few independent prompts: p can't go below {least:.3g}")
     return "; ".join(notes)
-
-
-def _effect(d: Floats, omega: Floats) -> float:
-    """d_z with weights: `m / s`, `m = Σ ω d`, `s² = n / (n − 1) Σ ω (d − m)²`, Σ ω = 1.
-
-    With equal weights it is Cohen's d_z. 0 if all differences are 0; undefined (NaN) with one
-    difference, or if all are equal and not 0.
-    """
-    if d.size and not np.any(d):
-        return 0.0
-    if d.size < 2:
-        return math.nan
-    m = float(omega @ d)
-    s = math.sqrt(float(omega @ (d - m) ** 2) * d.size / (d.size - 1))
-    return m / s if s > 1e-10 * float(np.abs(d).max()) else math.nan

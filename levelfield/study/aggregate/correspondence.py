@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from levelfield.stats.correlation import pearson, spearman, why_undefined
+from levelfield.stats.correlation import pearson, spearman
+from levelfield.stats.measures import why_undefined
 from levelfield.stats.weighted import printed_ranks
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.aggregate.means import TableEntries

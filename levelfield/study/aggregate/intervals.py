@@ -10,7 +10,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.undefined import OF_CORPUS, ONLY_CELLS
-from levelfield.stats.permutation import Interval
+from levelfield.stats.estimate import Estimate, estimate_of_mean, percentile_ends
 from levelfield.stats.stratified import resampled_means
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import Observed
@@ -65,7 +65,7 @@ def interval_of_mean(
     n: int,
     column: int,
     value: int,
-) -> Interval:
+) -> Estimate:
     """Returns the interval of a weighted mean.
 
     Args:
@@ -75,11 +75,15 @@ def interval_of_mean(
         n: number of values it rests on.
         value: 0 for all values of the control together, else 1 and the position of one.
     """
-    nan = math.nan
     clusters = sum(cells.prompts for cells in resampled.values())
+
+    def no_interval(why: str) -> Estimate:
+        nan = math.nan
+        return estimate_of_mean(mean, nan, nan, n=n, clusters=clusters, why_no_interval=why)
+
     if o.texts is None:
         why = OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS
-        return Interval(mean, nan, nan, n, clusters, why)
+        return no_interval(why)
     total = np.zeros(control.resampling.resamples)
     weight = np.zeros(control.resampling.resamples)
     for dataset, cells in resampled.items():
@@ -89,10 +93,9 @@ def interval_of_mean(
             total += w * np.nansum(v, axis=1)
             weight += w * (~np.isnan(v)).sum(axis=1)
     if not weight.any():
-        return Interval(mean, nan, nan, n, clusters, ONLY_CELLS)
+        return no_interval(ONLY_CELLS)
     if all(cells.prompts < 2 for cells in resampled.values()):
-        return Interval(mean, nan, nan, n, clusters, "one prompt a dataset")
+        return no_interval("one prompt a dataset")
     means = total[weight > 0] / weight[weight > 0]
-    tail = (1 - control.resampling.level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Interval(mean, float(low), float(high), n, clusters)
+    low, high = percentile_ends(means, control.resampling.level)
+    return estimate_of_mean(mean, low, high, n=n, clusters=clusters)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from levelfield.meta.summary import Comparison
-from levelfield.stats.permutation import Interval
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure
 
@@ -57,7 +57,7 @@ class TableEntry:
     rank: int | None
     n: int
     undefined: int
-    interval: Interval
+    interval: Estimate
     between_seeds: SpreadBetween = SpreadBetween()
     between_prompts: SpreadBetween = SpreadBetween()
 

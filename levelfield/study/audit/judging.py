@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 
+from levelfield.stats.kappa import kappa_of_labels
 from levelfield.study.audit.findings import Finding, Limits, Severity, Study, grouped, percent
 from levelfield.study.audit.judged import Judged, is_majority, judged
 from levelfield.study.audit.strength import strengths
@@ -137,14 +137,9 @@ def _by_votes(study: Study) -> list[Finding]:
 
 def _kappa(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[float, int]:
     """Cohen's κ over the texts that both voted on, NaN if they use one label only; their number."""
-    both = one.keys() & other.keys()
-    n = len(both)
-    if not n:
-        return math.nan, 0
-    o = sum(one[id] == other[id] for id in both) / n
-    first, second = (Counter(labels[id] for id in both) for labels in (one, other))
-    e = sum(first[label] * second[label] for label in first) / n**2
-    return (o - e) / (1 - e) if e < 1 else math.nan, n
+    both = sorted(one.keys() & other.keys())
+    labels = ([votes[id] for id in both] for votes in (one, other))
+    return kappa_of_labels(*labels), len(both)
 
 
 def _by_rates(study: Study) -> list[Finding]:

@@ -1,0 +1,105 @@
+"""A statistic with its confidence interval, and why there may be neither."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.core.arrays import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A statistic with its confidence interval.
+
+    Attributes:
+        value: NaN where `why_undefined` gives a reason.
+        low, high: ends of the interval; NaN where `why_no_interval` gives a reason.
+        n: how many samples (of a mean: values; at system level: systems) it rests on.
+        clusters: how many independent clusters they form.
+        why_no_interval: the same reason where the value is undefined.
+        note: what a reader must know of the numbers; empty if nothing.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+    why_undefined: str = ""
+    why_no_interval: str = ""
+    note: str = ""
+
+
+def undefined(why: str, *, n: int, clusters: int) -> Estimate:
+    """An estimate without a value."""
+    return Estimate(math.nan, math.nan, math.nan, n, clusters, why, why)
+
+
+def estimate_of_mean(
+    value: float, low: float, high: float, *, n: int, clusters: int, why_no_interval: str = ""
+) -> Estimate:
+    """A mean with its interval.
+
+    Undefined without a value. No interval from one value, from one cluster, or for the reason
+    given.
+    """
+    if n == 0:
+        return Estimate(value, low, high, n, clusters, "no values", "no values")
+    why = "one value" if n == 1 else why_no_interval or ("one cluster" if clusters == 1 else "")
+    return Estimate(value, low, high, n, clusters, why_no_interval=why)
+
+
+def estimate_from_draws(
+    value: float,
+    drawn: Floats | None,
+    *,
+    n: int,
+    clusters: int,
+    why: str = "",
+    level: float = 0.95,
+    what: str = "samples",
+) -> Estimate:
+    """A statistic with the percentile interval of its resamples.
+
+    Args:
+        value: of the statistic.
+        drawn: (resamples,) its values on the resamples, NaN where undefined; None without any.
+        why: why the statistic is undefined; empty if it is not.
+        level: share of the resamples inside the interval.
+        what: the name of what `n` counts.
+    """
+    if why:
+        return undefined(why, n=n, clusters=clusters)
+    nan = math.nan
+    note = f"two {what}: only the ends of its range are possible" if n == 2 else ""
+    if drawn is None or clusters < 2:
+        return Estimate(value, nan, nan, n, clusters, "", "one cluster", note)
+    if n == 2:
+        return Estimate(value, nan, nan, n, clusters, "", f"two {what}", note)
+    defined = drawn[~np.isnan(drawn)]
+    lost = drawn.size - defined.size
+    if lost > drawn.size // 2:
+        reason = f"undefined in {lost:,} of {drawn.size:,} resamples"
+        return Estimate(value, nan, nan, n, clusters, "", reason, note)
+    if lost:
+        left = f"{lost:,} of {drawn.size:,} resamples are undefined and left out of the interval"
+        note = "; ".join(filter(None, (note, left)))
+    return Estimate(value, *percentile_ends(defined, level), n, clusters, note=note)
+
+
+def percentile_ends(drawn: Floats, level: float) -> tuple[float, float]:
+    """The ends of the central `level` of the resamples."""
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def too_few(n: int, what: str = "sample") -> str:
+    """Why a statistic of two or more is undefined for n; empty if it is not.
+
+    >>> too_few(0), too_few(1)
+    ('no samples', 'one sample')
+    """
+    return "" if n > 1 else f"one {what}" if n else f"no {what}s"

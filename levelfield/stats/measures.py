@@ -1,0 +1,77 @@
+"""The statistics of agreement between a metric and ratings: their names and when they have none.
+
+Each takes the metric's values x and the ratings y of the same n samples. Pairs of samples are
+counted as
+
+    C  concordant: x and y order the pair alike        D  discordant: they order it contrarily
+    T_x  tied in x only     T_y  tied in y only        T_xy  tied in both
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.arrays import Floats
+from levelfield.stats.estimate import too_few
+
+Statistic = Literal["pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated"]
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall", "tau-like")
+OF_PAIRS: tuple[Statistic, ...] = ("kendall", "tau-like", "accuracy")
+
+
+class PairCounts(NamedTuple):
+    """The pairs of n samples by how two variables order them; they add up to n (n − 1) / 2."""
+
+    concordant: int
+    discordant: int
+    tied_metric: int
+    tied_rating: int
+    tied_both: int
+
+
+def of_pairs(
+    C: Floats, D: Floats, T_x: Floats, T_y: Floats, T_xy: Floats
+) -> dict[Statistic, Floats]:
+    """(r,) statistics of counts of pairs, each (r,)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tau_like = (C - D - T_x) / (C + D + T_x)
+        return {
+            "kendall": (C - D) / np.sqrt((C + D + T_x) * (C + D + T_y)),
+            # a constant metric would otherwise have the tau-like −1, by no merit of its order
+            "tau-like": np.where(C + D + T_y > 0, tau_like, np.nan),
+            "accuracy": (C + T_xy) / (C + D + T_x + T_y + T_xy),
+        }
+
+
+def why_undefined(statistic: Statistic, x: npt.ArrayLike, y: npt.ArrayLike) -> str:
+    """Why a statistic is NaN for these values; empty if it is not."""
+    x, y = finite_pair(x, y)
+    if few := too_few(x.size):
+        return few
+    if statistic in ("accuracy", "calibrated"):
+        return ""
+    same = [name for name, v in (("metric", x), ("rating", y)) if constant(v)]
+    return f"constant {' and '.join(same)}" if same else ""
+
+
+def constant(v: Floats) -> bool:
+    """Whether all of some values are equal."""
+    return bool(np.all(v == v[0]))
+
+
+def finite_pair(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Values and ratings as arrays.
+
+    Raises:
+        ValueError: they are not of one length, or not finite.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"expected one rating a value, got {y.shape} for {x.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("values and ratings must be finite; leave out what is undefined")
+    return x, y

@@ -1,0 +1,69 @@
+"""Many comparisons at once: adjusted p-values, and what they leave told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.arrays import Floats
+
+Correction = Literal["holm", "bonferroni"]
+
+
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """p-values adjusted for the number of comparisons (Holm 1979).
+
+    With the m defined p-values in rising order, `p~_(i) = max_{j<=i} min(1, (m - j + 1) p_(j))`.
+    The chance of any false claim stays at the level, however the comparisons depend on each other.
+
+    Args:
+        p_values: (n,); NaN stays NaN and does not count as a comparison.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN sorts last
+    factors = np.arange(order.size, 0, -1)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, factors * p[order]))
+    return adjusted
+
+
+def bonferroni(p_values: npt.ArrayLike) -> Floats:
+    """`min(1, m p)`, m the number of defined p-values; NaN stays NaN.
+
+    >>> bonferroni([0.01, 0.4, 0.9]).tolist()
+    [0.03, 1.0, 1.0]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    return np.minimum(1.0, p * int((~np.isnan(p)).sum()))
+
+
+def adjusted(p_values: npt.ArrayLike, correction: Correction) -> Floats:
+    """p-values adjusted for their number."""
+    return holm(p_values) if correction == "holm" else bonferroni(p_values)
+
+
+def rank_clusters(names: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:
+    """Metrics that can't be told apart, best cluster first, as WMT ranks systems.
+
+    Args:
+        names: in falling order of their correlations.
+        better: whether the first is shown to agree better than the second.
+
+    A line is drawn after a metric if every metric above the line is shown better than every one
+    below it. So in two clusters every difference is shown; within one, not every difference is
+    missing: A may beat C while neither is told from B.
+
+    >>> rank_clusters("abc", lambda x, y: (x, y) != ("b", "c"))
+    [['a'], ['b', 'c']]
+    """
+    clusters: list[list[str]] = []
+    start = 0
+    for end in range(1, len(names) + 1):
+        if all(better(above, below) for above in names[start:end] for below in names[end:]):
+            # what is above `start` is better than all that follows already
+            clusters.append(list(names[start:end]))
+            start = end
+    return clusters
