@@ -152,7 +152,7 @@ def main() -> None:
     fast = TorchInfillingModel.of(model, tokenizer)
     scorer = InfillingScorer(fast, "infilling", "tokens")
     samples = real_samples(arguments.texts)
-    coherence, consistency = ctrleval.Coherence(), ctrleval.Consistency()
+    coherence, consistency = ctrleval.CTRLEvalCoherence(), ctrleval.CTRLEvalConsistency()
     plain(model, tokenizer, [("warm", "up")] * 8, end=True)
     scorer.fit([Evaluator("", Gapped("warm ", ""), "up")] * 8, end=True)
 

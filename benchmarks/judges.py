@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield import datasets
-from levelfield.judges import Loading, Verdict, choose, load
+from levelfield.judges import JudgeVerdict, Loading, choose, load
 
 SETS = ("sst2/sentiment/test", "yelp-sentences/sentiment/test/20", "ag-news/topic/test")
 CHUNK = 256
 
 
-def table(name: str, dataset: str, wanted: Sequence[str], verdicts: Sequence[Verdict]) -> str:
+def table(name: str, dataset: str, wanted: Sequence[str], verdicts: Sequence[JudgeVerdict]) -> str:
     """The figures of one judge on one set; an undecided vote is wrong."""
     right = np.array([v.vote == label for v, label in zip(verdicts, wanted, strict=True)])
     labels = np.array(wanted)

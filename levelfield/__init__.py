@@ -3,14 +3,11 @@
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import load_samples
-from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency, CTRLEval
+from levelfield.metrics.ctrleval import CTRLEval
 from levelfield.version import __version__
 
 __all__ = [
-    "AttributeRelevance",
     "CTRLEval",
-    "Coherence",
-    "Consistency",
     "Sample",
     "Scores",
     "__version__",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from levelfield.core.arrays import Floats
     from levelfield.core.progress import Progress
     from levelfield.core.sample import Sample
-    from levelfield.metrics.cdm import Momentum
+    from levelfield.metrics.cdm import CDMMomentum
     from levelfield.metrics.pooling import Selected
 
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
@@ -81,22 +81,24 @@ class Rated(NamedTuple):
     left_out: Mapping[str, int]
 
 
-def _metric(given: Mapping[str, Any]) -> Momentum:
-    from levelfield.metrics.cdm import Momentum
+def _metric(given: Mapping[str, Any]) -> CDMMomentum:
+    from levelfield.metrics.cdm import CDMMomentum
 
-    known = {k: p for k, p in options(Momentum).items() if k not in _NOT_OPTIONS}
+    known = {k: p for k, p in options(CDMMomentum).items() if k not in _NOT_OPTIONS}
     words = pairs("--option", given["words"])
     if unknown := sorted(set(words) - set(known)):
         raise UserError(f"--option {unknown[0]}: expected one of {', '.join(known)}")
     chosen = {k: parse_option(f"option {k}", v, known[k]) for k, v in words.items()}
     common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
-    metric = Momentum(**chosen, **common)
+    metric = CDMMomentum(**chosen, **common)
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
     return metric
 
 
-def _rated(metric: Momentum, samples: Iterable[Sample], aspect: str, progress: Progress) -> Rated:
+def _rated(
+    metric: CDMMomentum, samples: Iterable[Sample], aspect: str, progress: Progress
+) -> Rated:
     import numpy as np
 
     sequences: list[Floats] = []

@@ -121,7 +121,7 @@ class Figure(NamedTuple):
     shares: Mapping[str, float] | None = None
 
 
-class Verdict(NamedTuple):
+class JudgeVerdict(NamedTuple):
     """What a judge says of a text.
 
     Attributes:
@@ -452,7 +452,7 @@ class LoadedJudge:
         self._ask = ask
         self._known: dict[bytes, tuple[Floats, bool]] = {}
 
-    def verdicts(self, texts: Sequence[str]) -> list[Verdict]:
+    def verdicts(self, texts: Sequence[str]) -> list[JudgeVerdict]:
         """What it says of each text."""
         keys = [_key(text) for text in texts]
         fresh = {k: text for k, text in zip(keys, texts, strict=True) if k not in self._known}
@@ -462,7 +462,7 @@ class LoadedJudge:
             self._known.clear()
         self._known |= {k: said[k] for k in fresh}
         return [
-            Verdict(self.judge.name, vote(said[k][0], self.labels), self.labels, *said[k])
+            JudgeVerdict(self.judge.name, vote(said[k][0], self.labels), self.labels, *said[k])
             for k in keys
         ]
 

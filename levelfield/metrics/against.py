@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 
 Against = Literal["source", "references"]
 MISSING: dict[Against, str] = {"source": EMPTY_SOURCE, "references": NO_REFERENCES}
@@ -25,34 +25,37 @@ def compared(sample: Sample, against: Against) -> dict[str, str]:
     return {name: one for name, one in written.items() if one.strip()}
 
 
-class OfSource:
+class AgainstSource:
     """A metric of each text against its source."""
 
     against: ClassVar[Against] = "source"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
 
-class OfReferences:
+class AgainstReferences:
     """A metric of each text against its references."""
 
     against: ClassVar[Against] = "references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
 
 
-class OfTexts(OfOutcomes):
-    """A metric of samples that compares strings; `OfSource` or `OfReferences` says with what."""
+class TextComparison(SampleMetric):
+    """A metric of samples that compares strings.
+
+    `AgainstSource` or `AgainstReferences` says with what.
+    """
 
     against: ClassVar[Against]
 
     @abc.abstractmethod
-    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         """What comes out for a text and what it is compared with, by name: at least one, and none
         is blank."""
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        return [self._outcome(sample) for sample in samples]
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        return [self._sample_value(sample) for sample in samples]
 
-    def _outcome(self, sample: Sample) -> Outcome | Undefined:
+    def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         references = compared(sample, self.against)

@@ -34,7 +34,7 @@ from levelfield.core.undefined import (
     NO_REFERENCES,
     Undefined,
 )
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.tokens import Gapped
 
@@ -73,7 +73,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         choices = {"model": self._resolved.label, "average": self.average, **own}
         return signature(self.name, {**choices, "dtype": self.dtype})
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from levelfield.models.torch.infilling import Target
 
         authors = self.average == "authors"
@@ -90,7 +90,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
             [[Target(one.target, end=authors, begin=authors)] for one in flat],
         )
         scored = zip(found.log_p, found.source_cut, found.target_cut, strict=True)
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         for groups in asked:
             if isinstance(groups, Undefined):
                 outcomes.append(groups)
@@ -107,12 +107,12 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
             # a part without weight may be −∞
             value = float(s.ravel()[weights > 0] @ weights[weights > 0])
             rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
-            outcomes.append(Outcome(value, rows, cut))
+            outcomes.append(SampleValue(value, rows, cut))
         return outcomes
 
 
 @dataclass(frozen=True)
-class FromSource(_BARTScore):
+class BARTScoreFromSource(_BARTScore):
     """BARTScore of each text given what it was made from; its paper calls it faithfulness.
 
     BARTScore(source → text) = (1/m) Σ_t log p(y_t | y_<t, x) (Yuan et al. 2021, section 3.2). In
@@ -155,7 +155,7 @@ class FromSource(_BARTScore):
 
 
 @dataclass(frozen=True)
-class _OfReferences(_BARTScore, abc.ABC):
+class _BARTScoreReferences(_BARTScore, abc.ABC):
     """A direction between a text and its references."""
 
     references: Literal["mean", "max"] = "mean"
@@ -187,7 +187,7 @@ class _OfReferences(_BARTScore, abc.ABC):
 
 
 @dataclass(frozen=True)
-class Precision(_OfReferences):
+class BARTScorePrecision(_BARTScoreReferences):
     """BARTScore of each text given its reference.
 
     BARTScore(reference → text) = (1/m) Σ_t log p(y_t | y_<t, r) (Yuan et al. 2021, section 3.2). In
@@ -207,7 +207,7 @@ class Precision(_OfReferences):
 
 
 @dataclass(frozen=True)
-class Recall(_OfReferences):
+class BARTScoreRecall(_BARTScoreReferences):
     """BARTScore of the reference given each text.
 
     BARTScore(text → reference) = (1/m) Σ_t log p(r_t | r_<t, y), m the tokens of the reference
@@ -222,7 +222,7 @@ class Recall(_OfReferences):
 
 
 @dataclass(frozen=True)
-class F(_OfReferences):
+class BARTScoreF(_BARTScoreReferences):
     """BARTScore in both directions between each text and its reference, averaged.
 
     F = (BARTScore(reference → text) + BARTScore(text → reference)) / 2: the arithmetic mean, since

@@ -23,8 +23,8 @@ import numpy as np
 
 from levelfield.core.errors import UserError
 from levelfield.core.undefined import NO_WEIGHT, Undefined
-from levelfield.metrics.against import OfReferences, OfSource
-from levelfield.metrics.embedding import OfStates, Weighted
+from levelfield.metrics.against import AgainstReferences, AgainstSource
+from levelfield.metrics.embedding import StateComparison, Weighted
 
 
 class PRF(NamedTuple):
@@ -45,7 +45,7 @@ def greedy(text: Weighted, other: Weighted) -> PRF:
 
 
 @dataclass(frozen=True)
-class _BERTScore(OfStates, abc.ABC):
+class _BERTScore(StateComparison, abc.ABC):
     """What both members of the family have in common."""
 
     value: Literal["f", "precision", "recall"] = "f"
@@ -68,7 +68,7 @@ class _BERTScore(OfStates, abc.ABC):
 
 
 @dataclass(frozen=True)
-class BERTScoreSource(_BERTScore, OfSource):
+class BERTScoreSource(_BERTScore, AgainstSource):
     """BERTScore of each text against its source.
 
     F = 2 P R / (P + R), with P the mean over the text's tokens of the best cosine with a token of
@@ -96,7 +96,7 @@ class BERTScoreSource(_BERTScore, OfSource):
 
 
 @dataclass(frozen=True)
-class BERTScoreReferences(_BERTScore, OfReferences):
+class BERTScoreReferences(_BERTScore, AgainstReferences):
     """BERTScore of each text against the best of its references.
 
     The maximum over references of F, P or R, whichever is asked for (Zhang et al. 2020, section 3,

@@ -33,8 +33,8 @@ from levelfield.core.undefined import (
     unreadable,
 )
 from levelfield.metrics.keywords import keywords_of
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Gapped
@@ -97,7 +97,7 @@ class UnitMomentum(NamedTuple):
     cut: bool
 
 
-class Pair(Protocol):
+class ContrastPair(Protocol):
     """Amateur and expert with one vocabulary."""
 
     @property
@@ -192,7 +192,7 @@ class CausalPair:
 
 
 @dataclass(frozen=True)
-class Momentum(OfOutcomes):
+class CDMMomentum(SampleMetric):
     r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
 
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
@@ -352,7 +352,7 @@ class Momentum(OfOutcomes):
         }
 
     @property
-    def _pair(self) -> Pair:
+    def _pair(self) -> ContrastPair:
         return _load_pair(
             self.amateur,
             self.expert,
@@ -427,11 +427,11 @@ class Momentum(OfOutcomes):
 
     # -- values
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         found = self.momentum(samples)
-        return [o if isinstance(o, Undefined) else self._outcome(o) for o in found]
+        return [o if isinstance(o, Undefined) else self._sample_value(o) for o in found]
 
-    def _outcome(self, units: Sequence[UnitMomentum]) -> Outcome:
+    def _sample_value(self, units: Sequence[UnitMomentum]) -> SampleValue:
         sequences = [u.m for u in units if u.m.size]
         if self.turns != "mean":
             sequences = [np.concatenate(sequences)]
@@ -445,7 +445,7 @@ class Momentum(OfOutcomes):
                 zip(pieces, m.tolist(), weights.tolist(), strict=True), start=1
             )
         ]
-        return Outcome(value, parts, any(unit.cut for unit in units))
+        return SampleValue(value, parts, any(unit.cut for unit in units))
 
     def _pool(self, m: Floats) -> float:
         if self._pooler:
@@ -522,7 +522,7 @@ def _load_pair(
     causal: bool,
     form: Form,
     gap: bool,
-) -> Pair:
+) -> ContrastPair:
     """A pair, loaded once a process: a metric itself stays small enough to be sent around."""
     from levelfield.models.torch.causal import TorchCausalModel, load_causal
     from levelfield.models.torch.infilling import TorchInfillingModel, load_infilling, load_seq2seq

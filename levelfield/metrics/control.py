@@ -38,14 +38,14 @@ from levelfield.core.undefined import (
 from levelfield.judges import (
     TIE,
     Judge,
+    JudgeVerdict,
     LoadedJudge,
     Loading,
-    Verdict,
     choose,
     describe,
     load,
 )
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 
 Rule = Literal["majority", "probability", "study"]
 
@@ -53,7 +53,7 @@ KEYWORDS = "keywords"
 UNDECIDED = "(undecided)"
 
 
-class Asked(NamedTuple):
+class WantedLabel(NamedTuple):
     """What is asked of one attribute of a sample: `wanted` as the judges spell it."""
 
     attribute: str
@@ -61,12 +61,12 @@ class Asked(NamedTuple):
     judges: tuple[LoadedJudge, ...]
 
 
-class Judged(NamedTuple):
+class AttributeVerdicts(NamedTuple):
     """What the judges say of one attribute of a sample."""
 
     attribute: str
     wanted: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[JudgeVerdict, ...]
 
     @property
     def right(self) -> list[bool]:
@@ -78,7 +78,7 @@ class Judged(NamedTuple):
         return any(verdict.cut for verdict in self.verdicts)
 
 
-def majority(verdicts: Sequence[Verdict], rule: Rule) -> str | None:
+def majority(verdicts: Sequence[JudgeVerdict], rule: Rule) -> str | None:
     """The label that stands for the votes of several judges; None if there is none.
 
     Args:
@@ -100,13 +100,13 @@ def majority(verdicts: Sequence[Verdict], rule: Rule) -> str | None:
     return None if others and p[first] - p[others[0]] <= TIE * len(readable) else first
 
 
-def _probability(verdict: Verdict, label: str) -> float:
+def _probability(verdict: JudgeVerdict, label: str) -> float:
     known = label in verdict.labels
     return float(verdict.p[verdict.labels.index(label)]) if known else 0.0
 
 
 @dataclass(frozen=True)
-class _ByJudges(abc.ABC):
+class _JudgedMetric(abc.ABC):
     """What all metrics of control have in common: options, and the way from samples to votes."""
 
     judges: str = "paper"
@@ -143,7 +143,7 @@ class _ByJudges(abc.ABC):
         loading = Loading(self.device, self.dtype, self.allow_pickle, self.batch_tokens)
         return load(judge, self._chosen, loading)
 
-    def _judge(self, samples: Sequence[Sample]) -> list[list[Judged] | Undefined]:
+    def _judge(self, samples: Sequence[Sample]) -> list[list[AttributeVerdicts] | Undefined]:
         """What the judges say of each sample, attribute by attribute."""
         found = [self._asked(sample) for sample in samples]
         texts: dict[LoadedJudge, list[str]] = {}
@@ -159,13 +159,15 @@ class _ByJudges(abc.ABC):
             question
             if isinstance(question, Undefined)
             else [
-                Judged(a.attribute, a.wanted, tuple(next(said[judge]) for judge in a.judges))
+                AttributeVerdicts(
+                    a.attribute, a.wanted, tuple(next(said[judge]) for judge in a.judges)
+                )
                 for a in question[1]
             ]
             for question in found
         ]
 
-    def _asked(self, sample: Sample) -> tuple[str, list[Asked]] | Undefined:
+    def _asked(self, sample: Sample) -> tuple[str, list[WantedLabel]] | Undefined:
         """The text that is judged, and what is asked of it."""
         text = sample.text
         if not text.strip():
@@ -175,7 +177,7 @@ class _ByJudges(abc.ABC):
             if isinstance(rest, Undefined):
                 return rest
             text = rest.lstrip() if sample.prompt else rest
-        asked: list[Asked] = []
+        asked: list[WantedLabel] = []
         for attribute, wanted in sample.control.items():
             if attribute == KEYWORDS or wanted in ("", ()):
                 continue
@@ -187,7 +189,7 @@ class _ByJudges(abc.ABC):
             if isinstance(panel, Undefined):
                 return panel
             label = panel[0].judge.label(wanted, attribute)
-            asked.append(Asked(attribute, label, panel))
+            asked.append(WantedLabel(attribute, label, panel))
         return (text, asked) if asked else Undefined(NO_ATTRIBUTE)
 
     def _panel(self, attribute: str, wanted: str) -> tuple[LoadedJudge, ...] | Undefined:
@@ -222,22 +224,22 @@ class _ByJudges(abc.ABC):
 
 
 @dataclass(frozen=True)
-class _OfSamples(_ByJudges, OfOutcomes, abc.ABC):
+class _JudgedSampleMetric(_JudgedMetric, SampleMetric, abc.ABC):
     """A value for every sample."""
 
     @abc.abstractmethod
-    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         """The value of a sample from what the judges say of its attributes."""
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return [
-            found if isinstance(found, Undefined) else self._outcome(found)
+            found if isinstance(found, Undefined) else self._sample_value(found)
             for found in self._judge(samples)
         ]
 
 
 @dataclass(frozen=True)
-class Average(_OfSamples):
+class ControlAverage(_JudgedSampleMetric):
     """Control effectiveness: the share of judges that find the wanted label.
 
     CE = mean over the J judges of [vote = wanted], with several attributes over all their judges;
@@ -257,7 +259,7 @@ class Average(_OfSamples):
 
     name: ClassVar[str] = "control.average"
 
-    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         right = [found for one in judged for found in one.right]
         names = [
             f"{one.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}"
@@ -265,11 +267,11 @@ class Average(_OfSamples):
             for verdict in one.verdicts
         ]
         parts = [(n, float(r), 1 / len(right)) for n, r in zip(names, right, strict=True)]
-        return Outcome(sum(right) / len(right), parts, any(one.cut for one in judged))
+        return SampleValue(sum(right) / len(right), parts, any(one.cut for one in judged))
 
 
 @dataclass(frozen=True)
-class Probability(_OfSamples):
+class ControlProbability(_JudgedSampleMetric):
     """Style strength: how likely the judges find the wanted label.
 
     Mean over the J judges of P(wanted | text), with several attributes over all their judges: the
@@ -283,7 +285,7 @@ class Probability(_OfSamples):
 
     name: ClassVar[str] = "control.probability"
 
-    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         p = [_probability(verdict, one.wanted) for one in judged for verdict in one.verdicts]
         if np.isnan(p).any():
             return Undefined(JUDGE_CANT_READ)
@@ -291,11 +293,11 @@ class Probability(_OfSamples):
             f"{one.attribute}/{v.judge}: P({one.wanted})" for one in judged for v in one.verdicts
         ]
         parts = [(name, value, 1 / len(p)) for name, value in zip(names, p, strict=True)]
-        return Outcome(sum(p) / len(p), parts, any(one.cut for one in judged))
+        return SampleValue(sum(p) / len(p), parts, any(one.cut for one in judged))
 
 
 @dataclass(frozen=True)
-class _ByMajority(_OfSamples, abc.ABC):
+class _MajorityMetric(_JudgedSampleMetric, abc.ABC):
     """A metric on the label that stands for all judges' votes."""
 
     rule: Rule = "majority"
@@ -303,7 +305,7 @@ class _ByMajority(_OfSamples, abc.ABC):
     def _own(self) -> Mapping[str, object]:
         return {"rule": self.rule}
 
-    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         labels = [majority(one.verdicts, self.rule) for one in judged]
         if None in labels:
             return Undefined(NO_MAJORITY)
@@ -312,7 +314,7 @@ class _ByMajority(_OfSamples, abc.ABC):
             (f"{one.attribute}/majority: {label}", float(found), 1 / len(judged))
             for one, label, found in zip(judged, labels, right, strict=True)
         ]
-        return Outcome(self._value(right), parts, any(one.cut for one in judged))
+        return SampleValue(self._value(right), parts, any(one.cut for one in judged))
 
     @abc.abstractmethod
     def _value(self, right: Sequence[bool]) -> float:
@@ -320,7 +322,7 @@ class _ByMajority(_OfSamples, abc.ABC):
 
 
 @dataclass(frozen=True)
-class Majority(_ByMajority):
+class ControlMajority(_MajorityMetric):
     """Control effectiveness by majority: whether the judges together find the wanted label.
 
     1 if the label of the majority is the wanted one, else 0; with several attributes the mean over
@@ -343,7 +345,7 @@ class Majority(_ByMajority):
 
 
 @dataclass(frozen=True)
-class Both(_ByMajority):
+class ControlBoth(_MajorityMetric):
     """Control of several attributes at once: whether all of them are right, by majority.
 
     1 if for every attribute of the control the label of the majority is the wanted one, else 0
@@ -356,14 +358,14 @@ class Both(_ByMajority):
 
     name: ClassVar[str] = "control.both"
 
-    def _outcome(self, judged: Sequence[Judged]) -> Outcome | Undefined:
-        return Undefined(ONE_ATTRIBUTE) if len(judged) == 1 else super()._outcome(judged)
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
+        return Undefined(ONE_ATTRIBUTE) if len(judged) == 1 else super()._sample_value(judged)
 
     def _value(self, right: Sequence[bool]) -> float:
         return float(all(right))
 
 
-class Counts(NamedTuple):
+class VoteCounts(NamedTuple):
     """State of the balanced accuracy.
 
     Attributes:
@@ -378,7 +380,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BalancedAccuracy(_ByJudges, OfGroups):
+class ControlBalancedAccuracy(_JudgedMetric, OfGroups):
     """Balanced accuracy of control: every wanted label counts the same.
 
     The share of right texts of each wanted label, averaged over labels and then over judges (and
@@ -395,7 +397,7 @@ class BalancedAccuracy(_ByJudges, OfGroups):
     level: ClassVar[Level] = "corpus"
     by: ClassVar[tuple[str, ...]] = ("system", "dataset", "seed")
 
-    def state(self, samples: Sequence[Sample]) -> Counts:
+    def state(self, samples: Sequence[Sample]) -> VoteCounts:
         """Counts of right texts."""
         right: dict[tuple[str, str, str], tuple[int, int]] = {}
         reasons: Counter[str] = Counter()
@@ -410,18 +412,18 @@ class BalancedAccuracy(_ByJudges, OfGroups):
                     key = (one.attribute, verdict.judge, one.wanted)
                     n_right, n = right.get(key, (0, 0))
                     right[key] = (n_right + is_right, n + 1)
-        return Counts(right, dict(reasons), truncated)
+        return VoteCounts(right, dict(reasons), truncated)
 
-    def merge(self, a: Counts, b: Counts) -> Counts:
+    def merge(self, a: VoteCounts, b: VoteCounts) -> VoteCounts:
         """Sums of counts."""
         right = {
             key: tuple(np.add(a.right.get(key, (0, 0)), b.right.get(key, (0, 0))).tolist())
             for key in {**a.right, **b.right}
         }
         reasons = Counter(a.reasons) + Counter(b.reasons)
-        return Counts(right, dict(reasons), a.truncated + b.truncated)
+        return VoteCounts(right, dict(reasons), a.truncated + b.truncated)
 
-    def value(self, state: Counts) -> CorpusValue:
+    def value(self, state: VoteCounts) -> CorpusValue:
         """Mean over judges of the mean over wanted labels of the share that is right."""
         if not state.right:
             common = max(state.reasons, key=lambda r: state.reasons[r], default=NO_SAMPLES)

@@ -42,7 +42,7 @@ from levelfield.core.undefined import (
     unknown_wanted,
     unreadable,
 )
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
@@ -55,7 +55,7 @@ Combine = Literal["mean", "max", "min"]
 
 
 @dataclass(frozen=True)
-class _Options(OfOutcomes, abc.ABC):
+class _CTRLEvalMetric(SampleMetric, abc.ABC):
     """What all aspects of CTRLEval have in common."""
 
     model: str = OFFLINE_MODEL
@@ -107,7 +107,7 @@ class _Options(OfOutcomes, abc.ABC):
 
 
 @dataclass(frozen=True)
-class _PatternAspect(_Options, abc.ABC):
+class _PatternMetric(_CTRLEvalMetric, abc.ABC):
     """An aspect whose evaluators score a stretch of the text, weighted by NISF (equation 5)."""
 
     weights: Literal["nisf", "mean", "max", "min"] = "nisf"
@@ -124,7 +124,7 @@ class _PatternAspect(_Options, abc.ABC):
         source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
         return self._choices({"weights": self.weights, **({"iwf": source} if nisf else {}), **own})
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         scorer = self._scorer()
         found = [self._evaluators(sample, scorer.gap_token) for sample in samples]
         flat = [e for evaluators in found if isinstance(evaluators, list) for e in evaluators]
@@ -136,7 +136,7 @@ class _PatternAspect(_Options, abc.ABC):
             source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
             frequencies = _frequencies(self.iwf, source, scorer)
             isf = frequencies.isf([e.g for e in flat], scorer.token_ids)
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         at = 0
         for evaluators in found:
             if isinstance(evaluators, Undefined):
@@ -154,7 +154,7 @@ class _PatternAspect(_Options, abc.ABC):
 
 
 @dataclass(frozen=True)
-class Coherence(_PatternAspect):
+class CTRLEvalCoherence(_PatternMetric):
     """Coherence: how well each sentence of a text fits the others.
 
     S = Σ_j NISF(Y_j) · s(Y_j | Y with a gap in place of Y_j), over the sentences Y_j of the text
@@ -209,7 +209,7 @@ class Coherence(_PatternAspect):
 
 
 @dataclass(frozen=True)
-class Consistency(_PatternAspect):
+class CTRLEvalConsistency(_PatternMetric):
     """Consistency: how well a text fits the prompt that it continues.
 
     S = NISF(Y∖X) · s(Y∖X | X, gap) + NISF(X) · s(X | gap, Y∖X), with X the prompt and Y∖X the
@@ -253,7 +253,7 @@ class Consistency(_PatternAspect):
 
 
 @dataclass(frozen=True)
-class AttributeRelevance(_Options):
+class CTRLEvalAttributeRelevance(_CTRLEvalMetric):
     """Attribute relevance: how clearly a text has the wanted label.
 
     For every prompt and verbalizer s_j = P(v_j(a) | f_j) / Σ_a' P(v_j(a') | f_j), with a the wanted
@@ -290,7 +290,7 @@ class AttributeRelevance(_Options):
         weights = self.weights if self._infills or self.weights != "label-mass" else "mean"
         return signature(self.name, self._choices({"attribute": named, "weights": weights}))
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from levelfield.models.scorers import label_evaluators
 
         scorer = self._scorer()
@@ -304,7 +304,7 @@ class AttributeRelevance(_Options):
             if not isinstance(question, Undefined):
                 flat += label_evaluators(sample.text, question[0])
         logits, cut = scorer.label_logits(flat) if flat else ([], np.empty(0, np.bool_))
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         at = 0
         for question in asked:
             if isinstance(question, Undefined):
@@ -408,7 +408,7 @@ class CTRLEval:
 _BEGINNING = 10_000
 """Characters of a text that tell whether a model has any tokens for it."""
 
-ASPECTS = (Coherence, Consistency, AttributeRelevance)
+ASPECTS = (CTRLEvalCoherence, CTRLEvalConsistency, CTRLEvalAttributeRelevance)
 
 
 def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats]:
@@ -434,12 +434,12 @@ def _ensemble(
     mass: Floats,
     how: Combine | None,
     cut: npt.NDArray[np.bool_],
-) -> Outcome:
+) -> SampleValue:
     """The value of one sample from the scores of its evaluators, with what each contributed."""
     value, beta = combine(s, mass, how)
     names = (evaluator.part for evaluator in evaluators)
     parts = list(zip(names, s.tolist(), beta.tolist(), strict=True))
-    return Outcome(value, parts, bool(cut.any()))
+    return SampleValue(value, parts, bool(cut.any()))
 
 
 @functools.lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ from levelfield.core.undefined import (
     UNREADABLE,
     Undefined,
 )
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LABELS = {"negative", "positive"}
 
 
 @dataclass(frozen=True)
-class Score(OfOutcomes):
+class DiscriminatorScore(SampleMetric):
     """P(positive | text) of a discriminator, a classifier trained on human texts and negatives.
 
     What it measures is what the negatives lack: with negatives from a contrast of two models it is
@@ -114,18 +114,18 @@ class Score(OfOutcomes):
             )
         return found
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         texts = [self._text(sample) for sample in samples]
         readable = [text for text in texts if not isinstance(text, Undefined)]
         found = iter(self._values(readable) if readable else ())
         return [text if isinstance(text, Undefined) else next(found) for text in texts]
 
-    def _values(self, texts: Sequence[str]) -> list[Outcome | Undefined]:
+    def _values(self, texts: Sequence[str]) -> list[SampleValue | Undefined]:
         p, cut = self._classifier.probabilities(texts)
         at = self._classifier.labels.index("positive")
         value = np.log(p[:, at]) - np.log(p[:, 1 - at]) if self.value == "logit" else p[:, at]
         return [
-            Undefined(UNREADABLE) if math.isnan(one) else Outcome(one, (), less)
+            Undefined(UNREADABLE) if math.isnan(one) else SampleValue(one, (), less)
             for one, less in zip(value.tolist(), cut.tolist(), strict=True)
         ]
 

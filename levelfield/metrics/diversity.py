@@ -50,7 +50,7 @@ class NGrams:
 
 
 @dataclass(frozen=True)
-class _OfNGrams(OfGroups, abc.ABC):
+class _NGramDiversity(OfGroups, abc.ABC):
     """What the metrics of diversity have in common."""
 
     tokenizer: str = "words"
@@ -90,7 +90,7 @@ class _OfNGrams(OfGroups, abc.ABC):
 
 
 @dataclass(frozen=True)
-class Distinct(_OfNGrams):
+class Distinct(_NGramDiversity):
     """Distinct-n: the share of n-grams that are different from all others.
 
     distinct n-grams / n-grams, of a group of texts; in (0, 1] (Li et al. 2016, "A
@@ -138,7 +138,7 @@ class Distinct(_OfNGrams):
 
 
 @dataclass(frozen=True)
-class HDD(_OfNGrams):
+class HDD(_NGramDiversity):
     """HD-D: the share of different n-grams to expect among a fixed number of them.
 
     (1/m) Σ_t (1 − C(N − f_t, m) / C(N, m)), of a group of texts with N n-grams, f_t of which are of

@@ -24,8 +24,8 @@ from levelfield.core.undefined import (
     Undefined,
     unreadable,
 )
-from levelfield.metrics.against import MISSING, Against, OfReferences, OfSource, compared
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.wordvectors import label
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from levelfield.models.torch.states import TextStates, TokenStates
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """A text and what it is compared with, under the name that it is reported by."""
 
     text: str
@@ -42,23 +42,25 @@ class Pair(NamedTuple):
     part: str
 
 
-class Compared(NamedTuple):
+class PairValue(NamedTuple):
     """What comes out for a pair: its value, and whether either text was cut."""
 
     value: float
     cut: bool
 
 
-def pairs_of(sample: Sample, against: Against) -> list[Pair] | Undefined:
+def pairs_of(sample: Sample, against: Against) -> list[TextPair] | Undefined:
     """What the text of a sample is compared with; blank references are left out."""
     if not sample.text.strip():
         return Undefined(EMPTY_TEXT)
-    pairs = [Pair(sample.text, other, name) for name, other in compared(sample, against).items()]
+    pairs = [
+        TextPair(sample.text, other, name) for name, other in compared(sample, against).items()
+    ]
     return pairs or Undefined(MISSING[against])
 
 
 @dataclass(frozen=True)
-class Comparison(OfOutcomes, abc.ABC):
+class ComparisonMetric(SampleMetric, abc.ABC):
     """A metric that compares a text with its source or with the best of its references."""
 
     model: str = OFFLINE_MODEL
@@ -70,7 +72,7 @@ class Comparison(OfOutcomes, abc.ABC):
     against: ClassVar[Against]
 
     @abc.abstractmethod
-    def _compared(self, pairs: Sequence[Pair]) -> Sequence[Compared | Undefined]:
+    def _compared(self, pairs: Sequence[TextPair]) -> Sequence[PairValue | Undefined]:
         """What comes out for each of these pairs."""
 
     @abc.abstractmethod
@@ -87,11 +89,11 @@ class Comparison(OfOutcomes, abc.ABC):
     def _resolved(self) -> Resolved:
         return resolve(self.model, allow_pickle=self.allow_pickle)
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         asked = [pairs_of(sample, self.against) for sample in samples]
         flat = [pair for pairs in asked if not isinstance(pairs, Undefined) for pair in pairs]
         found = iter(self._compared(flat) if flat else ())
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         for pairs in asked:
             if isinstance(pairs, Undefined):
                 outcomes.append(pairs)
@@ -99,19 +101,19 @@ class Comparison(OfOutcomes, abc.ABC):
                 outcomes.append(self._best([(pair.part, next(found)) for pair in pairs]))
         return outcomes
 
-    def _best(self, found: Sequence[tuple[str, Compared | Undefined]]) -> Outcome | Undefined:
+    def _best(self, found: Sequence[tuple[str, PairValue | Undefined]]) -> SampleValue | Undefined:
         """The best of some comparisons; what can't be compared is left out like a blank."""
-        defined = [(name, c) for name, c in found if isinstance(c, Compared)]
+        defined = [(name, c) for name, c in found if isinstance(c, PairValue)]
         if not defined:
             return next(c for _, c in found if isinstance(c, Undefined))
         values = np.array([c.value for _, c in defined])
         best = int(values.argmax() if self.higher_is_better else values.argmin())
         rows = [(name, c.value, float(i == best)) for i, (name, c) in enumerate(defined)]
-        return Outcome(float(values[best]), rows, any(c.cut for _, c in defined))
+        return SampleValue(float(values[best]), rows, any(c.cut for _, c in defined))
 
 
 @dataclass(frozen=True)
-class OfStates(Comparison, abc.ABC):
+class StateComparison(ComparisonMetric, abc.ABC):
     """A comparison of the states that an encoder gives the tokens of both texts."""
 
     layer: int | None = None
@@ -136,12 +138,12 @@ class OfStates(Comparison, abc.ABC):
 
         return depth(self._resolved)
 
-    def _compared(self, pairs: Sequence[Pair]) -> list[Compared | Undefined]:
+    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
         model = states_of(self, self._layer)
         texts = [text for pair in pairs for text in (pair.text, pair.other)]
         found = model.of(texts)
         idf = None if self.idf == "none" else _document_frequencies(self.idf, model)
-        compared: list[Compared | Undefined] = []
+        compared: list[PairValue | Undefined] = []
         for pair, text, other in zip(pairs, found[::2], found[1::2], strict=True):
             if text.empty or other.empty:
                 compared.append(no_token(pair, text=not text.empty))
@@ -152,7 +154,7 @@ class OfStates(Comparison, abc.ABC):
             elif np.isnan(value):
                 compared.append(Undefined(STATES_NOT_NUMBERS))
             else:
-                compared.append(Compared(value, text.cut or other.cut))
+                compared.append(PairValue(value, text.cut or other.cut))
         return compared
 
 
@@ -188,12 +190,12 @@ def _weighted(text: TextStates, model: TokenStates, idf: Idf | None) -> Weighted
     return Weighted(text.states, weights, text.special)
 
 
-def no_token(pair: Pair, *, text: bool) -> Undefined:
+def no_token(pair: TextPair, *, text: bool) -> Undefined:
     """Why a pair has no value when its text, or else what it is compared with, has no token."""
     return Undefined(unreadable(pair.part) if text else UNREADABLE)
 
 
-def states_of(metric: Comparison, layer: int) -> TokenStates:
+def states_of(metric: ComparisonMetric, layer: int) -> TokenStates:
     """The model of a metric, up to a layer."""
     from levelfield.models.torch.states import load_states
 
@@ -240,24 +242,24 @@ among theirs: 5 is what they found for BERTs of six layers."""
 
 
 @dataclass(frozen=True)
-class _Cosine(Comparison, abc.ABC):
+class _CosineMetric(ComparisonMetric, abc.ABC):
     """What both members of the family have in common."""
 
     def _choices(self) -> dict[str, object]:
         return {"model": self._resolved.label}
 
-    def _compared(self, pairs: Sequence[Pair]) -> list[Compared | Undefined]:
+    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
         n = len(pairs)
         texts = [*(pair.text for pair in pairs), *(pair.other for pair in pairs)]
         embeddings, cut = self._encoder().sentences(texts)
         text, other = embeddings[:n].astype(np.float64), embeddings[n:].astype(np.float64)
         cosines = (text * other).sum(axis=1)
-        compared: list[Compared | Undefined] = []
+        compared: list[PairValue | Undefined] = []
         for i, pair in enumerate(pairs):
             if np.isnan(cosines[i]):
                 compared.append(no_token(pair, text=not np.isnan(text[i]).any()))
             else:
-                compared.append(Compared(float(cosines[i]), cut[i] or cut[n + i]))
+                compared.append(PairValue(float(cosines[i]), cut[i] or cut[n + i]))
         return compared
 
     def _encoder(self) -> Encoder:
@@ -273,7 +275,7 @@ class _Cosine(Comparison, abc.ABC):
 
 
 @dataclass(frozen=True)
-class CosineSource(_Cosine, OfSource):
+class CosineSource(_CosineMetric, AgainstSource):
     """Cosine of the sentence embeddings of each text and its source.
 
     cosine = E(text) · E(source), both of unit length, as the model pools them. In [−1, 1], higher
@@ -291,7 +293,7 @@ class CosineSource(_Cosine, OfSource):
 
 
 @dataclass(frozen=True)
-class CosineReferences(_Cosine, OfReferences):
+class CosineReferences(_CosineMetric, AgainstReferences):
     """Cosine of the sentence embeddings of each text and the nearest of its references.
 
     cosine = max over references r of E(text) · E(r). In [−1, 1], higher is better.

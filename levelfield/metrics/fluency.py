@@ -33,7 +33,7 @@ from levelfield.core.undefined import (
     UNREADABLE,
     Undefined,
 )
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.unigram import Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
@@ -72,7 +72,7 @@ def _exp(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Options(abc.ABC):
+class _FluencyMetric(abc.ABC):
     """What all fluency metrics have in common."""
 
     model: str = "openai-community/gpt2-xl"
@@ -157,22 +157,24 @@ class _Options(abc.ABC):
 
 
 @dataclass(frozen=True)
-class _OfSamples(_Options, OfOutcomes, abc.ABC):
+class _FluencySampleMetric(_FluencyMetric, SampleMetric, abc.ABC):
     """A fluency metric of single samples."""
 
     @abc.abstractmethod
     def _value(self, stretch: Stretch) -> float:
         """The value of what is scored of a sample."""
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return [
-            found if isinstance(found, Undefined) else Outcome(self._value(found), (), found.cut)
+            found
+            if isinstance(found, Undefined)
+            else SampleValue(self._value(found), (), found.cut)
             for found in self._stretches(samples)
         ]
 
 
 @dataclass(frozen=True)
-class Perplexity(_OfSamples):
+class Perplexity(_FluencySampleMetric):
     """Perplexity of each text: how little a language model expects it, a token at a time.
 
     PPL(S) = exp(−log p(S) / n), n the tokens of the text (Lorandi and Belz, "Level Playing Field",
@@ -203,7 +205,7 @@ class Perplexity(_OfSamples):
 
 
 @dataclass(frozen=True)
-class SLOR(_OfSamples):
+class SLOR(_FluencySampleMetric):
     """SLOR of each text: log-odds of a language model against word frequency alone, a token.
 
     SLOR(S) = (log p(S) − Σ_i log p_u(t_i)) / n, n the tokens of the text (Kann et al. 2018;
@@ -287,7 +289,7 @@ class Likelihoods(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CorpusPerplexity(OfGroups, _Options):
+class CorpusPerplexity(OfGroups, _FluencyMetric):
     """Perplexity of all texts of a group together: every token counts alike.
 
     PPL = exp(Σ NLL / Σ n), the sums over all texts of the group, so a long text weighs more than a

@@ -12,7 +12,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_TEXT, Undefined, holds_gap_token
 from levelfield.metrics.fluency import perplexity
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.resolve import Resolved
 from levelfield.models.tokens import Gapped
@@ -71,7 +71,7 @@ class InfillingPerplexity(Seq2SeqMetric):
         }
         return signature(self.name, choices)
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from levelfield.models.torch.infilling import Target, load_infilling
 
         model = load_infilling(
@@ -88,7 +88,7 @@ class InfillingPerplexity(Seq2SeqMetric):
         ]
         found = model.log_likelihood([Gapped("", "")], [targets])
         scored = zip(found.log_p[0], found.target_cut[0], strict=True)
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         for sample in samples:
             if not sample.text.strip():
                 outcomes.append(Undefined(EMPTY_TEXT))
@@ -101,7 +101,7 @@ class InfillingPerplexity(Seq2SeqMetric):
                     continue
                 nll = -float(log_p.mean())
                 value = nll if self.value == "nll" else perplexity(log_p)
-                outcomes.append(Outcome(value, [("−log p of a token", nll, 1.0)], cut))
+                outcomes.append(SampleValue(value, [("−log p of a token", nll, 1.0)], cut))
         return outcomes
 
 

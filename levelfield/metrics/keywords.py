@@ -20,7 +20,7 @@ from levelfield.core.undefined import (
     NO_KEYWORDS,
     Undefined,
 )
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.words import UNSPACED, plain, words
 
 Found = Mapping[str, bool]
@@ -30,7 +30,7 @@ _PIPELINE = "en_core_web_sm"
 
 
 @dataclass(frozen=True)
-class _OfKeywords(OfOutcomes, abc.ABC):
+class _KeywordMetric(SampleMetric, abc.ABC):
     """What the metrics of keywords have in common."""
 
     text: Literal["whole", "continuation"] = "whole"
@@ -57,11 +57,11 @@ class _OfKeywords(OfOutcomes, abc.ABC):
     def _value(self, found: Found) -> float:
         return sum(found.values()) / len(found)
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         """A part is a keyword, its score 1 if it is there, else 0."""
-        return [self._outcome(sample) for sample in samples]
+        return [self._sample_value(sample) for sample in samples]
 
-    def _outcome(self, sample: Sample) -> Outcome | Undefined:
+    def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
         text: str | Undefined = sample.text
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
@@ -73,7 +73,7 @@ class _OfKeywords(OfOutcomes, abc.ABC):
             return text
         found = self._found(text, keywords)
         parts = [(keyword, float(there), 1 / len(found)) for keyword, there in found.items()]
-        return Outcome(self._value(found), parts, cut=False)
+        return SampleValue(self._value(found), parts, cut=False)
 
 
 def keywords_of(sample: Sample) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def keywords_of(sample: Sample) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Coverage(_OfKeywords):
+class KeywordsCoverage(_KeywordMetric):
     """Keyword coverage: the share of the wanted keywords that a text holds.
 
     keywords found / keywords wanted; in [0, 1]. `keywords.any` is 1 if one of them is found,
@@ -133,7 +133,7 @@ class Coverage(_OfKeywords):
         return {k: _whole(spelling).search(text) is not None for k, spelling in spelled.items()}
 
 
-class AnyKeyword(Coverage):
+class KeywordsAny(KeywordsCoverage):
     """Whether a text holds any of the wanted keywords: 1 or 0.
 
     Undefined and options: as for `keywords.coverage`.
@@ -145,7 +145,7 @@ class AnyKeyword(Coverage):
         return float(any(found.values()))
 
 
-class AllKeywords(Coverage):
+class KeywordsAll(KeywordsCoverage):
     """Whether a text holds all of the wanted keywords: 1 or 0.
 
     Undefined and options: as for `keywords.coverage`.
@@ -158,7 +158,7 @@ class AllKeywords(Coverage):
 
 
 @dataclass(frozen=True)
-class _LemmaCoverage(_OfKeywords, abc.ABC):
+class _LemmaCoverage(_KeywordMetric, abc.ABC):
     """What the two published coverages of lemmas have in common."""
 
     lemmas: Literal["lemminflect", "spacy"] = "lemminflect"
@@ -173,7 +173,7 @@ class _LemmaCoverage(_OfKeywords, abc.ABC):
         return [(word, None) for word in words(text, fold=False)]
 
 
-class Cov(_LemmaCoverage):
+class KeywordsCov(_LemmaCoverage):
     """Cov: the share of the wanted keywords that are lemmas of the text.
 
     |keywords ∩ lemmas(text)| / |keywords|; in [0, 1] (CommonGen, Lin et al. 2020; Table 12 of
@@ -198,7 +198,7 @@ class Cov(_LemmaCoverage):
         return {keyword: keyword in lemmas for keyword in keywords}
 
 
-class ExtCov(_LemmaCoverage):
+class KeywordsExtCov(_LemmaCoverage):
     """ExtCov: the share of the lemmas of all wanted keywords that are lemmas of the text.
 
     |L(keywords) ∩ L(text)| / |L(keywords)|, L the lemmas of all words together, lower-cased: the

@@ -29,7 +29,7 @@ from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
 from levelfield.environments import Environment
 from levelfield.metrics.against import MISSING, Against, compared
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Combine = Literal["max", "mean"]
 
 
-class Comparison(NamedTuple):
+class ComparisonInput(NamedTuple):
     """A text beside one that it is compared with, under the name that it is reported by."""
 
     part: str
@@ -48,43 +48,47 @@ class Comparison(NamedTuple):
     text: str
 
 
-class _Compared(OfOutcomes, abc.ABC):
+class _LearnedMetric(SampleMetric, abc.ABC):
     """A metric whose value is made of one comparison, or of one a reference."""
 
     requires: ClassVar[frozenset[str]]
 
     @abc.abstractmethod
-    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         """A number for each, NaN where the model can't read it; and whether it was cut."""
 
     @property
     def _combine(self) -> Combine:
         return "max"
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         asked = [self._comparisons(sample) for sample in samples]
         flat = [one for a in asked if not isinstance(a, Undefined) for one in a]
         if not flat:
             return [a for a in asked if isinstance(a, Undefined)]
         found = zip(*self._values(flat), strict=True)
         return [
-            a if isinstance(a, Undefined) else self._outcome([(one, *next(found)) for one in a])
+            a
+            if isinstance(a, Undefined)
+            else self._sample_value([(one, *next(found)) for one in a])
             for a in asked
         ]
 
-    def _comparisons(self, sample: Sample) -> list[Comparison] | Undefined:
+    def _comparisons(self, sample: Sample) -> list[ComparisonInput] | Undefined:
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         if "source" in self.requires and not sample.source.strip():
             return Undefined(EMPTY_SOURCE)
         against: Against = "references" if "references" in self.requires else "source"
         of = [
-            Comparison(name, sample.source, other, sample.text)
+            ComparisonInput(name, sample.source, other, sample.text)
             for name, other in compared(sample, against).items()
         ]
         return of or Undefined(MISSING[against])
 
-    def _outcome(self, found: Sequence[tuple[Comparison, float, bool]]) -> Outcome | Undefined:
+    def _sample_value(
+        self, found: Sequence[tuple[ComparisonInput, float, bool]]
+    ) -> SampleValue | Undefined:
         read = [(one, float(value), bool(cut)) for one, value, cut in found if not np.isnan(value)]
         if not read:
             return Undefined(UNREADABLE)
@@ -95,11 +99,11 @@ class _Compared(OfOutcomes, abc.ABC):
         parts = [
             (one.part, value, float(w)) for (one, value, _), w in zip(read, weights, strict=True)
         ]
-        return Outcome(float(v @ weights), parts, any(cut for *_, cut in read))
+        return SampleValue(float(v @ weights), parts, any(cut for *_, cut in read))
 
 
 @dataclass(frozen=True)
-class _BLEURT(_Compared, abc.ABC):
+class _BLEURT(_LearnedMetric, abc.ABC):
     """What both have in common."""
 
     model: str = "Elron/bleurt-base-512"
@@ -139,7 +143,7 @@ class _BLEURT(_Compared, abc.ABC):
             batch_tokens=self.batch_tokens,
         )
 
-    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         return self._regressor().values([(one.reference, one.text) for one in comparisons])
 
 
@@ -226,7 +230,7 @@ def _checkpoint(name: str) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class _COMET(_Compared, abc.ABC):
+class _COMET(_LearnedMetric, abc.ABC):
     """What both have in common."""
 
     model: str = "Unbabel/wmt22-comet-da"
@@ -257,10 +261,10 @@ class _COMET(_Compared, abc.ABC):
         return signature(self.name, {**choices, "dtype": "float32"})
 
     @abc.abstractmethod
-    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
         """What the model reads; references: `required`, `optional`, or `none` if it takes none."""
 
-    def _values(self, comparisons: Sequence[Comparison]) -> tuple[Floats, Bools]:
+    def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         worker, references = _comet(*self._found)
         asked = [self._read(one, references) for one in comparisons]
         answer = worker.ask({"score": asked, "batch": self.batch, "device": self.device})
@@ -299,7 +303,7 @@ class COMETSource(_COMET):
     name: ClassVar[str] = "comet.source"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
-    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
         read = {"src": one.source, "mt": one.text}
         return {**read, "ref": one.source} if references == "required" else read
 
@@ -333,7 +337,7 @@ class COMETReferences(_COMET):
     def _own_choices(self) -> Mapping[str, object]:
         return {"references": self.references}
 
-    def _read(self, one: Comparison, references: str) -> dict[str, str]:
+    def _read(self, one: ComparisonInput, references: str) -> dict[str, str]:
         if references == "none":
             raise ModelError(
                 f"model '{self.model}' reads no references; --metric comet.source is what it gives"

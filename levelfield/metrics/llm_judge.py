@@ -31,7 +31,7 @@ from levelfield.core.undefined import (
     no_number,
 )
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
 from levelfield.models.resolve import resolve
 
@@ -50,7 +50,7 @@ SAMPLES = 20
 
 
 @dataclass(frozen=True)
-class _LLMJudge(OfOutcomes):
+class _LLMJudge(SampleMetric):
     """What all aspects have in common."""
 
     model: str = "google/flan-t5-large"
@@ -129,7 +129,7 @@ class _LLMJudge(OfOutcomes):
         """What a server was asked so far by this process; None of a model on this machine."""
         return _client(self).costs if self.base_url else None
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         shown = [self._shown(sample) for sample in samples]
         whole = [blocks for blocks in shown if not isinstance(blocks, Undefined)]
         rated = iter((self._ask_server if self.base_url else self._ask_model)(whole))
@@ -145,7 +145,7 @@ class _LLMJudge(OfOutcomes):
 
     # -- a model on this machine
 
-    def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[Outcome | Undefined]:
+    def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
         from levelfield.models.torch.choices import load_choosing
 
@@ -190,7 +190,7 @@ class _LLMJudge(OfOutcomes):
 
     # -- a server
 
-    def _ask_server(self, shown: Sequence[dict[str, str]]) -> list[Outcome | Undefined]:
+    def _ask_server(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under what the answers, or the log-probabilities of their tokens, say."""
         if not shown:
             return []
@@ -202,7 +202,7 @@ class _LLMJudge(OfOutcomes):
         )
         return [Undefined(a.reason) if isinstance(a, Refused) else self._rated(a) for a in answers]
 
-    def _rated(self, answers: Sequence[Answer]) -> Outcome | Undefined:
+    def _rated(self, answers: Sequence[Answer]) -> SampleValue | Undefined:
         template = self._template
         p: defaultdict[int, float] = defaultdict(float)
         unresolved = 0.0
@@ -261,7 +261,7 @@ class _LLMJudge(OfOutcomes):
 
 
 @dataclass(frozen=True)
-class Overall(_LLMJudge):
+class LLMJudgeOverall(_LLMJudge):
     """LLM judge of overall quality: the number that a model gives a text, in expectation.
 
     V = Σ_s s P(s) / Σ_s P(s) over the whole numbers s of the template's scale, 1 to 10 in ours
@@ -310,7 +310,7 @@ class Overall(_LLMJudge):
 
 
 @dataclass(frozen=True)
-class Coherence(_LLMJudge):
+class LLMJudgeCoherence(_LLMJudge):
     """LLM judge of coherence: whether the sentences, or turns, of a text belong together.
 
     Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
@@ -321,7 +321,7 @@ class Coherence(_LLMJudge):
 
 
 @dataclass(frozen=True)
-class Consistency(_LLMJudge):
+class LLMJudgeConsistency(_LLMJudge):
     """LLM judge of consistency: whether a text keeps to its prompt, or to what was said before.
 
     Of `task=text` the prompt is shown, of `dialogue` the text alone, of `reply` the context.
@@ -334,7 +334,7 @@ class Consistency(_LLMJudge):
 
 
 @dataclass(frozen=True)
-class Relevance(_LLMJudge):
+class LLMJudgeRelevance(_LLMJudge):
     """LLM judge of relevance: whether a text has what its control asks for, or is to the point.
 
     Of `task=text` the control is shown, of `dialogue` the text alone, of `reply` the context.
@@ -347,7 +347,7 @@ class Relevance(_LLMJudge):
 
 
 @dataclass(frozen=True)
-class Fluency(_LLMJudge):
+class LLMJudgeFluency(_LLMJudge):
     """LLM judge of fluency: whether a text is written as a careful native writer would.
 
     Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
@@ -358,7 +358,7 @@ class Fluency(_LLMJudge):
 
 
 @dataclass(frozen=True)
-class Commonsense(_LLMJudge):
+class LLMJudgeCommonsense(_LLMJudge):
     """LLM judge of common sense: whether what a text describes can be and usually is so.
 
     Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
@@ -368,7 +368,14 @@ class Commonsense(_LLMJudge):
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
 
-ASPECTS = (Overall, Coherence, Consistency, Relevance, Fluency, Commonsense)
+ASPECTS = (
+    LLMJudgeOverall,
+    LLMJudgeCoherence,
+    LLMJudgeConsistency,
+    LLMJudgeRelevance,
+    LLMJudgeFluency,
+    LLMJudgeCommonsense,
+)
 
 
 @functools.lru_cache(maxsize=16)
@@ -380,7 +387,7 @@ def _client(metric: _LLMJudge) -> ChatModel:
 
 def _expected(
     numbers: Sequence[int], p: Floats, cut: bool, *more: tuple[str, float, float]
-) -> Outcome | Undefined:
+) -> SampleValue | Undefined:
     """Σ_s s P(s) / Σ_s P(s), with P(s) normalised as the weights of the parts."""
     mass = p.sum()
     if not (np.isfinite(mass) and mass > 0):
@@ -388,4 +395,4 @@ def _expected(
     weights = p / mass
     parts = [(str(s), float(s), float(w)) for s, w in zip(numbers, weights, strict=True) if w > 0]
     value = float(weights @ np.array(numbers, np.float64))
-    return Outcome(value, [*parts, (MASS, float(mass), 0.0), *more], cut)
+    return SampleValue(value, [*parts, (MASS, float(mass), 0.0), *more], cut)

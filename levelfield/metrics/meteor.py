@@ -12,8 +12,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.text.stems import stem, stemmer_label
 from levelfield.metrics.text.treebank import treebank_label, treebank_words
 from levelfield.metrics.text.wordnet import WordNet, installed_wordnet
@@ -23,7 +23,7 @@ Synonyms = Callable[[str], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class METEOR(OfTexts):
+class METEOR(TextComparison):
     """METEOR of each text.
 
     METEOR = (1 − γ (c/m)^β) · P R / (α P + (1 − α) R), m the words of the text that match a word of
@@ -90,12 +90,12 @@ class METEOR(OfTexts):
             )
         return found
 
-    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome:
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
         words = self._words(text)
         values = {n: self._of_alignment(words, self._words(one)) for n, one in references.items()}
         best = max(values, key=values.__getitem__)
         rows = [(name, value, float(name == best)) for name, value in values.items()]
-        return Outcome(values[best], rows, cut=False)
+        return SampleValue(values[best], rows, cut=False)
 
     def _words(self, text: str) -> list[str]:
         cut = treebank_words(text) if self.variant == "nltk" else text.split()
@@ -114,11 +114,11 @@ class METEOR(OfTexts):
         return (1 - penalty) * f
 
 
-class METEORSource(METEOR, OfSource):
+class METEORSource(METEOR, AgainstSource):
     name: ClassVar[str] = "meteor.source"
 
 
-class METEORReferences(METEOR, OfReferences):
+class METEORReferences(METEOR, AgainstReferences):
     name: ClassVar[str] = "meteor.references"
 
 

@@ -27,12 +27,12 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
-from levelfield.metrics.against import OfReferences, OfSource
+from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import (
-    Compared,
-    Comparison,
-    OfStates,
-    Pair,
+    ComparisonMetric,
+    PairValue,
+    StateComparison,
+    TextPair,
     Weighted,
     states_of,
 )
@@ -81,7 +81,7 @@ def distance(text: Bag, other: Bag, vectors: Mapping[str, Floats]) -> float:
 
 
 @dataclass(frozen=True)
-class _WMD(Comparison, abc.ABC):
+class _WMD(ComparisonMetric, abc.ABC):
     """What both members of the family have in common."""
 
     vectors: str = "input-embeddings"
@@ -103,7 +103,7 @@ class _WMD(Comparison, abc.ABC):
             "stop-words": "none" if self.stop_words == "none" else label(self.stop_words),
         }
 
-    def _compared(self, pairs: Sequence[Pair]) -> list[Compared | Undefined]:
+    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
         stop = _stop_words(self.stop_words)
         bags = {
             text: Counter(w for w in words(text, fold=self.lowercase) if w not in stop)
@@ -116,12 +116,12 @@ class _WMD(Comparison, abc.ABC):
         return [self._of_bags(pair, bags[pair.text], bags[pair.other], vectors) for pair in pairs]
 
     def _of_bags(
-        self, pair: Pair, text: Bag, other: Bag, vectors: Mapping[str, Floats]
-    ) -> Compared | Undefined:
+        self, pair: TextPair, text: Bag, other: Bag, vectors: Mapping[str, Floats]
+    ) -> PairValue | Undefined:
         if not text or not other:
             return Undefined(NO_VECTOR if not text else no_vector(pair.part))
         found = distance(text, other, vectors)
-        return Undefined(NOT_SOLVED) if np.isnan(found) else Compared(found, cut=False)
+        return Undefined(NOT_SOLVED) if np.isnan(found) else PairValue(found, cut=False)
 
     def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
@@ -155,7 +155,7 @@ def _stop_words(file: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class WMDSource(_WMD, OfSource):
+class WMDSource(_WMD, AgainstSource):
     """Word Mover's Distance of each text and its source.
 
     WMD = min_T Σ_ij T_ij |v_i − v_j|, T the flow that carries the text's bag of words to the
@@ -183,7 +183,7 @@ class WMDSource(_WMD, OfSource):
 
 
 @dataclass(frozen=True)
-class WMDReferences(_WMD, OfReferences):
+class WMDReferences(_WMD, AgainstReferences):
     """Word Mover's Distance of each text and the nearest of its references.
 
     The minimum over references of the distance (Kusner et al. 2015, section 3). Lower is better.
@@ -198,7 +198,7 @@ class WMDReferences(_WMD, OfReferences):
 
 
 @dataclass(frozen=True)
-class _Mover(OfStates, abc.ABC):
+class _Mover(StateComparison, abc.ABC):
     """What both members of the family have in common."""
 
     def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
@@ -224,7 +224,7 @@ def _without_special(text: Weighted) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class MoverSource(_Mover, OfSource):
+class MoverSource(_Mover, AgainstSource):
     """Mover score of each text against its source: 1 − the cost of moving its tokens there.
 
     1 − min_T Σ_ij T_ij |x_i − y_j|, x_i and y_j the token states after one layer, of unit length,
@@ -243,7 +243,7 @@ class MoverSource(_Mover, OfSource):
 
 
 @dataclass(frozen=True)
-class MoverReferences(_Mover, OfReferences):
+class MoverReferences(_Mover, AgainstReferences):
     """Mover score of each text against the best of its references.
 
     The maximum over references of 1 − the cost (Zhao et al. 2019, section 3). In [−1, 1], higher is

@@ -28,8 +28,14 @@ from levelfield.core.undefined import (
     no_field,
     texts_without,
 )
-from levelfield.metrics.against import Against, OfReferences, OfSource, OfTexts, compared
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.against import (
+    Against,
+    AgainstReferences,
+    AgainstSource,
+    TextComparison,
+    compared,
+)
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.text.treebank import Rules, treebank_label, treebank_words
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ Tokenize = Literal["13a", "intl", "char", "zh", "none"]
 
 
 @dataclass(frozen=True)
-class SentenceBLEU(OfTexts):
+class SentenceBLEU(TextComparison):
     """BLEU of each text.
 
     BLEU = BP · exp((1/N) Σ_n log p_n), p_n the share of the text's n-grams that a reference has
@@ -89,21 +95,23 @@ class SentenceBLEU(OfTexts):
     def _rules(self) -> Rules:
         return "installed" if self.variant == "nltk" else "3.4"
 
-    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         others = tuple(references.values())
         if self.variant == "sacrebleu":
             bleu = _bleu(self.tokenize, self.lowercase, effective_order=True)
             scored = bleu.sentence_score(text, others)
-            return Outcome(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
+            return (
+                SampleValue(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
+            )
         if self.lowercase:
             text, others = text.lower(), tuple(one.lower() for one in others)
         words = treebank_words(text, self._rules)
         of = [treebank_words(one, self._rules) for one in others]
-        return Outcome(100 * _nltk_bleu(words, of), (), cut=False)
+        return SampleValue(100 * _nltk_bleu(words, of), (), cut=False)
 
 
 @dataclass(frozen=True)
-class SentenceCHRF(OfTexts):
+class SentenceCHRF(TextComparison):
     """chrF of each text: the character n-grams, and if wanted the word n-grams, that it shares.
 
     chrF = (1 + β²) P R / (β² P + R), P and R the means over n of the shares of the text's and the
@@ -133,12 +141,14 @@ class SentenceCHRF(OfTexts):
         """Every choice that could change a value."""
         return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
 
-    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome:
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
         chrf = _chrf(self.char_order, self.word_order, self.beta)
-        return Outcome(chrf.sentence_score(text, tuple(references.values())).score, (), cut=False)
+        return SampleValue(
+            chrf.sentence_score(text, tuple(references.values())).score, (), cut=False
+        )
 
 
-class Counts(NamedTuple):
+class OverlapCounts(NamedTuple):
     """What a group's value is made of.
 
     Attributes:
@@ -175,7 +185,7 @@ class _OfCorpus(OfGroups, abc.ABC):
     def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
         """Those of the sums that say how long the texts are."""
 
-    def state(self, samples: Sequence[Sample]) -> Counts:
+    def state(self, samples: Sequence[Sample]) -> OverlapCounts:
         """The statistics of these texts."""
         pairs = [(sample.text, compared(sample, self.against).values()) for sample in samples]
         usable = [(text, references) for text, references in pairs if references]
@@ -185,17 +195,17 @@ class _OfCorpus(OfGroups, abc.ABC):
             for text, references in usable
         ]
         sums = tuple(map(sum, zip(*rows, strict=True)))
-        return Counts(sums, len(pairs), len(pairs) - len(usable))
+        return OverlapCounts(sums, len(pairs), len(pairs) - len(usable))
 
-    def merge(self, a: Counts, b: Counts) -> Counts:
+    def merge(self, a: OverlapCounts, b: OverlapCounts) -> OverlapCounts:
         """The statistics of both."""
         if a.sums and b.sums:
             sums = tuple(x + y for x, y in zip(a.sums, b.sums, strict=True))
         else:
             sums = a.sums or b.sums
-        return Counts(sums, a.texts + b.texts, a.without + b.without)
+        return OverlapCounts(sums, a.texts + b.texts, a.without + b.without)
 
-    def value(self, state: Counts) -> CorpusValue:
+    def value(self, state: OverlapCounts) -> CorpusValue:
         """sacreBLEU's value of the sums."""
         if state.without:
             missing = no_field("source") if self.against == "source" else NO_REFERENCES
@@ -271,35 +281,35 @@ class CorpusCHRF(_OfCorpus):
         return sums[::3]
 
 
-class BLEUSource(SentenceBLEU, OfSource):
+class BLEUSource(SentenceBLEU, AgainstSource):
     name: ClassVar[str] = "bleu.source"
 
 
-class BLEUReferences(SentenceBLEU, OfReferences):
+class BLEUReferences(SentenceBLEU, AgainstReferences):
     name: ClassVar[str] = "bleu.references"
 
 
-class CHRFSource(SentenceCHRF, OfSource):
+class CHRFSource(SentenceCHRF, AgainstSource):
     name: ClassVar[str] = "chrf.source"
 
 
-class CHRFReferences(SentenceCHRF, OfReferences):
+class CHRFReferences(SentenceCHRF, AgainstReferences):
     name: ClassVar[str] = "chrf.references"
 
 
-class CorpusBLEUSource(CorpusBLEU, OfSource):
+class CorpusBLEUSource(CorpusBLEU, AgainstSource):
     name: ClassVar[str] = "corpus-bleu.source"
 
 
-class CorpusBLEUReferences(CorpusBLEU, OfReferences):
+class CorpusBLEUReferences(CorpusBLEU, AgainstReferences):
     name: ClassVar[str] = "corpus-bleu.references"
 
 
-class CorpusCHRFSource(CorpusCHRF, OfSource):
+class CorpusCHRFSource(CorpusCHRF, AgainstSource):
     name: ClassVar[str] = "corpus-chrf.source"
 
 
-class CorpusCHRFReferences(CorpusCHRF, OfReferences):
+class CorpusCHRFReferences(CorpusCHRF, AgainstReferences):
     name: ClassVar[str] = "corpus-chrf.references"
 
 

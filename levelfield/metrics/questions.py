@@ -38,7 +38,7 @@ from levelfield.core.undefined import (
     no_field,
 )
 from levelfield.io.toml import read_toml
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.metrics.text import segmenter
 from levelfield.models.tokens import Gapped
@@ -56,7 +56,7 @@ _BEGINNING = 10_000
 
 
 @dataclass(frozen=True)
-class Question:
+class YesNoQuestion:
     """A question as a model reads it.
 
     Attributes:
@@ -86,13 +86,13 @@ class Question:
 
 
 @functools.cache
-def shipped() -> Mapping[str, Question]:
+def shipped() -> Mapping[str, YesNoQuestion]:
     """The questions that come with the package, by name."""
     file = resources.files("levelfield.metrics") / "questions.toml"
     return _parse(file.name, read_toml(file))
 
 
-def load_question(name: str) -> Question:
+def load_question(name: str) -> YesNoQuestion:
     """A shipped question by its name, the only one of a TOML file, or one as `FILE.toml:NAME`.
 
     Raises:
@@ -118,14 +118,14 @@ def load_question(name: str) -> Question:
     return found[wanted]
 
 
-def _parse(name: str, data: Mapping[str, Any]) -> dict[str, Question]:
+def _parse(name: str, data: Mapping[str, Any]) -> dict[str, YesNoQuestion]:
     tables = data.get("questions")
     if not isinstance(tables, dict) or not tables:
         raise UserError(f"{name}: expected at least one table [questions.NAME] with a template")
     return {key: _question(f"{name}: questions.{key}", key, table) for key, table in tables.items()}
 
 
-def _question(where: str, name: str, table: object) -> Question:
+def _question(where: str, name: str, table: object) -> YesNoQuestion:
     if not isinstance(table, dict) or not isinstance(table.get("template"), str):
         raise UserError(f'{where}: expected a template, e.g. template = "Is it clear? </s> <text>"')
     if unknown := sorted(set(table) - {"template", "yes", "no"}):
@@ -133,7 +133,7 @@ def _question(where: str, name: str, table: object) -> Question:
     words = (table.get("yes", "Yes"), table.get("no", "No"))
     if not all(isinstance(word, str) and word.strip() for word in words) or words[0] == words[1]:
         raise UserError(f'{where}: expected two different words, e.g. yes = "Yes", no = "No"')
-    made = Question(name, table["template"], *words)
+    made = YesNoQuestion(name, table["template"], *words)
     if wrong := sorted(field for field in made.fields if not _KNOWN.fullmatch(field)):
         known = " ".join(f"<{field}>" for field in FIELDS)
         raise UserError(f"{where}: there is no field <{wrong[0]}>; there are {known}")
@@ -142,7 +142,7 @@ def _question(where: str, name: str, table: object) -> Question:
     return made
 
 
-class Input(NamedTuple):
+class QuestionInput(NamedTuple):
     """What is asked about: one part of a sample's text with what else the question names.
 
     Attributes:
@@ -155,13 +155,13 @@ class Input(NamedTuple):
     values: Mapping[str, str]
     context: tuple[str, ...]
 
-    def source(self, question: Question, dropped: int = 0) -> str:
+    def source(self, question: YesNoQuestion, dropped: int = 0) -> str:
         """The question about it, without the oldest turns of the context."""
         return question.ask({**self.values, "context": "\n".join(self.context[dropped:])})
 
 
 @dataclass(frozen=True)
-class _Asked(Seq2SeqMetric, abc.ABC):
+class _QuestionMetric(Seq2SeqMetric, abc.ABC):
     """What all questions have in common."""
 
     model: str = "MingZhong/unieval-dialog"
@@ -178,7 +178,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def _question(self) -> Question:
+    def _question(self) -> YesNoQuestion:
         """What is asked."""
 
     @functools.cached_property
@@ -195,7 +195,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
         }
         return signature(self.name, choices)
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from scipy.special import expit
 
         from levelfield.models.torch.infilling import Target
@@ -219,7 +219,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
         with np.errstate(invalid="ignore"):  # both impossible: no number, and said so below
             z = np.array([yes - no for yes, no in logits], np.float64)
         cut = np.logical_or(dropped, found.source_cut)
-        outcomes: list[Outcome | Undefined] = []
+        outcomes: list[SampleValue | Undefined] = []
         at = 0
         for inputs in asked:
             if isinstance(inputs, Undefined):
@@ -232,10 +232,10 @@ class _Asked(Seq2SeqMetric, abc.ABC):
                 outcomes.append(Undefined(PROBABILITIES_NOT_NUMBERS))
                 continue
             parts = [(i.part, v, 1 / len(p)) for i, v in zip(inputs, p.tolist(), strict=True)]
-            outcomes.append(Outcome(float(p.mean()), parts, bool(cut[mine].any())))
+            outcomes.append(SampleValue(float(p.mean()), parts, bool(cut[mine].any())))
         return outcomes
 
-    def _inputs(self, sample: Sample) -> list[Input] | Undefined:
+    def _inputs(self, sample: Sample) -> list[QuestionInput] | Undefined:
         """What is asked about of a sample: at least one part of it."""
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
@@ -254,7 +254,7 @@ class _Asked(Seq2SeqMetric, abc.ABC):
             if len(turns) <= first:
                 return Undefined(ONE_TURN)
             return [
-                Input(f"{n + 1}: {turns[n]}", {**values, "text": turns[n]}, turns[:n])
+                QuestionInput(f"{n + 1}: {turns[n]}", {**values, "text": turns[n]}, turns[:n])
                 for n in range(first, len(turns))
             ]
         context = tuple(turn for turn in sample.context if turn.strip())
@@ -263,10 +263,10 @@ class _Asked(Seq2SeqMetric, abc.ABC):
         if self.over == "sentences":
             found = segmenter.sentences(sample.text, self.language)
             return [
-                Input(f"{n}: {sentence}", {**values, "text": sentence}, context)
+                QuestionInput(f"{n}: {sentence}", {**values, "text": sentence}, context)
                 for n, sentence in enumerate(found, 1)
             ]
-        return [Input("text", {**values, "text": sample.text}, context)]
+        return [QuestionInput("text", {**values, "text": sample.text}, context)]
 
 
 def _value(sample: Sample, field: str) -> str:
@@ -277,7 +277,7 @@ def _value(sample: Sample, field: str) -> str:
     return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
-def _share_a_beginning(question: Question, model: TorchInfillingModel) -> bool:
+def _share_a_beginning(question: YesNoQuestion, model: TorchInfillingModel) -> bool:
     """Whether both answers begin with the same token."""
     yes, no = model.token_ids([question.yes, question.no])
     if not yes or not no or yes == no:
@@ -289,7 +289,7 @@ def _share_a_beginning(question: Question, model: TorchInfillingModel) -> bool:
 
 
 def _fitted(
-    inputs: Sequence[Input], question: Question, model: TorchInfillingModel
+    inputs: Sequence[QuestionInput], question: YesNoQuestion, model: TorchInfillingModel
 ) -> tuple[list[str], list[bool]]:
     """The questions about these inputs; of a context that is too long the oldest turns are dropped,
     and all but the last of them at most. And of which inputs some were."""
@@ -310,7 +310,7 @@ def _fitted(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(_Asked):
+class CustomQuestion(_QuestionMetric):
     """P(yes) to a question of your own about each text.
 
     P(yes) = p(yes | source) / (p(yes | source) + p(no | source)) at the decoder's first step, the
@@ -339,21 +339,21 @@ class Ask(_Asked):
     name: ClassVar[str] = "question"
 
     @functools.cached_property
-    def _question(self) -> Question:
+    def _question(self) -> YesNoQuestion:
         return load_question(self.question)
 
 
 @dataclass(frozen=True)
-class _Shipped(_Asked, abc.ABC):
+class _ShippedQuestion(_QuestionMetric, abc.ABC):
     """A question that comes with the package."""
 
     @functools.cached_property
-    def _question(self) -> Question:
+    def _question(self) -> YesNoQuestion:
         return shipped()[self.name.removeprefix("questions.")]
 
 
 @dataclass(frozen=True)
-class Coherence(_Shipped):
+class QuestionsCoherence(_ShippedQuestion):
     """P(yes) to whether a response follows from the dialogue so far.
 
     P(yes), and the options: as for `question`. Undefined: as there. The wording is ours,
@@ -365,7 +365,7 @@ class Coherence(_Shipped):
 
 
 @dataclass(frozen=True)
-class Engagingness(_Shipped):
+class QuestionsEngagingness(_ShippedQuestion):
     """P(yes) to whether a response makes one want to go on talking.
 
     As `questions.coherence`. Undefined: as for `question`.
@@ -376,7 +376,7 @@ class Engagingness(_Shipped):
 
 
 @dataclass(frozen=True)
-class Groundedness(_Shipped):
+class QuestionsGroundedness(_ShippedQuestion):
     """P(yes) to whether a response rests on given facts, which are the sample's source.
 
     As `questions.coherence`. Undefined: as for `question`.
@@ -387,7 +387,7 @@ class Groundedness(_Shipped):
 
 
 @dataclass(frozen=True)
-class Naturalness(_Shipped):
+class QuestionsNaturalness(_ShippedQuestion):
     """P(yes) to whether a person could have said a response.
 
     As `questions.coherence`. Undefined: as for `question`.
@@ -398,7 +398,7 @@ class Naturalness(_Shipped):
 
 
 @dataclass(frozen=True)
-class Understandability(_Shipped):
+class QuestionsUnderstandability(_ShippedQuestion):
     """P(yes) to whether it is clear what a response means in its dialogue.
 
     As `questions.coherence`. Undefined: as for `question`.

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
-from levelfield.metrics.against import OfReferences, OfSource, OfTexts
-from levelfield.metrics.outcomes import Outcome
+from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
+from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.text.stems import stem, stemmer_label
 from levelfield.metrics.text.treebank import treebank_label, treebank_words
 from levelfield.metrics.text.words import words
@@ -64,7 +64,7 @@ class Overlap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ROUGE(OfTexts, abc.ABC):
+class ROUGE(TextComparison, abc.ABC):
     """ROUGE of each text.
 
     With m the units that a text and its reference share: P = m / units of the text, R = m / units
@@ -134,7 +134,7 @@ class ROUGE(OfTexts, abc.ABC):
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
         """What the sentences of a text and of a reference share."""
 
-    def _compare(self, text: str, references: Mapping[str, str]) -> Outcome | Undefined:
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         of_text = self._sentences(text)
         if not of_text:
             return Undefined(NO_TOKEN)
@@ -146,7 +146,7 @@ class ROUGE(OfTexts, abc.ABC):
             else Undefined(no_unit("token", f"the {self.against}"))
         )
 
-    def _of_several(self, shared: Mapping[str, Overlap]) -> Outcome | Undefined:
+    def _of_several(self, shared: Mapping[str, Overlap]) -> SampleValue | Undefined:
         """The value of several references; one whose value is 0/0 has none."""
         found = [
             (name, value, f)
@@ -163,7 +163,7 @@ class ROUGE(OfTexts, abc.ABC):
             (part, value, weight)
             for (part, value, _), weight in zip(found, weights.tolist(), strict=True)
         ]
-        return Outcome(value, rows, cut=False)
+        return SampleValue(value, rows, cut=False)
 
     def _sentences(self, text: str) -> Sequence[Tokens]:
         """Only the variant lai-2022 cuts a text into sentences; none if it has no token."""
@@ -178,7 +178,7 @@ class ROUGE(OfTexts, abc.ABC):
         return [tuple(found)] if found else []
 
 
-class _OfNGrams(ROUGE):
+class _ROUGEN(ROUGE):
     n: ClassVar[int]
 
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
@@ -188,7 +188,7 @@ class _OfNGrams(ROUGE):
         return Overlap((a & b).total(), a.total(), b.total())
 
 
-class _OfSubsequences(ROUGE):
+class _ROUGEL(ROUGE):
     _unit: ClassVar[str] = "word"
     _beta_of_lai: ClassVar[float | None] = None
 
@@ -200,37 +200,37 @@ class _OfSubsequences(ROUGE):
         return Overlap(lcs_length(a, b), len(a), len(b))
 
 
-class _ROUGE1(_OfNGrams):
+class _ROUGE1(_ROUGEN):
     n: ClassVar[int] = 1
     _unit: ClassVar[str] = "word"
 
 
-class _ROUGE2(_OfNGrams):
+class _ROUGE2(_ROUGEN):
     n: ClassVar[int] = 2
     _unit: ClassVar[str] = "2-gram"
 
 
-class ROUGE1Source(_ROUGE1, OfSource):
+class ROUGE1Source(_ROUGE1, AgainstSource):
     name: ClassVar[str] = "rouge-1.source"
 
 
-class ROUGE1References(_ROUGE1, OfReferences):
+class ROUGE1References(_ROUGE1, AgainstReferences):
     name: ClassVar[str] = "rouge-1.references"
 
 
-class ROUGE2Source(_ROUGE2, OfSource):
+class ROUGE2Source(_ROUGE2, AgainstSource):
     name: ClassVar[str] = "rouge-2.source"
 
 
-class ROUGE2References(_ROUGE2, OfReferences):
+class ROUGE2References(_ROUGE2, AgainstReferences):
     name: ClassVar[str] = "rouge-2.references"
 
 
-class ROUGELSource(_OfSubsequences, OfSource):
+class ROUGELSource(_ROUGEL, AgainstSource):
     name: ClassVar[str] = "rouge-l.source"
 
 
-class ROUGELReferences(_OfSubsequences, OfReferences):
+class ROUGELReferences(_ROUGEL, AgainstReferences):
     name: ClassVar[str] = "rouge-l.references"
 
 

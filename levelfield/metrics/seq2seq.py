@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
-from levelfield.metrics.outcomes import OfOutcomes
+from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seq2SeqMetric(OfOutcomes, abc.ABC):
+class Seq2SeqMetric(SampleMetric, abc.ABC):
     """A metric of single samples with an encoder-decoder model behind it."""
 
     model: str

@@ -17,7 +17,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
-from levelfield.metrics.outcomes import OfOutcomes, Outcome
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.resolve import resolve
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Degenerate(OfOutcomes):
+class StyleDegenerate(SampleMetric):
     """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
@@ -70,16 +70,16 @@ class Degenerate(OfOutcomes):
         """Every choice that could change a value."""
         return signature(self.name, {"kinds": "empty,copy,one-word", "white-space": "ignored"})
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
-        return [self._outcome(sample) for sample in samples]
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        return [self._sample_value(sample) for sample in samples]
 
     @staticmethod
-    def _outcome(sample: Sample) -> Outcome | Undefined:
+    def _sample_value(sample: Sample) -> SampleValue | Undefined:
         if not sample.source.strip():
             return Undefined(EMPTY_SOURCE)
         kind = degenerate(sample.text, sample.source)
         parts = [(kind, 1.0, 1.0)] if kind else []
-        return Outcome(float(kind is not None), parts, cut=False)
+        return SampleValue(float(kind is not None), parts, cut=False)
 
 
 class _Resident(Perplexity):
@@ -98,7 +98,7 @@ class _Resident(Perplexity):
 
 
 @dataclass(frozen=True)
-class StylePerplexity(OfOutcomes):
+class StylePerplexity(SampleMetric):
     """Perplexity of each text under the language model of its wanted style.
 
     `fluency.perplexity` of the text under the causal model that belongs to the label its control
@@ -156,15 +156,17 @@ class StylePerplexity(OfOutcomes):
         }
         return signature(self.name, {**models, "dtype": self.dtype})
 
-    def _outcomes(self, samples: Sequence[Sample]) -> list[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]
-        outcomes: list[Outcome | Undefined] = [Undefined(NO_STYLE)] * len(samples)
+        outcomes: list[SampleValue | Undefined] = [Undefined(NO_STYLE)] * len(samples)
         for label, metric in self._of.items():
             rows = [i for i, own in enumerate(labels) if own == label]
             found = metric.score([samples[i] for i in rows])
             for i, id, value in zip(rows, found.ids, found.values.tolist(), strict=True):
                 why = found.undefined.get(id)
-                outcomes[i] = Undefined(why) if why else Outcome(value, (), id in found.truncated)
+                outcomes[i] = (
+                    Undefined(why) if why else SampleValue(value, (), id in found.truncated)
+                )
         return outcomes
 
     def _labels(self, sample: Sample) -> Iterator[str]:

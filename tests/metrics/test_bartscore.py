@@ -14,7 +14,12 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
-from levelfield.metrics.bartscore import F, FromSource, Precision, Recall
+from levelfield.metrics.bartscore import (
+    BARTScoreF,
+    BARTScoreFromSource,
+    BARTScorePrecision,
+    BARTScoreRecall,
+)
 
 Folders = dict[str, Path]
 ODD = [
@@ -84,7 +89,9 @@ def samples() -> list[Sample]:
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average, batch_tokens):
     given = samples()
-    found = FromSource(model=folder, average=average, batch_tokens=batch_tokens).score(given)
+    found = BARTScoreFromSource(model=folder, average=average, batch_tokens=batch_tokens).score(
+        given
+    )
     expected = [getattr(plain, average)(s.source, s.text) for s in given]
     np.testing.assert_allclose(found.values, expected, atol=1e-5)
     assert found.higher_is_better
@@ -97,17 +104,17 @@ def test_barts_begin_token_counts_in_the_authors_average_only(tiny_folders, bart
     sample = Sample("a", "It rained.", source="The lake froze.")
     of_begin, *of_tokens, of_end = plain.log_p(sample.source, sample.text).tolist()
     n = len(of_tokens)
-    authors = FromSource(model=bart).score([sample]).values[0]
-    tokens = FromSource(model=bart, average="tokens").score([sample]).values[0]
+    authors = BARTScoreFromSource(model=bart).score([sample]).values[0]
+    tokens = BARTScoreFromSource(model=bart, average="tokens").score([sample]).values[0]
     assert tokens == pytest.approx(sum(of_tokens) / n, abs=1e-5)
     assert authors * (n + 2) == pytest.approx(tokens * n + of_begin + of_end, abs=1e-4)
 
 
 def test_order_and_company_change_no_value(bart):
     given = samples()
-    found = FromSource(model=bart).score(given).values
-    again = FromSource(model=bart).score(given[::-1]).values[::-1]
-    alone = [FromSource(model=bart).score([sample]).values[0] for sample in given]
+    found = BARTScoreFromSource(model=bart).score(given).values
+    again = BARTScoreFromSource(model=bart).score(given[::-1]).values[::-1]
+    alone = [BARTScoreFromSource(model=bart).score([sample]).values[0] for sample in given]
     np.testing.assert_allclose(again, found, atol=1e-5)
     np.testing.assert_allclose(alone, found, atol=1e-5)
 
@@ -144,7 +151,7 @@ def test_what_the_text_is_given_is_an_option(tiny_folders, bart, given, x):
         prompt="The lake",
         context=("Is it cold?", "Look outside!"),
     )
-    metric = FromSource(model=bart, given=given)
+    metric = BARTScoreFromSource(model=bart, given=given)
     assert metric.requires == {"text", given}
     assert f"given:{given}" in metric.signature
     expected = PlainLoop(tiny_folders["bart"]).authors(x, sample.text)
@@ -156,7 +163,11 @@ def test_of_several_references_the_mean_or_the_best_counts(plain, folder):
     given = [Sample("a", tiny.texts()[0], references=(references[0], "", *references[1:]))]
     p = np.array([plain.authors(r, given[0].text) for r in references])
     r = np.array([plain.authors(given[0].text, r) for r in references])
-    for metric, expected in ((Precision, p), (Recall, r), (F, (p + r) / 2)):
+    for metric, expected in (
+        (BARTScorePrecision, p),
+        (BARTScoreRecall, r),
+        (BARTScoreF, (p + r) / 2),
+    ):
         mean = metric(model=folder).score(given)
         best = metric(model=folder, references="max").score(given)
         assert mean.values[0] == pytest.approx(expected.mean(), abs=1e-5)
@@ -171,13 +182,13 @@ def test_of_several_references_the_mean_or_the_best_counts(plain, folder):
 @pytest.mark.parametrize(
     ("sample", "metric", "options", "reason"),
     [
-        (Sample("a", " \n", source="x"), FromSource, {}, "empty text"),
-        (Sample("a", "x", source=" "), FromSource, {}, "empty source"),
-        (Sample("a", "x"), FromSource, {"given": "prompt"}, "no prompt"),
-        (Sample("a", "x"), FromSource, {"given": "context"}, "no context"),
-        (Sample("a", ""), F, {}, "empty text"),
-        (Sample("a", "x"), Precision, {}, "no references"),
-        (Sample("a", "x", references=("", " ")), Recall, {}, "no references"),
+        (Sample("a", " \n", source="x"), BARTScoreFromSource, {}, "empty text"),
+        (Sample("a", "x", source=" "), BARTScoreFromSource, {}, "empty source"),
+        (Sample("a", "x"), BARTScoreFromSource, {"given": "prompt"}, "no prompt"),
+        (Sample("a", "x"), BARTScoreFromSource, {"given": "context"}, "no context"),
+        (Sample("a", ""), BARTScoreF, {}, "empty text"),
+        (Sample("a", "x"), BARTScorePrecision, {}, "no references"),
+        (Sample("a", "x", references=("", " ")), BARTScoreRecall, {}, "no references"),
     ],
 )
 def test_what_has_no_value_has_a_reason(bart, sample, metric, options, reason):
@@ -191,7 +202,7 @@ def test_what_has_no_value_has_a_reason(bart, sample, metric, options, reason):
 
 
 def test_no_samples_give_no_scores(bart):
-    assert len(F(model=bart).score([])) == 0
+    assert len(BARTScoreF(model=bart).score([])) == 0
 
 
 def test_long_sources_and_texts_keep_their_beginning_and_are_counted(tmp_path):
@@ -203,7 +214,7 @@ def test_long_sources_and_texts_keep_their_beginning_and_are_counted(tmp_path):
         Sample("b", words, source="Rain."),
         Sample("c", "It rained.", source="Rain."),
     ]
-    found = FromSource(model=str(folder)).score(given)
+    found = BARTScoreFromSource(model=str(folder)).score(given)
     assert found.truncated == {"a", "b"}
     ids = plain.tokenizer(words, add_special_tokens=False).input_ids
     beginning = plain.tokenizer.decode(ids[:38])
@@ -217,23 +228,23 @@ def test_the_signature_names_what_could_change_a_value(bart):
     signatures = {
         metric.signature
         for metric in (
-            FromSource(model=bart),
-            FromSource(model=bart, average="tokens"),
-            FromSource(model=bart, given="prompt"),
-            F(model=bart),
-            F(model=bart, references="max"),
-            Precision(model=bart),
+            BARTScoreFromSource(model=bart),
+            BARTScoreFromSource(model=bart, average="tokens"),
+            BARTScoreFromSource(model=bart, given="prompt"),
+            BARTScoreF(model=bart),
+            BARTScoreF(model=bart, references="max"),
+            BARTScorePrecision(model=bart),
         )
     }
     assert len(signatures) == 6
-    assert Precision(model=bart, batch_tokens=7).signature in signatures
+    assert BARTScorePrecision(model=bart, batch_tokens=7).signature in signatures
 
 
 def test_a_metric_travels(bart):
-    metric: Any = pickle.loads(pickle.dumps(F(model=bart, references="max")))
-    assert metric == F(model=bart, references="max")
+    metric: Any = pickle.loads(pickle.dumps(BARTScoreF(model=bart, references="max")))
+    assert metric == BARTScoreF(model=bart, references="max")
 
 
 def test_a_causal_model_is_refused_with_what_to_take(causal_folders):
     with pytest.raises(ModelError, match="needs an encoder-decoder, for example facebook/bart"):
-        _ = FromSource(model=str(causal_folders["gpt2"])).signature
+        _ = BARTScoreFromSource(model=str(causal_folders["gpt2"])).signature

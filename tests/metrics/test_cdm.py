@@ -26,7 +26,7 @@ from transformers import (
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined
-from levelfield.metrics.cdm import Momentum, UnitMomentum
+from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.run.cache import SegmentCache, score_with_cache
 
@@ -55,7 +55,7 @@ def dialogue(id: str = "d", turns: tuple[str, ...] = TURNS) -> Sample:
     return Sample(id, "\n".join(turns))
 
 
-def units_of(metric: Momentum, *samples: Sample) -> list[UnitMomentum]:
+def units_of(metric: CDMMomentum, *samples: Sample) -> list[UnitMomentum]:
     (found,) = metric.momentum(samples)
     assert isinstance(found, list)
     return found
@@ -110,7 +110,7 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
     ]
     if family == "pegasus":  # a line end counts as the blank on either side
         sources = [source.replace(f"{gap} \n", f"{gap}\n") for source in sources]
-    found = units_of(Momentum(*folders[family], task="dialogue"), dialogue())
+    found = units_of(CDMMomentum(*folders[family], task="dialogue"), dialogue())
     for unit, source, turn in zip(found, sources, TURNS, strict=True):
         expected = plain_difference(folders, family, source, turn)
         np.testing.assert_allclose(unit.m, expected, atol=1e-4)
@@ -119,7 +119,7 @@ def test_momentum_of_a_turn_is_the_difference_of_plain_log_likelihoods_in_the_ga
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("gap", [True, False])
 def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
-    metric = Momentum(*folders[family], task="dialogue", form="conditional", gap=gap)
+    metric = CDMMomentum(*folders[family], task="dialogue", form="conditional", gap=gap)
     found = units_of(metric, dialogue())
     for j, (unit, turn) in enumerate(zip(found, TURNS, strict=True)):
         before = "\n".join(TURNS[:j])
@@ -131,21 +131,21 @@ def test_the_conditional_form_shows_what_stands_before(folders, family, gap):
 @pytest.mark.parametrize("gap", [True, False])
 def test_a_commonsense_sentence_is_scored_given_its_keywords(folders, gap):
     text = "The court admires the culture."
-    metric = Momentum(*folders["t5"], task="commonsense", form="conditional", gap=gap)
+    metric = CDMMomentum(*folders["t5"], task="commonsense", form="conditional", gap=gap)
     (unit,) = units_of(metric, Sample("a", text, control=CONCEPTS))
     source = "court culture" + (" <extra_id_0>" if gap else "")
     np.testing.assert_allclose(
         unit.m, plain_difference(folders, "t5", source, text, gap=gap), atol=1e-4
     )
     if gap:  # a single sentence in a gap behind its keywords is the same thing
-        infilling = Momentum(*folders["t5"], task="commonsense")
+        infilling = CDMMomentum(*folders["t5"], task="commonsense")
         (same,) = units_of(infilling, Sample("a", text, control=CONCEPTS))
         np.testing.assert_array_equal(unit.m, same.m)
 
 
 def test_sentences_after_the_prompt_are_scored_in_the_gap_of_the_others(folders):
     sample = Sample("a", "The lake froze early. We skated!", prompt="The lake")
-    first, second = units_of(Momentum(*folders["t5"]), sample)
+    first, second = units_of(CDMMomentum(*folders["t5"]), sample)
     np.testing.assert_allclose(
         first.m,
         plain_difference(folders, "t5", "The lake <extra_id_0> We skated!", "froze early."),
@@ -177,7 +177,7 @@ def plain_causal(folder: str, family: str, text: str, start: int, stop: int) -> 
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 def test_momentum_of_a_causal_pair_is_the_difference_of_plain_log_likelihoods(folders, family):
     text = "\n".join(TURNS)
-    found = units_of(Momentum(*folders[family], task="dialogue", form="conditional"), dialogue())
+    found = units_of(CDMMomentum(*folders[family], task="dialogue", form="conditional"), dialogue())
     at = 0
     for unit, turn in zip(found, TURNS, strict=True):
         a, e = (
@@ -190,11 +190,11 @@ def test_momentum_of_a_causal_pair_is_the_difference_of_plain_log_likelihoods(fo
 @pytest.mark.parametrize("family", tiny.CAUSAL_FAMILIES)
 def test_a_causal_pair_scores_what_follows_the_prompt_and_the_keywords(folders, family):
     rest = " froze early, ça va."
-    metric = Momentum(*folders[family], form="conditional")
+    metric = CDMMomentum(*folders[family], form="conditional")
     (unit,) = units_of(metric, Sample("a", f"The lake{rest}", prompt="The lake"))
     a, e = (plain_causal(f, family, f"The lake{rest}", 8, 100) for f in folders[family])
     np.testing.assert_allclose(unit.m, np.subtract(e, a), atol=1e-4)
-    metric = Momentum(*folders[family], form="conditional", task="commonsense")
+    metric = CDMMomentum(*folders[family], form="conditional", task="commonsense")
     (unit,) = units_of(metric, Sample("a", "They met.", control=CONCEPTS))
     a, e = (plain_causal(f, family, "court culture They met.", 14, 100) for f in folders[family])
     np.testing.assert_allclose(unit.m, np.subtract(e, a), atol=1e-4)
@@ -203,7 +203,7 @@ def test_a_causal_pair_scores_what_follows_the_prompt_and_the_keywords(folders, 
 @pytest.mark.parametrize("family", ["t5", "gpt2"])
 def test_the_sum_of_momentum_is_the_difference_of_log_likelihoods(folders, family):
     form = "conditional"
-    value = Momentum(*folders[family], form=form, pooling="sum").score([dialogue()]).values[0]
+    value = CDMMomentum(*folders[family], form=form, pooling="sum").score([dialogue()]).values[0]
     text = "\n".join(TURNS)
     if family == "t5":
         expected = sum(plain_difference(folders, "t5", "<extra_id_0>", text))
@@ -216,7 +216,7 @@ def test_the_sum_of_momentum_is_the_difference_of_log_likelihoods(folders, famil
 # -- pooling
 
 
-def pooler(metric: Momentum, path: Path) -> str:
+def pooler(metric: CDMMomentum, path: Path) -> str:
     """A pooler that takes the mean: equal weights on every stretch."""
     made = LinearPooler(
         "ridge", np.full(8, 1 / 8), 0.0, np.zeros(8), np.ones(8), metric.momentum_signature
@@ -233,38 +233,38 @@ def test_an_identical_pair_has_no_momentum_and_any_pooling_is_0(folders, family,
     form = "conditional" if family in tiny.CAUSAL_FAMILIES else "infilling"
     given: dict[str, Any] = {"task": "dialogue", "form": form}
     if pooling == "classifier":
-        given["pooler"] = pooler(Momentum(amateur, amateur, **given), tmp_path / "p.json")
-    metric = Momentum(amateur, amateur, pooling=pooling, **given)
+        given["pooler"] = pooler(CDMMomentum(amateur, amateur, **given), tmp_path / "p.json")
+    metric = CDMMomentum(amateur, amateur, pooling=pooling, **given)
     assert metric.score([dialogue(), dialogue("b", TURNS[:2])]).values.tolist() == [0.0, 0.0]
     assert all(unit.m.any() == False for unit in units_of(metric, dialogue()))  # noqa: E712
 
 
 def test_values_are_the_poolings_of_all_tokens(folders):
     given: dict[str, Any] = {"amateur": folders["t5"][0], "expert": folders["t5"][1]}
-    m = np.concatenate([u.m for u in units_of(Momentum(**given, task="dialogue"), dialogue())])
+    m = np.concatenate([u.m for u in units_of(CDMMomentum(**given, task="dialogue"), dialogue())])
     for pooling, expected in (
         ("sum", math.fsum(m)),
         ("mean", math.fsum(m) / len(m)),
         ("max", max(m)),
         ("min", min(m)),
     ):
-        found = Momentum(**given, task="dialogue", pooling=pooling).score([dialogue()])
+        found = CDMMomentum(**given, task="dialogue", pooling=pooling).score([dialogue()])
         assert found.values[0] == pytest.approx(expected, abs=1e-9)
         assert found.higher_is_better
 
 
 def test_by_turns_the_pooled_turns_are_averaged(folders):
     for pooling, pool in (("mean", np.mean), ("max", np.max), ("sum", np.sum)):
-        metric = Momentum(*folders["bart"], task="dialogue", turns="mean", pooling=pooling)
+        metric = CDMMomentum(*folders["bart"], task="dialogue", turns="mean", pooling=pooling)
         units = units_of(metric, dialogue())
         expected = np.mean([pool(unit.m) for unit in units])
         assert metric.score([dialogue()]).values[0] == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_pooler_of_equal_weights_is_the_mean(folders, tmp_path):
-    plain = Momentum(*folders["t5"], task="dialogue")
+    plain = CDMMomentum(*folders["t5"], task="dialogue")
     path = pooler(plain, tmp_path / "p.json")
-    pooled = Momentum(*folders["t5"], task="dialogue", pooling="classifier", pooler=path)
+    pooled = CDMMomentum(*folders["t5"], task="dialogue", pooling="classifier", pooler=path)
     np.testing.assert_allclose(
         pooled.score([dialogue()]).values, plain.score([dialogue()]).values, atol=1e-9
     )
@@ -275,7 +275,7 @@ def test_a_pooler_of_equal_weights_is_the_mean(folders, tmp_path):
 
 @pytest.mark.parametrize(("family", "form"), [("t5", "infilling"), ("gpt2", "conditional")])
 def test_a_dialogue_is_the_same_however_its_turns_are_given(folders, family, form):
-    metric = Momentum(*folders[family], task="dialogue", form=form)
+    metric = CDMMomentum(*folders[family], task="dialogue", form=form)
     ways = [
         Sample("lines", "\n".join(TURNS)),
         Sample("blank lines", "\n\n".join(f" {turn} " for turn in TURNS) + "\n"),
@@ -290,15 +290,15 @@ def test_a_dialogue_is_the_same_however_its_turns_are_given(folders, family, for
 @pytest.mark.parametrize(("family", "form"), [("t5", "conditional"), ("llama", "conditional")])
 def test_the_last_turn_alone_is_the_last_of_all_turns(folders, family, form):
     sample = Sample("a", TURNS[2], context=TURNS[:2])
-    every = units_of(Momentum(*folders[family], task="dialogue", form=form), sample)
-    last = Momentum(*folders[family], task="dialogue", form=form, turns="last")
+    every = units_of(CDMMomentum(*folders[family], task="dialogue", form=form), sample)
+    last = CDMMomentum(*folders[family], task="dialogue", form=form, turns="last")
     (unit,) = units_of(last, sample)
     np.testing.assert_allclose(unit.m, every[-1].m, atol=1e-5)
     assert last.requires == {"text", "context"}
 
 
 def test_the_separator_is_what_stands_between_turns(folders):
-    metric = Momentum(*folders["t5"], task="dialogue", separator=" | ", form="conditional")
+    metric = CDMMomentum(*folders["t5"], task="dialogue", separator=" | ", form="conditional")
     *_, unit = units_of(metric, dialogue())
     expected = plain_difference(folders, "t5", f"{TURNS[0]} | {TURNS[1]} | <extra_id_0>", TURNS[2])
     np.testing.assert_allclose(unit.m, expected, atol=1e-4)
@@ -331,7 +331,7 @@ def test_what_can_not_be_scored_says_why(folders, given, sample, reason):
     good = Sample(
         "good", "We met. It rained.", context=("Hello.",), control={"keywords": ("rain",)}
     )
-    found = Momentum(*folders["t5"], **given).score([sample, good])
+    found = CDMMomentum(*folders["t5"], **given).score([sample, good])
     assert found.undefined[sample.id].startswith(reason)
     assert math.isnan(found.values[0])
     assert math.isfinite(found.values[1])
@@ -339,12 +339,12 @@ def test_what_can_not_be_scored_says_why(folders, given, sample, reason):
 
 
 def test_one_sentence_has_a_value_where_something_stands_before_it(folders):
-    found = Momentum(*folders["t5"]).score([Sample("a", "The lake froze.", prompt="The lake")])
+    found = CDMMomentum(*folders["t5"]).score([Sample("a", "The lake froze.", prompt="The lake")])
     assert not found.undefined
 
 
 def test_a_unit_without_tokens_makes_a_text_undefined(folders, monkeypatch):
-    metric = Momentum(*folders["t5"], task="dialogue")
+    metric = CDMMomentum(*folders["t5"], task="dialogue")
     pair = metric._pair
 
     class Blind:
@@ -361,7 +361,7 @@ def test_a_unit_without_tokens_makes_a_text_undefined(folders, monkeypatch):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_momentum_that_is_no_number_makes_a_text_undefined(folders, monkeypatch, bad):
-    metric = Momentum(*folders["t5"], task="dialogue", pooling="max")
+    metric = CDMMomentum(*folders["t5"], task="dialogue", pooling="max")
     pair = metric._pair
 
     class Broken:
@@ -392,7 +392,7 @@ ODD = [
 @pytest.mark.parametrize("family", ["t5", "bart", "gpt2", "llama"])
 def test_odd_texts_have_values_or_reasons_and_their_pieces_are_the_text(folders, family):
     form = "conditional" if family in tiny.CAUSAL_FAMILIES else "infilling"
-    metric = Momentum(*folders[family], task="dialogue", form=form)
+    metric = CDMMomentum(*folders[family], task="dialogue", form=form)
     samples = [Sample(str(i), f"{text}\nAnd so?") for i, text in enumerate(ODD)]
     scores = metric.score(samples)
     assert np.isnan(scores.values).sum() == len(scores.undefined)
@@ -408,14 +408,14 @@ def test_odd_texts_have_values_or_reasons_and_their_pieces_are_the_text(folders,
 @pytest.mark.parametrize(("family", "form"), [("t5", "infilling"), ("gpt2", "conditional")])
 def test_a_text_longer_than_the_models_take_is_counted_as_truncated(folders, family, form):
     long = Sample("long", "We skated on the lake all day. " * 300 + "\nAnd then?")
-    found = Momentum(*folders[family], task="dialogue", form=form).score([long, dialogue()])
+    found = CDMMomentum(*folders[family], task="dialogue", form=form).score([long, dialogue()])
     assert found.truncated == {"long"}
     assert not found.undefined
 
 
 def test_what_follows_a_prompt_that_fills_the_model_has_no_value(folders):
     prompt = "We skated on the lake all day. " * 300
-    found = Momentum(*folders["gpt2"], form="conditional").score(
+    found = CDMMomentum(*folders["gpt2"], form="conditional").score(
         [Sample("a", prompt + "Then we left.", prompt=prompt)]
     )
     assert found.undefined == {"a": "the prompt is longer than the model takes"}
@@ -429,21 +429,21 @@ def test_what_follows_a_prompt_that_fills_the_model_has_no_value(folders):
 def test_many_at_once_are_as_one_by_one_in_any_order(folders, family, batch_tokens):
     form = "conditional" if family == "gpt2" else "infilling"
     samples = [Sample(str(i), text) for i, text in enumerate([*tiny.texts()[:6], *ODD[:4]])]
-    alone = Momentum(*folders[family], form=form)
+    alone = CDMMomentum(*folders[family], form=form)
     expected = [alone.score([sample]).values[0] for sample in samples]
-    together = Momentum(*folders[family], form=form, batch_tokens=batch_tokens)
+    together = CDMMomentum(*folders[family], form=form, batch_tokens=batch_tokens)
     np.testing.assert_allclose(together.score(samples).values, expected, atol=1e-5)
     np.testing.assert_allclose(together.score(samples[::-1]).values, expected[::-1], atol=1e-5)
 
 
 def test_no_samples_have_no_scores(folders):
-    found = Momentum(*folders["t5"]).score([])
+    found = CDMMomentum(*folders["t5"]).score([])
     assert len(found) == 0
     assert found.parts.is_empty()
 
 
 def test_a_metric_can_be_sent_elsewhere(folders):
-    metric = Momentum(*folders["t5"], task="dialogue")
+    metric = CDMMomentum(*folders["t5"], task="dialogue")
     value = metric.score([dialogue()]).values[0]
     again = pickle.loads(pickle.dumps(metric))
     assert again.score([dialogue()]).values[0] == value
@@ -452,7 +452,7 @@ def test_a_metric_can_be_sent_elsewhere(folders):
 
 def test_the_cache_knows_that_a_value_depends_on_the_prompt(folders, tmp_path):
     cache = SegmentCache(tmp_path / "cache.sqlite")
-    metric = Momentum(*folders["t5"])
+    metric = CDMMomentum(*folders["t5"])
     text = "The lake froze early. We skated!"
     ways = [Sample("a", text), Sample("b", text, prompt="The lake")]
     for sample in [*ways, *ways]:
@@ -467,7 +467,7 @@ def test_the_cache_knows_that_a_value_depends_on_the_prompt(folders, tmp_path):
 @pytest.mark.parametrize("pooling", ["mean", "max", "min", "sum"])
 @pytest.mark.parametrize("turns", ["whole", "mean"])
 def test_parts_are_the_tokens_with_their_momentum(folders, pooling, turns):
-    metric = Momentum(*folders["t5"], task="dialogue", pooling=pooling, turns=turns)
+    metric = CDMMomentum(*folders["t5"], task="dialogue", pooling=pooling, turns=turns)
     found = metric.score([dialogue()])
     m = np.concatenate([unit.m for unit in units_of(metric, dialogue())])
     np.testing.assert_array_equal(found.parts["score"], m)
@@ -490,7 +490,7 @@ def test_a_pair_with_different_vocabularies_is_refused_before_any_text_is_read(f
     tiny.model("t5", len(words)).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="different vocabularies"):
-        _ = Momentum(folders["t5"][0], str(tmp_path)).signature
+        _ = CDMMomentum(folders["t5"][0], str(tmp_path)).signature
 
 
 def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
@@ -500,7 +500,7 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
     words.save_pretrained(tmp_path)
     tiny.causal_model("gpt2", len(words), seed=1).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="as different tokens"):
-        Momentum(amateur, str(tmp_path), form="conditional").score([dialogue()])
+        CDMMomentum(amateur, str(tmp_path), form="conditional").score([dialogue()])
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
 def test_a_pair_of_the_wrong_kinds_is_refused(folders, families, form, said):
     amateur, expert = (folders[family][i] for i, family in enumerate(families))
     with pytest.raises(ModelError, match=said):
-        Momentum(amateur, expert, form=form).score([dialogue()])
+        CDMMomentum(amateur, expert, form=form).score([dialogue()])
 
 
 def test_output_layers_may_be_padded_to_different_sizes(folders, tmp_path):
@@ -521,7 +521,7 @@ def test_output_layers_may_be_padded_to_different_sizes(folders, tmp_path):
     words = AutoTokenizer.from_pretrained(amateur)
     tiny.model("t5", len(words) + 24, seed=1).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
-    found = Momentum(amateur, str(tmp_path), task="dialogue").score([dialogue()])
+    found = CDMMomentum(amateur, str(tmp_path), task="dialogue").score([dialogue()])
     assert np.isfinite(found.values).all()
 
 
@@ -530,7 +530,7 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
     words = AutoTokenizer.from_pretrained(amateur)
     tiny.model("t5", len(words), positions=12).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
-    metric = Momentum(str(tmp_path), expert, form="conditional")
+    metric = CDMMomentum(str(tmp_path), expert, form="conditional")
     found = metric.score([dialogue()])
     assert found.truncated == {"d"}
     assert len(found.parts) == 10  # 12 less the decoder's two given tokens
@@ -550,12 +550,12 @@ def test_of_two_models_the_one_that_takes_less_decides(folders, tmp_path):
 )
 def test_options_that_do_not_fit_together_are_refused(given, said):
     with pytest.raises(UserError, match=said):
-        Momentum("a", "e", **given)
+        CDMMomentum("a", "e", **given)
 
 
 def test_signatures_name_what_changes_values_and_nothing_else(folders):
     def of(**given: Any) -> str:
-        return Momentum(*folders["t5"], **given).signature
+        return CDMMomentum(*folders["t5"], **given).signature
 
     assert of() == of(batch_tokens=7, device="cpu", separator="|", gap=False)
     given: list[dict[str, Any]] = [
@@ -571,7 +571,7 @@ def test_signatures_name_what_changes_values_and_nothing_else(folders):
     ]
     assert len({of(**one) for one in given}) == len(given)
     assert of(task="dialogue", separator="\n") == of(task="dialogue", separator=r"\n")
-    swapped = Momentum(*folders["t5"][::-1]).signature
+    swapped = CDMMomentum(*folders["t5"][::-1]).signature
     assert swapped != of()
 
 
@@ -647,20 +647,20 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_where_the_expert_is_the_truth_more_noise_is_less_momentum(toy):
-    metric = Momentum(*toy, form="conditional")
+    metric = CDMMomentum(*toy, form="conditional")
     levels = [walks(markov(0.01), noise, 50, 30, seed=1) for noise in (0.0, 0.1, 0.3, 0.6)]
     means = [metric.score(level).mean() for level in levels]
     assert means == sorted(means, reverse=True)
     assert len(set(means)) == 4
     assert means[0] > 0 > means[-1]
-    swapped = [Momentum(*toy[::-1], form="conditional").score(level).mean() for level in levels]
+    swapped = [CDMMomentum(*toy[::-1], form="conditional").score(level).mean() for level in levels]
     np.testing.assert_allclose(swapped, np.negative(means), atol=1e-5)
 
 
 def test_mean_momentum_of_true_texts_is_the_divergence_of_the_amateur_from_the_truth(toy):
     P, Q = markov(0.01), markov(0.5)
     divergence = (P * np.log(P / Q)).sum() / STATES  # the chain is uniform in the long run
-    values = Momentum(*toy, form="conditional").score(walks(P, 0.0, 200, 100, seed=2)).values
+    values = CDMMomentum(*toy, form="conditional").score(walks(P, 0.0, 200, 100, seed=2)).values
     expected = divergence * 99 / 100  # the first word has no momentum
     standard_error = values.std() / math.sqrt(len(values))
     assert values.mean() == pytest.approx(expected, abs=4 * standard_error)
@@ -675,8 +675,8 @@ def test_rated_dialogues_and_concept_sentences_have_values(folders, rated_data):
 
     assert rated_data.is_dir()
     dialogues = load("deam", part="fed", here=True)[:6]
-    found = Momentum(*folders["gpt2"], task="dialogue", form="conditional").score(dialogues)
+    found = CDMMomentum(*folders["gpt2"], task="dialogue", form="conditional").score(dialogues)
     assert not found.undefined
     sentences = [s for s in load("commongen-trinity", here=True) if s.control.get("keywords")][:40]
-    found = Momentum(*folders["t5"], task="commonsense").score(sentences)
+    found = CDMMomentum(*folders["t5"], task="commonsense").score(sentences)
     assert not found.undefined

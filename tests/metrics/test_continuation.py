@@ -9,12 +9,12 @@ import pytest
 from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_TEXT, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, Undefined
-from levelfield.metrics.cdm import Momentum
-from levelfield.metrics.control import Average
-from levelfield.metrics.ctrleval import Consistency
-from levelfield.metrics.discriminator import Score
+from levelfield.metrics.cdm import CDMMomentum
+from levelfield.metrics.control import ControlAverage
+from levelfield.metrics.ctrleval import CTRLEvalConsistency
+from levelfield.metrics.discriminator import DiscriminatorScore
 from levelfield.metrics.fluency import Perplexity
-from levelfield.metrics.keywords import Coverage
+from levelfield.metrics.keywords import KeywordsCoverage
 
 CASES = {  # prompt, text, what most families make of them, and which make something else
     "plain": (
@@ -106,7 +106,7 @@ CASES = {  # prompt, text, what most families make of them, and which make somet
 
 
 def consistency(match: str) -> Callable[[Sample], object]:
-    metric = Consistency(match=match)
+    metric = CTRLEvalConsistency(match=match)
 
     def rest(sample):
         evaluators = metric._evaluators(sample, None)
@@ -116,16 +116,16 @@ def consistency(match: str) -> Callable[[Sample], object]:
 
 
 def control(sample):
-    asked = Average(judges="vader", text="continuation")._asked(sample)
+    asked = ControlAverage(judges="vader", text="continuation")._asked(sample)
     return asked if isinstance(asked, Undefined) else asked[0]
 
 
 def keywords(sample):
-    class Shown(Coverage):
+    class Shown(KeywordsCoverage):
         def _found(self, text, _):
             return {text: True}
 
-    outcome = Shown(text="continuation")._outcome(sample)
+    outcome = Shown(text="continuation")._sample_value(sample)
     return outcome if isinstance(outcome, Undefined) else outcome.parts[0][0]
 
 
@@ -135,11 +135,11 @@ def fluency(sample):
 
 
 def discriminator(sample):
-    return Score(model="none", text="continuation")._text(sample)
+    return DiscriminatorScore(model="none", text="continuation")._text(sample)
 
 
 def momentum(sample):
-    metric = Momentum(form="conditional")
+    metric = CDMMomentum(form="conditional")
     if not sample.text.strip():
         return metric._reading(sample)
     reading = metric._stretch(sample)

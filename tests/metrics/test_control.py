@@ -16,31 +16,37 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.judges import Judge, LoadedJudge, Verdict, choose, vote
+from levelfield.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
 from levelfield.metrics import control
 from levelfield.metrics.control import (
-    Average,
-    BalancedAccuracy,
-    Both,
-    Majority,
-    Probability,
+    ControlAverage,
+    ControlBalancedAccuracy,
+    ControlBoth,
+    ControlMajority,
+    ControlProbability,
     majority,
 )
 
-METRICS = (Average, Majority, Probability, Both, BalancedAccuracy)
+METRICS = (
+    ControlAverage,
+    ControlMajority,
+    ControlProbability,
+    ControlBoth,
+    ControlBalancedAccuracy,
+)
 SENTIMENT = ("negative", "positive")
 TOPIC = ("World", "Sports", "Business", "Sci/Tech")
 POSITIVE = {"sentiment": "positive"}
 
 
-def verdict(label: str | None, labels: Sequence[str] = TOPIC, sure: float = 0.9) -> Verdict:
+def verdict(label: str | None, labels: Sequence[str] = TOPIC, sure: float = 0.9) -> JudgeVerdict:
     """A judge that gives `sure` to its label and the rest to the others alike."""
     p = np.full(len(labels), (1 - sure) / (len(labels) - 1))
     if label is None:
         p[:] = 1 / len(labels)
     else:
         p[labels.index(label)] = sure
-    return Verdict("j", vote(p, labels), tuple(labels), p, False)
+    return JudgeVerdict("j", vote(p, labels), tuple(labels), p, False)
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ def test_of_equal_votes_the_likelier_label_wins():
 
 
 def test_a_judge_that_could_read_nothing_does_not_tip_the_scales():
-    blind = Verdict("b", None, TOPIC, np.full(4, np.nan), False)
+    blind = JudgeVerdict("b", None, TOPIC, np.full(4, np.nan), False)
     assert majority([verdict("Sports"), blind], "probability") == "Sports"
     assert majority([blind], "probability") is None
 
@@ -136,7 +142,7 @@ def test_a_majority_is_what_more_than_half_say_and_the_study_takes_the_last_word
 
 def test_the_average_is_the_share_of_judges_that_are_right_and_its_parts_are_their_votes(bench):
     bench(a="sentiment", b="sentiment", c="sentiment", d="sentiment")
-    scores = Average().score(
+    scores = ControlAverage().score(
         [
             Sample("1", "a=positive b=negative c=positive", control=POSITIVE),
             Sample("2", "a=negative b=negative c=negative d=negative", control=POSITIVE),
@@ -155,7 +161,7 @@ def test_the_average_is_the_share_of_judges_that_are_right_and_its_parts_are_the
 def test_with_several_attributes_every_judge_of_each_counts_the_same(bench):
     bench(a="sentiment", b="sentiment", c="topic")
     wanted = {"sentiment": "positive", "topic": "World"}
-    scores = Average().score([Sample("1", "a=positive b=negative c=World", control=wanted)])
+    scores = ControlAverage().score([Sample("1", "a=positive b=negative c=World", control=wanted)])
     assert scores.values[0] == pytest.approx(2 / 3)
     assert scores.parts is not None
     assert scores.parts["part"].to_list() == [
@@ -168,43 +174,47 @@ def test_with_several_attributes_every_judge_of_each_counts_the_same(bench):
 def test_the_majority_counts_where_one_judge_errs(bench):
     bench(a="sentiment", b="sentiment", c="sentiment")
     text = "a=positive b=positive c=negative"
-    assert value(Majority(), text) == 1
-    assert value(Majority(), text, {"sentiment": "negative"}) == 0
-    assert value(Average(), text) == pytest.approx(2 / 3)
+    assert value(ControlMajority(), text) == 1
+    assert value(ControlMajority(), text, {"sentiment": "negative"}) == 0
+    assert value(ControlAverage(), text) == pytest.approx(2 / 3)
 
 
 def test_the_studys_rule_favours_the_alphabetically_late_label(bench):
     bench(a="sentiment", b="sentiment", c="sentiment")
     text = "a=positive b=negative c=negative"
-    assert value(Majority(rule="study"), text) == 1
-    assert value(Majority(rule="majority"), text) == 0
+    assert value(ControlMajority(rule="study"), text) == 1
+    assert value(ControlMajority(rule="majority"), text) == 0
 
 
 def test_without_a_majority_the_value_is_undefined_unless_probabilities_decide(bench):
     bench(a="sentiment", b="sentiment")
-    assert reason(Majority(), "a=positive b=negative") == "no majority of the judges"
-    assert reason(Majority(), "a=positive") == "no majority of the judges"
-    assert value(Majority(rule="probability"), "a=positive") == 1
+    assert reason(ControlMajority(), "a=positive b=negative") == "no majority of the judges"
+    assert reason(ControlMajority(), "a=positive") == "no majority of the judges"
+    assert value(ControlMajority(rule="probability"), "a=positive") == 1
 
 
 def test_one_judge_is_its_own_majority(bench):
     bench(a="sentiment")
     for text in ("a=positive", "a=negative"):
-        assert value(Majority(), text) == value(Average(), text) == float("positive" in text)
-    assert value(Average(), "nothing") == 0
-    assert reason(Majority(), "nothing") == "no majority of the judges"
+        assert (
+            value(ControlMajority(), text)
+            == value(ControlAverage(), text)
+            == float("positive" in text)
+        )
+    assert value(ControlAverage(), "nothing") == 0
+    assert reason(ControlMajority(), "nothing") == "no majority of the judges"
 
 
 def test_both_is_one_only_where_every_attribute_is_right(bench):
     bench(a="sentiment", b="topic")
     wanted = {"sentiment": "positive", "topic": "Sports"}
-    assert value(Both(), "a=positive b=Sports", wanted) == 1
-    assert value(Both(), "a=positive b=World", wanted) == 0
-    assert value(Majority(), "a=positive b=World", wanted) == 0.5
-    assert reason(Both(), "a=positive", wanted) == "no majority of the judges"
-    assert reason(Both(), "a=positive") == "one attribute only"
+    assert value(ControlBoth(), "a=positive b=Sports", wanted) == 1
+    assert value(ControlBoth(), "a=positive b=World", wanted) == 0
+    assert value(ControlMajority(), "a=positive b=World", wanted) == 0.5
+    assert reason(ControlBoth(), "a=positive", wanted) == "no majority of the judges"
+    assert reason(ControlBoth(), "a=positive") == "one attribute only"
     with_keywords = {"sentiment": "positive", "keywords": ("a", "b")}
-    assert reason(Both(), "a=positive", with_keywords) == "one attribute only"
+    assert reason(ControlBoth(), "a=positive", with_keywords) == "one attribute only"
 
 
 def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
@@ -219,7 +229,7 @@ def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
         Sample(str(i), text, control={"sentiment": wanted}, system="s")
         for i, (text, wanted) in enumerate(texts)
     ]
-    scores = BalancedAccuracy().score(samples)
+    scores = ControlBalancedAccuracy().score(samples)
     assert scores.ids == ("system=s",)  # whatever was wanted
     assert scores.values[0] == pytest.approx(((2 / 3 + 0) / 2 + (1 / 3 + 1) / 2) / 2)
 
@@ -228,7 +238,7 @@ def test_a_judge_that_always_says_the_same_has_the_balanced_accuracy_of_chance(b
     bench(a="topic")
     wanted = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
     samples = [Sample(str(i), "a=World", control={"topic": w}) for i, w in enumerate(wanted)]
-    assert BalancedAccuracy().score(samples).values.tolist() == [0.25]
+    assert ControlBalancedAccuracy().score(samples).values.tolist() == [0.25]
 
 
 @given(st.data())
@@ -236,11 +246,11 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
     label = st.sampled_from(SENTIMENT)
     pairs = data.draw(st.lists(st.tuples(label, label), min_size=2, max_size=12))
     judged = {
-        str(i): [control.Judged("sentiment", wanted, (verdict(said, SENTIMENT),))]
+        str(i): [control.AttributeVerdicts("sentiment", wanted, (verdict(said, SENTIMENT),))]
         for i, (said, wanted) in enumerate(pairs)
     }
 
-    class Known(BalancedAccuracy):
+    class Known(ControlBalancedAccuracy):
         def _judge(self, samples):
             return [judged[s.id] for s in samples]
 
@@ -263,19 +273,19 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
 
 def test_judges_read_the_whole_text_or_what_follows_the_prompt(bench):
     asked = bench(a="sentiment")
-    Average().score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
-    metric = Average(text="continuation")
+    ControlAverage().score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
+    metric = ControlAverage(text="continuation")
     metric.score([Sample("1", "So a=positive", prompt="So", control=POSITIVE)])
     metric.score([Sample("1", "no prompt", control=POSITIVE)])
     assert asked == ["a So a=positive", "a a=positive", "a no prompt"]
     assert "prompt" in metric.requires
-    assert "prompt" not in Average().requires
+    assert "prompt" not in ControlAverage().requires
 
 
 def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench):
     bench(a="topic")
     for wanted in ("Science/Technology", "sci/tech", ("Sci/Tech",)):
-        assert value(Average(), "a=Sci/Tech", {"topic": wanted}) == 1
+        assert value(ControlAverage(), "a=Sci/Tech", {"topic": wanted}) == 1
 
 
 @pytest.mark.parametrize(
@@ -297,7 +307,7 @@ def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench)
 )
 def test_reasons_for_undefined_values(bench, text, wanted, expected):
     bench(a="sentiment", b="sentiment")
-    for metric in (Average(), Majority(), BalancedAccuracy()):
+    for metric in (ControlAverage(), ControlMajority(), ControlBalancedAccuracy()):
         scores = metric.score([Sample("1", text, control=wanted)])
         assert math.isnan(scores.values[0])
         assert list(scores.undefined.values()) == [expected]
@@ -305,22 +315,22 @@ def test_reasons_for_undefined_values(bench, text, wanted, expected):
 
 def test_reasons_of_continuations(bench):
     bench(a="sentiment")
-    metric = Average(text="continuation")
+    metric = ControlAverage(text="continuation")
     assert reason(metric, "So it is", prompt="so") == "prompt is not a prefix of the text"
     assert reason(metric, "So ", prompt="So") == "nothing after the prompt"
 
 
 def test_balanced_accuracy_without_samples_is_undefined():
-    metric = BalancedAccuracy()
+    metric = ControlBalancedAccuracy()
     assert metric.value(metric.state([])).undefined == "no samples"
 
 
 def test_texts_that_a_judge_did_not_see_all_of_are_counted(bench):
     bench(a="sentiment", b="sentiment")
     samples = [Sample("1", "long a=positive b=positive", control=POSITIVE), Sample("2", "a=b")]
-    assert Average().score(samples).truncated == {"1"}
-    assert Majority().score(samples).truncated == {"1"}
-    assert len(BalancedAccuracy().score(samples[:1]).truncated) == 1
+    assert ControlAverage().score(samples).truncated == {"1"}
+    assert ControlMajority().score(samples).truncated == {"1"}
+    assert len(ControlBalancedAccuracy().score(samples[:1]).truncated) == 1
 
 
 def test_all_metrics_together_ask_each_judge_once(bench):
@@ -340,7 +350,11 @@ def test_values_do_not_depend_on_the_other_samples(bench):
         for i, text in enumerate(["a=positive b=World", "c=Sports b=Sports", "", "😀"])
         for j, wanted in enumerate(controls)
     ]
-    for metric in (Average(), Majority(rule="study"), Both(rule="probability")):
+    for metric in (
+        ControlAverage(),
+        ControlMajority(rule="study"),
+        ControlBoth(rule="probability"),
+    ):
         together = metric.score(samples)
         alone = [metric.score([sample]).values[0] for sample in samples]
         np.testing.assert_array_equal(together.values, alone)
@@ -365,8 +379,8 @@ def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
     texts = ["The lake froze.", "", "😀", "word " * 300, *(f"Taxes rose {i}." for i in range(80))]
     samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
     # of votes of random models some are as good as tied, and rounding decides them
-    expected = Probability(judges=three).score(samples)
-    again = Probability(judges=three, batch_tokens=10).score(samples[::-1])
+    expected = ControlProbability(judges=three).score(samples)
+    again = ControlProbability(judges=three, batch_tokens=10).score(samples[::-1])
     np.testing.assert_allclose(again.values[::-1], expected.values, rtol=1e-5)
     assert expected.undefined == {"1": "empty text"}
     assert expected.truncated == {"3"}
@@ -374,18 +388,21 @@ def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
 
 
 def test_the_signature_names_every_choice_but_not_the_batch(three):
-    base = Average(judges=three)
+    base = ControlAverage(judges=three)
     assert base.signature.startswith("control.average|judges:m0=m0@")
     for change in ({"text": "continuation"}, {"dtype": "bfloat16"}, {"judges": "vader"}):
         assert dataclasses.replace(base, **change).signature != base.signature
     assert dataclasses.replace(base, batch_tokens=7, device="cpu").signature == base.signature
-    rules = {Majority(judges=three, rule=r).signature for r in ("majority", "probability", "study")}
+    rules = {
+        ControlMajority(judges=three, rule=r).signature
+        for r in ("majority", "probability", "study")
+    }
     assert len(rules) == 3
 
 
 def test_a_classifier_judges_only_the_attribute_that_its_labels_tell(three, tmp_path):
     own = tiny_classifier.save(tmp_path / "formality", ["formal", "informal"])
-    metric = Average(judges=f"{three},{own}")
+    metric = ControlAverage(judges=f"{three},{own}")
     wanted = {"sentiment": "positive", "formality": "formal"}
     scores = metric.score([Sample("1", "The lake froze.", control=wanted)])
     assert scores.parts is not None
@@ -394,7 +411,7 @@ def test_a_classifier_judges_only_the_attribute_that_its_labels_tell(three, tmp_
 
 
 def test_metrics_are_picklable_before_and_after_they_scored(three):
-    metric = Majority(judges=three)
+    metric = ControlMajority(judges=three)
     sample = Sample("1", "The lake froze.", control=POSITIVE)
     fresh = pickle.loads(pickle.dumps(metric))
     expected = metric.score([sample]).values
@@ -405,7 +422,7 @@ def test_metrics_are_picklable_before_and_after_they_scored(three):
 
 def test_a_wrong_judge_is_said_before_anything_is_scored():
     with pytest.raises(UserError, match="there is no judge 'papers'; did you mean paper"):
-        _ = Average(judges="papers").signature
+        _ = ControlAverage(judges="papers").signature
 
 
 # -- the offline judges on labelled sets
@@ -419,13 +436,13 @@ def test_the_lexicon_is_as_good_as_its_figure_says():
 
     (known,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")
-    scores = Average(judges="vader").score(samples)
+    scores = ControlAverage(judges="vader").score(samples)
     assert len(scores) == known.n
     assert scores.mean() == pytest.approx(known.accuracy, abs=5e-5)
     assert scores.parts is not None
     undecided = scores.parts["part"].str.ends_with("(undecided)").mean()
     assert undecided == pytest.approx(known.undecided, abs=5e-5)
-    (balanced,) = BalancedAccuracy(judges="vader").score(samples).values
+    (balanced,) = ControlBalancedAccuracy(judges="vader").score(samples).values
     assert balanced == pytest.approx(known.balanced_accuracy, abs=5e-5)
 
 
@@ -437,4 +454,6 @@ def test_the_encoder_is_about_as_good_as_its_figure_says():
 
     (known,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")[::6]  # 304 texts: a standard error of 2.5 %
-    assert Average(judges="minilm").score(samples).mean() == pytest.approx(known.accuracy, abs=0.06)
+    assert ControlAverage(judges="minilm").score(samples).mean() == pytest.approx(
+        known.accuracy, abs=0.06
+    )

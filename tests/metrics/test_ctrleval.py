@@ -15,11 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from levelfield import AttributeRelevance, Coherence, Consistency, CTRLEval, Sample
+from levelfield import CTRLEval, Sample
 from levelfield.aspects import load_aspect
 from levelfield.core.continuation import prompt_end
 from levelfield.core.errors import ModelError, UserError
-from levelfield.metrics import ctrleval
+from levelfield.metrics import (
+    CTRLEvalAttributeRelevance,
+    CTRLEvalCoherence,
+    CTRLEvalConsistency,
+    ctrleval,
+)
 from levelfield.metrics.ctrleval import combine
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
@@ -79,7 +84,7 @@ def test_embedding_scorer_by_hand():
         return float(embed(x) @ embed(y))
 
     by_hand = np.mean([cosine(f"{b} {c}", a), cosine(f"{a} {c}", b), cosine(f"{a} {b}", c)])
-    scores = Coherence(weights="mean").score([Sample("1", f"{a}  {b}\n{c}")])
+    scores = CTRLEvalCoherence(weights="mean").score([Sample("1", f"{a}  {b}\n{c}")])
     assert scores.values[0] == pytest.approx(by_hand, abs=1e-5)
 
     text = "What a wonderful day."
@@ -91,7 +96,7 @@ def test_embedding_scorer_by_hand():
             logits = {w: cosine(text, filled.replace("<gap>", words[w])) / 0.05 for w in words}
             total = sum(math.exp(v) for v in logits.values())
             s.append(math.exp(logits["positive"]) / total)
-    scores = AttributeRelevance().score([Sample("1", text, control=POSITIVE)])
+    scores = CTRLEvalAttributeRelevance().score([Sample("1", text, control=POSITIVE)])
     assert scores.values[0] == pytest.approx(np.mean(s), abs=1e-4)
 
 
@@ -113,7 +118,7 @@ def test_weights_that_are_all_zero_give_the_plain_mean():
 def test_relevance_of_all_labels_sums_to_one():
     labels = load_aspect("topic").labels
     samples = [Sample(x, "The vote in parliament was close.", control={"topic": x}) for x in labels]
-    assert AttributeRelevance().score(samples).values.sum() == pytest.approx(1)
+    assert CTRLEvalAttributeRelevance().score(samples).values.sum() == pytest.approx(1)
 
 
 def test_parts_explain_the_value():
@@ -147,15 +152,19 @@ def test_the_prompts_are_those_that_the_authors_released(rated_data: Path):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u3000"])
-@pytest.mark.parametrize("metric", [Coherence(), Consistency(), AttributeRelevance()])
+@pytest.mark.parametrize(
+    "metric", [CTRLEvalCoherence(), CTRLEvalConsistency(), CTRLEvalAttributeRelevance()]
+)
 def test_an_empty_text_is_undefined_everywhere(metric, text):
     assert reason(metric, text, prompt="The", control=POSITIVE) == "empty text"
 
 
 @pytest.mark.parametrize("text", ["word", "😀", "One sentence only.", "مرحبا بالعالم"])
 def test_one_sentence_has_no_coherence(text):
-    assert reason(Coherence(), text) == "one sentence only"
-    assert reason(Coherence(single="score"), text) == "one sentence only"  # nothing to compare
+    assert reason(CTRLEvalCoherence(), text) == "one sentence only"
+    assert (
+        reason(CTRLEvalCoherence(single="score"), text) == "one sentence only"
+    )  # nothing to compare
 
 
 @pytest.mark.parametrize(
@@ -170,7 +179,7 @@ def test_one_sentence_has_no_coherence(text):
     ],
 )
 def test_consistency_needs_a_prompt_that_the_text_continues(text, prompt, expected):
-    assert reason(Consistency(), text, prompt=prompt) == expected
+    assert reason(CTRLEvalConsistency(), text, prompt=prompt) == expected
 
 
 @pytest.mark.parametrize(
@@ -190,11 +199,11 @@ def test_consistency_needs_a_prompt_that_the_text_continues(text, prompt, expect
     ],
 )
 def test_relevance_needs_one_label_that_the_aspect_knows(control, expected):
-    assert reason(AttributeRelevance(), "Fine.", control=control) == expected
+    assert reason(CTRLEvalAttributeRelevance(), "Fine.", control=control) == expected
 
 
 def test_a_text_that_holds_the_gap_token_is_undefined(tiny_folders):
-    metric = Coherence(model=str(tiny_folders["t5"]), iwf="wordfreq")
+    metric = CTRLEvalCoherence(model=str(tiny_folders["t5"]), iwf="wordfreq")
     assert "gap token <extra_id_0>" in (reason(metric, "One <extra_id_0>. Two.") or "")
 
 
@@ -207,8 +216,8 @@ def test_strange_texts_have_finite_values(family, tiny_folders):
         "\x00. \u200b x.",
     ]
     samples = [Sample(str(i), t, prompt=t[:1], control=POSITIVE) for i, t in enumerate(texts)]
-    for kind in (Coherence, Consistency, AttributeRelevance):
-        options = {} if kind is AttributeRelevance else {"iwf": "wordfreq"}
+    for kind in (CTRLEvalCoherence, CTRLEvalConsistency, CTRLEvalAttributeRelevance):
+        options = {} if kind is CTRLEvalAttributeRelevance else {"iwf": "wordfreq"}
         scores = kind(model=str(tiny_folders[family]), **options).score(samples)
         assert np.isfinite(scores.values).sum() + len(scores.undefined) == len(samples)
         assert len(scores.undefined) <= 1
@@ -219,13 +228,13 @@ def test_a_text_that_was_cut_is_counted():
         Sample("1", "word " * 2000, control=POSITIVE),
         Sample("2", "Fine.", control=POSITIVE),
     ]
-    scores = AttributeRelevance().score(samples)
+    scores = CTRLEvalAttributeRelevance().score(samples)
     assert scores.truncated == {"1"}
     assert scores.run_signature.endswith("n:2 undefined:0 truncated:1")
 
 
 def test_no_samples_give_no_scores():
-    for metric in (Coherence(), Consistency(), AttributeRelevance()):
+    for metric in (CTRLEvalCoherence(), CTRLEvalConsistency(), CTRLEvalAttributeRelevance()):
         assert len(metric.score([])) == 0
 
 
@@ -248,7 +257,7 @@ def test_a_loose_prefix_differs_in_white_space_and_case_only(prompt, text, end):
 def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders):
     model = str(tiny_folders["pegasus"])
     changes = {
-        Coherence(model=model, iwf="wordfreq"): {
+        CTRLEvalCoherence(model=model, iwf="wordfreq"): {
             "model": str(tiny_folders["bart"]),
             "dtype": "bfloat16",
             "normalize": "none",
@@ -258,8 +267,8 @@ def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders
             "single": "score",
             "language": "german",
         },
-        Consistency(model=model, iwf="wordfreq"): {"match": "loose", "weights": "max"},
-        AttributeRelevance(model=model): {"attribute": "topic", "weights": "min"},
+        CTRLEvalConsistency(model=model, iwf="wordfreq"): {"match": "loose", "weights": "max"},
+        CTRLEvalAttributeRelevance(model=model): {"attribute": "topic", "weights": "min"},
     }
     for metric, options in changes.items():
         for name, value in options.items():
@@ -268,12 +277,12 @@ def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders
 
 
 def test_options_that_change_no_value_leave_the_signature_alone():
-    other = dataclasses.replace(Coherence(), device="cpu", batch_tokens=7)
-    assert other.signature == Coherence().signature
+    other = dataclasses.replace(CTRLEvalCoherence(), device="cpu", batch_tokens=7)
+    assert other.signature == CTRLEvalCoherence().signature
 
 
 def test_a_metric_can_be_pickled_even_after_use():
-    metric = AttributeRelevance()
+    metric = CTRLEvalAttributeRelevance()
     samples = [Sample("1", "Fine.", control=POSITIVE)]
     before = metric.score(samples).values
     assert pickle.loads(pickle.dumps(metric)).score(samples).values == before
@@ -282,7 +291,7 @@ def test_a_metric_can_be_pickled_even_after_use():
 
 def test_an_aspect_of_ones_own_is_a_file():
     examples = Path(__file__).parents[2] / "examples"
-    metric = AttributeRelevance(attribute=str(examples / "aspects" / "formality.toml"))
+    metric = CTRLEvalAttributeRelevance(attribute=str(examples / "aspects" / "formality.toml"))
     lines = (examples / "letters.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     samples = [Sample(r["id"], r["text"], control=r["control"]) for r in records]
@@ -341,13 +350,13 @@ def test_word_frequencies_that_are_not_there_are_an_error(choice):
 
 def test_what_ctrleval_can_not_use_is_said(tmp_path):
     with pytest.raises(UserError, match="needs an encoder-decoder"):
-        _ = Coherence(patterns="ppl-gpt").signature
+        _ = CTRLEvalCoherence(patterns="ppl-gpt").signature
     (tmp_path / "config.json").write_text(
         '{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
     )
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(ModelError, match="causal model"):
-        _ = Coherence(model=str(tmp_path)).signature
+        _ = CTRLEvalCoherence(model=str(tmp_path)).signature
     with pytest.raises(UserError, match="no option"):
         CTRLEval(options={"tempo": 1}).metrics()
     with pytest.raises(UserError, match="no aspect"):

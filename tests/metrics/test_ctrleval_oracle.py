@@ -17,7 +17,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from levelfield.aspects import load_aspect
 from levelfield.core.sample import Sample
-from levelfield.metrics.ctrleval import AttributeRelevance, Coherence, Consistency
+from levelfield.metrics.ctrleval import (
+    CTRLEvalAttributeRelevance,
+    CTRLEvalCoherence,
+    CTRLEvalConsistency,
+)
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
 
@@ -88,7 +92,7 @@ def plain_isf(loop: PlainLoop, text: str) -> float:
     return max(loop.iwf[i] for i in ids)
 
 
-def plain_coherence(loop: PlainLoop, sample: Sample, options: Coherence) -> float:
+def plain_coherence(loop: PlainLoop, sample: Sample, options: CTRLEvalCoherence) -> float:
     parts = sentences(sample.text)
     if len(parts) == 1 and options.single == "undefined":
         return float("nan")
@@ -100,7 +104,7 @@ def plain_coherence(loop: PlainLoop, sample: Sample, options: Coherence) -> floa
     return weighted(scores, isf, options.weights)
 
 
-def plain_consistency(loop: PlainLoop, sample: Sample, options: Consistency) -> float:
+def plain_consistency(loop: PlainLoop, sample: Sample, options: CTRLEvalConsistency) -> float:
     prompt, text = sample.prompt, sample.text
     if not text.startswith(prompt):
         return float("nan")
@@ -113,7 +117,7 @@ def plain_consistency(loop: PlainLoop, sample: Sample, options: Consistency) -> 
     return weighted(scores, isf, options.weights)
 
 
-def plain_relevance(loop: PlainLoop, sample: Sample, options: AttributeRelevance) -> float:
+def plain_relevance(loop: PlainLoop, sample: Sample, options: CTRLEvalAttributeRelevance) -> float:
     ((attribute, label),) = sample.control.items()
     aspect = load_aspect(attribute)
     scores, masses = [], []
@@ -161,7 +165,7 @@ def loops(tiny_folders: dict[str, Path]) -> dict[str, PlainLoop]:
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", [*COMMON, {"single": "score"}], ids=str)
 def test_coherence_equals_the_plain_loop(family, options, loops, tiny_folders):
-    metric = Coherence(model=str(tiny_folders[family]), iwf="wordfreq", **options)
+    metric = CTRLEvalCoherence(model=str(tiny_folders[family]), iwf="wordfreq", **options)
     samples = [*example_samples(), Sample("one", "Only this one sentence.")]
     expected = [plain_coherence(loops[family], sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
@@ -170,7 +174,7 @@ def test_coherence_equals_the_plain_loop(family, options, loops, tiny_folders):
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
 def test_consistency_equals_the_plain_loop(family, options, loops, tiny_folders):
-    metric = Consistency(model=str(tiny_folders[family]), iwf="wordfreq", **options)
+    metric = CTRLEvalConsistency(model=str(tiny_folders[family]), iwf="wordfreq", **options)
     samples = example_samples()
     expected = [plain_consistency(loops[family], sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
@@ -179,18 +183,20 @@ def test_consistency_equals_the_plain_loop(family, options, loops, tiny_folders)
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("options", COMMON, ids=str)
 def test_attribute_relevance_equals_the_plain_loop(family, options, loops, tiny_folders):
-    metric = AttributeRelevance(model=str(tiny_folders[family]), **options)
+    metric = CTRLEvalAttributeRelevance(model=str(tiny_folders[family]), **options)
     samples = [example_samples()[0], example_samples()[-1]]
     expected = [plain_relevance(loops[family], sample, metric) for sample in samples]
     np.testing.assert_allclose(metric.score(samples).values, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-@pytest.mark.parametrize("kind", [Coherence, Consistency, AttributeRelevance])
+@pytest.mark.parametrize(
+    "kind", [CTRLEvalCoherence, CTRLEvalConsistency, CTRLEvalAttributeRelevance]
+)
 def test_values_do_not_depend_on_batch_size_or_order(family, kind, tiny_folders):
     metric = kind(
         model=str(tiny_folders[family]),
-        **({} if kind is AttributeRelevance else {"iwf": "wordfreq"}),
+        **({} if kind is CTRLEvalAttributeRelevance else {"iwf": "wordfreq"}),
     )
     samples = example_samples()
     expected = dict(zip([s.id for s in samples], metric.score(samples).values, strict=True))

@@ -19,7 +19,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import fields_read
 from levelfield.core.sample import Sample
-from levelfield.metrics.discriminator import Score
+from levelfield.metrics.discriminator import DiscriminatorScore
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def texts(n: int) -> list[str]:
 
 
 def one(folder: Path, sample: Sample, **options: str) -> float:
-    return Score(model=str(folder), value="logit", **options).score([sample]).values[0]
+    return DiscriminatorScore(model=str(folder), value="logit", **options).score([sample]).values[0]
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 1])
@@ -52,10 +52,10 @@ def test_the_value_is_the_probability_of_the_positive_label_or_its_log_odds(fold
     z = np.array([log_odds(folder, sample.text) for sample in given])
     assert np.ptp(z) > 0.1
     options = {"model": str(folder), "batch_tokens": batch_tokens}
-    p = Score(**options).score(given)
+    p = DiscriminatorScore(**options).score(given)
     assert p.values == pytest.approx(1 / (1 + np.exp(-z)), abs=1e-5)
     assert p.higher_is_better
-    logit = Score(**options, value="logit").score(given)
+    logit = DiscriminatorScore(**options, value="logit").score(given)
     assert logit.values == pytest.approx(z, abs=1e-4)
     assert p.signature != logit.signature
 
@@ -85,7 +85,7 @@ def test_the_labels_may_be_in_either_order(folder, tmp_path):
 )
 def test_what_has_no_value_has_a_reason(folder, options, text, prompt, reason):
     given = [Sample("a", text, prompt=prompt), Sample("b", "It rained.", prompt="It")]
-    found = Score(model=str(folder), **options).score(given)
+    found = DiscriminatorScore(model=str(folder), **options).score(given)
     assert found.undefined == {"a": reason}
     assert 0 < found.values[1] < 1
 
@@ -112,7 +112,7 @@ def test_a_dialogue_is_its_context_and_its_text_a_turn_a_line(tmp_path):
     marked = Sample("a", "Did you swim?</UTT> I did. </UTT>Was it cold?</UTT>No.")
     assert one(folder, marked, task="dialogue") == pytest.approx(expected, abs=1e-6)
     assert one(folder, turns) == pytest.approx(one(folder, Sample("a", "No.")), abs=1e-6)
-    assert fields_read(Score(task="dialogue")) == {"text", "context"}
+    assert fields_read(DiscriminatorScore(task="dialogue")) == {"text", "context"}
 
 
 def test_a_text_that_is_cut_is_counted_and_read_from_the_side_that_training_kept(folder, tmp_path):
@@ -121,7 +121,7 @@ def test_a_text_that_is_cut_is_counted_and_read_from_the_side_that_training_kept
     AutoTokenizer.from_pretrained(end, truncation_side="left").save_pretrained(end)
     for model, other in ((folder, f"{long} and more"), (end, f"And more {long}")):
         given = [Sample("a", long), Sample("b", other), Sample("c", "It rained.")]
-        found = Score(model=str(model), value="logit").score(given)
+        found = DiscriminatorScore(model=str(model), value="logit").score(given)
         assert found.truncated == {"a", "b"}
         assert found.values[0] == pytest.approx(found.values[1], abs=1e-6)
     assert one(folder, Sample("a", long)) != pytest.approx(one(end, Sample("a", long)), abs=1e-6)
@@ -131,7 +131,7 @@ def test_a_text_that_is_cut_is_counted_and_read_from_the_side_that_training_kept
 @pytest.mark.parametrize("model", ["", " "])
 def test_without_a_model_it_says_how_to_make_one(model):
     with pytest.raises(UserError, match="levelfield train discriminator") as raised:
-        Score(model=model).score([Sample("a", "It rained.")])
+        DiscriminatorScore(model=model).score([Sample("a", "It rained.")])
     assert "\n" not in str(raised.value)
 
 
@@ -142,13 +142,13 @@ def test_models_that_are_no_discriminators_are_refused(tmp_path, causal_folders)
         (causal_folders["gpt2"], "is a causal model"),
     ):
         with pytest.raises(ModelError, match=complaint):
-            Score(model=str(wrong)).score([Sample("a", "It rained.")])
+            DiscriminatorScore(model=str(wrong)).score([Sample("a", "It rained.")])
     with pytest.raises(UserError, match="continues no prompt"):
-        Score(text="continuation", task="dialogue")
+        DiscriminatorScore(text="continuation", task="dialogue")
 
 
 def test_a_metric_can_be_sent_elsewhere_and_knows_nothing_of_pytorch_before_it_scores(folder):
-    metric = Score(model=str(folder))
+    metric = DiscriminatorScore(model=str(folder))
     sample = Sample("a", "It rained.")
     sent = pickle.loads(pickle.dumps(metric))
     assert sent.score([sample]).values == metric.score([sample]).values

@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
-from levelfield.metrics.ctrleval import Coherence
+from levelfield.metrics.ctrleval import CTRLEvalCoherence
 from levelfield.metrics.infilling_perplexity import InfillingPerplexity
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
@@ -60,7 +60,9 @@ def test_it_is_the_formula_of_the_plain_loop(family, tiny_folders, end):
 def test_of_one_sentence_it_is_what_coherence_asks(family, tiny_folders):
     given = [Sample("a", "The lake froze early this year.")]
     model = str(tiny_folders[family])
-    coherence = Coherence(model=model, single="score", weights="mean").score(given).values[0]
+    coherence = (
+        CTRLEvalCoherence(model=model, single="score", weights="mean").score(given).values[0]
+    )
     found = InfillingPerplexity(model=model).score(given).values[0]
     assert math.log(found) == pytest.approx(-coherence, abs=1e-6)
 

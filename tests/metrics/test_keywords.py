@@ -14,9 +14,16 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import load
 from levelfield.metrics import keywords
-from levelfield.metrics.keywords import AllKeywords, AnyKeyword, Cov, Coverage, ExtCov, keywords_of
+from levelfield.metrics.keywords import (
+    KeywordsAll,
+    KeywordsAny,
+    KeywordsCov,
+    KeywordsCoverage,
+    KeywordsExtCov,
+    keywords_of,
+)
 
-EXACT = (AnyKeyword, AllKeywords, Coverage)
+EXACT = (KeywordsAny, KeywordsAll, KeywordsCoverage)
 
 
 def asked(text: str, *wanted: str, prompt: str = "") -> Sample:
@@ -24,7 +31,7 @@ def asked(text: str, *wanted: str, prompt: str = "") -> Sample:
 
 
 def holds(text: str, keyword: str, **options) -> bool:
-    (value,) = Coverage(**options).score([asked(text, keyword)]).values
+    (value,) = KeywordsCoverage(**options).score([asked(text, keyword)]).values
     assert value in (0, 1)
     return bool(value)
 
@@ -131,7 +138,7 @@ def test_undefined_values_say_why():
         "blank": Sample("blank", "A court.", control={"keywords": ("", " ")}),
         "fine": Sample("fine", "A court.", control={"keywords": ("court",)}),
     }
-    for metric in (*EXACT, Cov, ExtCov):
+    for metric in (*EXACT, KeywordsCov, KeywordsExtCov):
         scores = metric().score(list(rows.values()))
         np.testing.assert_array_equal(scores.values, [np.nan, np.nan, np.nan, 1])
         assert scores.undefined == {
@@ -139,7 +146,7 @@ def test_undefined_values_say_why():
             "none": "control has no keywords",
             "blank": "control has no keywords",
         }
-    assert len(Coverage().score([])) == 0
+    assert len(KeywordsCoverage().score([])) == 0
 
 
 def test_of_the_continuation_the_prompt_is_no_part():
@@ -151,15 +158,15 @@ def test_of_the_continuation_the_prompt_is_no_part():
         asked("The court ", "court", prompt="The court"),
     ]
     samples = [Sample(str(i), s.text, s.prompt, control=s.control) for i, s in enumerate(rows)]
-    scores = Coverage(text="continuation").score(samples)
+    scores = KeywordsCoverage(text="continuation").score(samples)
     np.testing.assert_array_equal(scores.values, [0, 1, np.nan, np.nan, np.nan])
     assert list(scores.undefined.values()) == [
         "prompt is not a prefix of the text",
         "no prompt",
         "nothing after the prompt",
     ]
-    assert Coverage(text="continuation").requires == {"text", "prompt", "control"}
-    assert Coverage().requires == Coverage.requires == {"text", "control"}
+    assert KeywordsCoverage(text="continuation").requires == {"text", "prompt", "control"}
+    assert KeywordsCoverage().requires == KeywordsCoverage.requires == {"text", "control"}
 
 
 words_of_texts = st.text("abC+ .é", max_size=12)
@@ -178,7 +185,9 @@ def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, wanted: list
         assert all_ <= share <= any_
         assert (all_ == 1) == (share == 1)
         assert (any_ == 0) == (share == 0)
-    whole, within = (Coverage(match=m).score([sample]).values[0] for m in ("word", "substring"))
+    whole, within = (
+        KeywordsCoverage(match=m).score([sample]).values[0] for m in ("word", "substring")
+    )
     spaced = any(" " in keyword.strip() for keyword in wanted)
     assert np.isnan(whole) or spaced or whole <= within
 
@@ -186,7 +195,7 @@ def test_a_whole_word_is_a_substring_and_all_implies_any(text: str, wanted: list
 @given(st.text(), st.lists(st.text(), max_size=3))
 def test_no_text_and_no_keyword_is_too_strange(text: str, wanted: list[str]):
     for match in ("word", "substring", "lemma"):
-        (value,) = Coverage(match=match).score([asked(text, *wanted)]).values
+        (value,) = KeywordsCoverage(match=match).score([asked(text, *wanted)]).values
         assert np.isnan(value) or 0 <= value <= 1
 
 
@@ -194,15 +203,17 @@ def test_no_text_and_no_keyword_is_too_strange(text: str, wanted: list[str]):
 def test_a_keyword_on_its_own_is_always_found(keyword: str, case: str):
     option = {"case": "exact" if case == "e" else "ignore"}
     for match in ("word", "substring", "lemma"):
-        (value,) = Coverage(match=match, **option).score([asked(f"\n{keyword} ", keyword)]).values
+        (value,) = (
+            KeywordsCoverage(match=match, **option).score([asked(f"\n{keyword} ", keyword)]).values
+        )
         assert value == 1
 
 
 def test_cov_takes_keywords_as_written_and_ext_cov_pools_lemmas():
-    (cov,) = Cov().score([asked("The courts met.", "court", "courts")]).values
+    (cov,) = KeywordsCov().score([asked("The courts met.", "court", "courts")]).values
     assert cov == 0.5
     # "left" may be of "leave", or its own adjective, which "leaves" is not
-    scores = ExtCov().score([asked("She leaves.", "left")])
+    scores = KeywordsExtCov().score([asked("She leaves.", "left")])
     assert scores.values[0] == 0.5
     assert scores.parts is not None
     assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
@@ -238,7 +249,7 @@ def fake_spacy(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.usefixtures("fake_spacy")
 def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
-    metric = Cov(lemmas="spacy")
+    metric = KeywordsCov(lemmas="spacy")
     (value,) = metric.score([asked("The courts met", "court", "meet", "courts", "The")]).values
     assert value == 3 / 4  # "courts" is no lemma
     assert "|lemmas:spacy-3.8.1/en_core_web_sm-3.8.0|text:whole|" in metric.signature
@@ -246,7 +257,7 @@ def test_cov_with_spacy_is_keywords_among_the_lemmas_of_the_text():
 
 @pytest.mark.usefixtures("fake_spacy")
 def test_ext_cov_with_spacy_adds_its_lemma_to_those_of_the_dictionary():
-    metric = ExtCov(lemmas="spacy")
+    metric = KeywordsExtCov(lemmas="spacy")
     scores = metric.score([asked("She Leaves", "Left")])
     assert scores.parts is not None
     assert scores.parts.select("part", "score").rows() == [("leave", 1.0), ("left", 0.0)]
@@ -262,22 +273,22 @@ def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(UserError, match=r"pip install lemminflect"):
-        Coverage(match="lemma").score([])
+        KeywordsCoverage(match="lemma").score([])
     with pytest.raises(UserError, match=r"python -m spacy download en_core_web_sm"):
-        Cov(lemmas="spacy").score([])
-    assert Coverage().signature  # which needs neither
+        KeywordsCov(lemmas="spacy").score([])
+    assert KeywordsCoverage().signature  # which needs neither
 
 
 def test_the_signature_names_every_choice():
-    assert Coverage(match="substring", case="exact").signature.startswith(
+    assert KeywordsCoverage(match="substring", case="exact").signature.startswith(
         "keywords.coverage|match:substring|case:exact|text:whole|v:"
     )
-    assert "|match:lemma@lemminflect-" in AnyKeyword(match="lemma").signature
-    assert "|text:continuation|" in Cov(text="continuation").signature
+    assert "|match:lemma@lemminflect-" in KeywordsAny(match="lemma").signature
+    assert "|text:continuation|" in KeywordsCov(text="continuation").signature
 
 
 def test_a_metric_can_be_sent_to_another_process():
-    metric = Coverage(text="continuation")
+    metric = KeywordsCoverage(text="continuation")
     sent = pickle.loads(pickle.dumps(metric))
     assert sent == metric
     assert sent.requires == metric.requires

@@ -20,7 +20,7 @@ from levelfield.metrics.overlap import (
     CorpusBLEUSource,
     CorpusCHRFReferences,
     CorpusCHRFSource,
-    Counts,
+    OverlapCounts,
 )
 from levelfield.metrics.text.treebank import treebank_words
 
@@ -177,7 +177,7 @@ def test_states_merge_in_any_order_into_the_state_of_all_texts(parts, random, ki
     for part in parts:
         merged = metric.merge(merged, pickle.loads(pickle.dumps(metric.state(part))))
     assert merged == whole
-    before = Counts(*whole)
+    before = OverlapCounts(*whole)
     metric.value(whole)
     assert whole == before
 

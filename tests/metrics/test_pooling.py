@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from levelfield.cli.train_pooler import pooler as command
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.metrics.cdm import Momentum
+from levelfield.metrics.cdm import CDMMomentum
 from levelfield.metrics.pooling import POOLINGS, LinearPooler, fit, resample, select
 
 numbers = st.floats(-50, 50)
@@ -214,7 +214,7 @@ def rated(path: Path, models: tuple[str, str]) -> list[Sample]:
     """Texts whose rating is their summed momentum over their first half."""
     texts = tiny.texts()[:24]
     samples = [Sample(str(i), text) for i, text in enumerate(texts)]
-    metric = Momentum(*models, form="conditional")
+    metric = CDMMomentum(*models, form="conditional")
     lines = []
     for sample, ((unit,)) in zip(samples, metric.momentum(samples), strict=True):
         rating = float(resample(unit.m, 4)[:2].sum())
@@ -241,8 +241,8 @@ def test_the_command_trains_a_pooler_that_the_metric_takes(models, tmp_path):
     assert "24 ratings of coherence" in done.stderr
     assert "left out 2 (not rated: 1, empty text: 1)" in done.stderr
     given = {"form": "conditional", "pooling": "classifier", "pooler": str(out)}
-    metric = Momentum(*models, **given)
-    m = [units[0].m for units in Momentum(*models, form="conditional").momentum(samples)]
+    metric = CDMMomentum(*models, **given)
+    m = [units[0].m for units in CDMMomentum(*models, form="conditional").momentum(samples)]
     found = metric.score(samples)
     np.testing.assert_allclose(found.values, LinearPooler.load(str(out)).predict(m), atol=1e-9)
     ratings = [resample(one, 4)[:2].sum() for one in m]
@@ -254,7 +254,7 @@ def test_a_pooler_of_another_pair_is_refused(models, tmp_path):
     rated(tmp_path / "rated.jsonl", models)
     out = tmp_path / "pooler.json"
     trained(models, tmp_path / "rated.jsonl", "--out", str(out))
-    swapped = Momentum(
+    swapped = CDMMomentum(
         models[1], models[0], form="conditional", pooling="classifier", pooler=str(out)
     )
     with pytest.raises(UserError, match="trained on other momentum"):

@@ -16,15 +16,15 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import questions
-from levelfield.metrics.questions import Ask, load_question, shipped
+from levelfield.metrics.questions import CustomQuestion, load_question, shipped
 
 Folders = dict[str, Path]
 SHIPPED = (
-    questions.Coherence,
-    questions.Engagingness,
-    questions.Groundedness,
-    questions.Naturalness,
-    questions.Understandability,
+    questions.QuestionsCoherence,
+    questions.QuestionsEngagingness,
+    questions.QuestionsGroundedness,
+    questions.QuestionsNaturalness,
+    questions.QuestionsUnderstandability,
 )
 DIALOGUE = ("Is the lake cold?", "It froze last night. 🙂", "Then we can skate.")
 SAMPLE = Sample("a", "Then we can skate.", source="The lake froze.", context=DIALOGUE[:2])
@@ -111,10 +111,10 @@ def test_order_company_and_batches_change_no_value(t5):
         Sample(str(n), text, context=tuple(tiny.texts()[n : n + 1 + n % 3]))
         for n, text in enumerate([*tiny.texts()[:5], "a", "日本語", "🙂"])
     ]
-    found = questions.Coherence(model=t5).score(given).values
+    found = questions.QuestionsCoherence(model=t5).score(given).values
     assert len(set(found.round(6))) > 1
-    again = questions.Coherence(model=t5, batch_tokens=1).score(given[::-1]).values[::-1]
-    alone = [questions.Coherence(model=t5).score([sample]).values[0] for sample in given]
+    again = questions.QuestionsCoherence(model=t5, batch_tokens=1).score(given[::-1]).values[::-1]
+    alone = [questions.QuestionsCoherence(model=t5).score([sample]).values[0] for sample in given]
     np.testing.assert_allclose(again, found, atol=1e-6)
     np.testing.assert_allclose(alone, found, atol=1e-6)
 
@@ -128,14 +128,14 @@ def test_first_tokens_are_compared_and_whole_words_where_those_are_the_same(
 ):
     plain = PlainLoop(tiny_folders[family])
     assert (plain.ids(yes)[0] == plain.ids(no)[0]) is alike
-    metric = Ask(question=own(yes=yes, no=no), model=str(tiny_folders[family]))
+    metric = CustomQuestion(question=own(yes=yes, no=no), model=str(tiny_folders[family]))
     expected = plain.p_yes(filled("Is it so? </s> <text>"), yes, no)
     assert metric.score([SAMPLE]).values[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_swapping_the_answers_gives_the_other_probability(t5, own):
-    yes = Ask(question=own(yes="Yes", no="No"), model=t5).score([SAMPLE]).values[0]
-    no = Ask(question=own(yes="No", no="Yes"), model=t5).score([SAMPLE]).values[0]
+    yes = CustomQuestion(question=own(yes="Yes", no="No"), model=t5).score([SAMPLE]).values[0]
+    no = CustomQuestion(question=own(yes="No", no="Yes"), model=t5).score([SAMPLE]).values[0]
     assert yes + no == pytest.approx(1)
 
 
@@ -144,7 +144,7 @@ def test_over_sentences_the_answers_are_averaged(t5, tiny_folders):
     plain, template = PlainLoop(tiny_folders["t5"]), shipped()["naturalness"].template
     sentences = ("It froze.", "We skated on it!", "Did you?")
     expected = [plain.p_yes(template.replace("<text>", one)) for one in sentences]
-    found = questions.Naturalness(model=t5, over="sentences").score([sample])
+    found = questions.QuestionsNaturalness(model=t5, over="sentences").score([sample])
     assert found.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
     assert found.parts is not None
     np.testing.assert_allclose(found.parts["score"], expected, atol=1e-6)
@@ -158,12 +158,14 @@ def test_over_turns_each_is_asked_about_with_those_before_it(t5, tiny_folders):
         plain.p_yes(filled(template, Sample("", DIALOGUE[n]), "\n".join(DIALOGUE[:n])))
         for n in (1, 2)
     ]
-    metric = questions.Coherence(model=t5, over="turns")
+    metric = questions.QuestionsCoherence(model=t5, over="turns")
     assert metric.requires == {"text"}
     found = metric.score([sample, Sample("b", "One turn.")])
     assert found.values[0] == pytest.approx(np.mean(expected), abs=1e-6)
     assert found.undefined == {"b": "one turn only"}
-    alone = questions.Naturalness(model=t5, over="turns").score([sample, Sample("b", "One turn.")])
+    alone = questions.QuestionsNaturalness(model=t5, over="turns").score(
+        [sample, Sample("b", "One turn.")]
+    )
     assert not alone.undefined  # it names no context, so a first turn can be asked about
     assert alone.parts is not None
     assert len(alone.parts) == 4
@@ -174,7 +176,7 @@ def test_a_long_context_loses_its_oldest_turns_and_a_long_text_its_end(tmp_path,
     plain = PlainLoop(folder)
     template = "So? </s> <context> </s> <text>"
     turns = tuple(f"Turn {n} is about the lake." for n in range(30))
-    metric = Ask(question=own(template), model=str(folder))
+    metric = CustomQuestion(question=own(template), model=str(folder))
     long = Sample("a", "It froze.", context=turns)
     found = metric.score([long, Sample("b", "It froze.", context=turns[-1:])])
     assert found.truncated == {"a"}
@@ -193,10 +195,10 @@ def test_a_long_context_loses_its_oldest_turns_and_a_long_text_its_end(tmp_path,
 @pytest.mark.parametrize(
     ("sample", "metric", "reason"),
     [
-        (Sample("a", " \n", context=("b",)), questions.Coherence, "empty text"),
-        (Sample("a", "b"), questions.Coherence, "no context"),
-        (Sample("a", "b", context=("", " ")), questions.Coherence, "no context"),
-        (Sample("a", "b"), questions.Groundedness, "no source"),
+        (Sample("a", " \n", context=("b",)), questions.QuestionsCoherence, "empty text"),
+        (Sample("a", "b"), questions.QuestionsCoherence, "no context"),
+        (Sample("a", "b", context=("", " ")), questions.QuestionsCoherence, "no context"),
+        (Sample("a", "b"), questions.QuestionsGroundedness, "no source"),
     ],
 )
 def test_what_has_no_value_has_a_reason(t5, sample, metric, reason):
@@ -209,7 +211,7 @@ def test_what_has_no_value_has_a_reason(t5, sample, metric, reason):
 
 def test_a_question_may_name_what_the_control_wants(t5, own, tiny_folders):
     template = "Is this <control.sentiment>, of <control.keywords>? </s> <text>"
-    metric = Ask(question=own(template), model=t5)
+    metric = CustomQuestion(question=own(template), model=t5)
     assert metric.requires == {"text", "control"}
     control = {"sentiment": "positive", "keywords": ("ice", "snow")}
     samples = [Sample("a", "We skate.", control=control), Sample("b", "We skate.", control={})]
@@ -220,8 +222,8 @@ def test_a_question_may_name_what_the_control_wants(t5, own, tiny_folders):
 
 
 def test_fields_written_out_in_a_text_stay_text():
-    asked = questions.Input("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
-    question = questions.Question("", "<text> </s> <context>")
+    asked = questions.QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
+    question = questions.YesNoQuestion("", "<text> </s> <context>")
     assert asked.source(question) == "<context> & \\1 <text> </s> Hm."
 
 
@@ -259,12 +261,12 @@ def test_a_question_is_found_by_name_file_or_both(tmp_path):
 
 def test_answers_that_are_the_same_to_the_model_are_refused(t5, own):
     with pytest.raises(ModelError, match="can't tell its answers"):
-        Ask(question=own(yes="Yes", no=" Yes"), model=t5).score([SAMPLE])
+        CustomQuestion(question=own(yes="Yes", no=" Yes"), model=t5).score([SAMPLE])
 
 
 def test_the_signature_names_the_question_and_its_wording(t5, own):
-    one = Ask(question=own(), model=t5).signature
+    one = CustomQuestion(question=own(), model=t5).signature
     assert re.search(r"question:own@[0-9a-f]{8}\|over:text", one)
-    other = Ask(question=own("Is it not so? </s> <text>"), model=t5).signature
+    other = CustomQuestion(question=own("Is it not so? </s> <text>"), model=t5).signature
     assert one != other
-    assert pickle.loads(pickle.dumps(questions.Coherence(model=t5))).signature
+    assert pickle.loads(pickle.dumps(questions.QuestionsCoherence(model=t5))).signature

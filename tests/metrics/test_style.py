@@ -12,7 +12,7 @@ from levelfield.core.metric import partitions
 from levelfield.core.sample import Sample
 from levelfield.core.scores import concatenate
 from levelfield.metrics.fluency import Perplexity
-from levelfield.metrics.style import Degenerate, StylePerplexity, degenerate
+from levelfield.metrics.style import StyleDegenerate, StylePerplexity, degenerate
 from levelfield.models.torch.causal import load_causal
 
 
@@ -37,7 +37,7 @@ def test_what_is_no_rewrite(text, source, kind):
 def test_the_share_of_degenerate_outputs_counts_empty_ones_and_leaves_out_what_has_no_source():
     texts = ["", "I shall go.", "I'm off now.", "Off"]
     samples = [Sample(str(i), text, source="I shall go.") for i, text in enumerate(texts)]
-    scores = Degenerate().score([*samples, Sample("x", "So.", source=" ")])
+    scores = StyleDegenerate().score([*samples, Sample("x", "So.", source=" ")])
     assert scores.values.tolist()[:4] == [1, 1, 0, 1]
     assert scores.undefined == {"x": "empty source"}
     assert scores.parts is not None

@@ -10,7 +10,7 @@ import pytest
 import levelfield
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
-from levelfield.metrics.cdm import Momentum
+from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models import resolve as resolving
 from levelfield.models.resolve import EMBEDDED, resolve
 from levelfield.models.tokens import Gapped
@@ -59,6 +59,6 @@ def test_words_in_order_are_likelier_than_the_same_words_in_disorder():
 
 def test_momentum_needs_no_network():
     sample = Sample(id="a", text="It was late. The house was dark, and nobody came.")
-    found = Momentum(*PAIR, device="cpu").score([sample])
+    found = CDMMomentum(*PAIR, device="cpu").score([sample])
     assert np.isfinite(found.values).all()
     assert "offline/infill-expert@" in found.signature

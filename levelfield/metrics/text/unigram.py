@@ -23,7 +23,7 @@ HEADER = "# unigram counts, one a vocabulary id"
 _TOKENIZER = "; tokenizer "
 
 
-class Tokens(Protocol):
+class CorpusTokenizer(Protocol):
     """A model's tokenizer, as `levelfield.models.torch.causal.CausalTokens` is one.
 
     Attributes:
@@ -60,7 +60,7 @@ class Unigrams:
         """What signatures name the counts by: equal counts have equal digests."""
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()[:12]
 
-    def check(self, tokens: Tokens, where: str) -> None:
+    def check(self, tokens: CorpusTokenizer, where: str) -> None:
         """Nothing, if the counts are of this tokenizer.
 
         Args:
@@ -83,7 +83,7 @@ class Unigrams:
         )
 
 
-def count(texts: Iterable[str], tokens: Tokens, *, batch: int = 4096) -> Unigrams:
+def count(texts: Iterable[str], tokens: CorpusTokenizer, *, batch: int = 4096) -> Unigrams:
     """The counts over texts; a text that occurs twice counts twice.
 
     Raises:
@@ -105,7 +105,7 @@ def write(unigrams: Unigrams, file: TextIO) -> None:
     file.writelines(f"{n}\n" for n in unigrams.counts.tolist())
 
 
-def load(files: Sequence[str], tokens: Tokens) -> Unigrams:
+def load(files: Sequence[str], tokens: CorpusTokenizer) -> Unigrams:
     """The counts over files: of texts, as `levelfield.io.corpus` reads them, or of counts, as
     `levelfield train unigram` writes them; several are added up.
 
@@ -135,7 +135,7 @@ def _holds_counts(file: str) -> bool:
         return False  # whoever opens it as a file of texts says what is wrong with it
 
 
-def _read(file: str, tokens: Tokens) -> npt.NDArray[np.int64]:
+def _read(file: str, tokens: CorpusTokenizer) -> npt.NDArray[np.int64]:
     where = f"corpus={file}"
     try:
         header, *lines = Path(file).read_text(encoding="utf-8").splitlines()

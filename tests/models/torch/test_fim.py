@@ -8,7 +8,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
-from levelfield.metrics.cdm import Momentum
+from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models.tokens import Gapped
 from levelfield.models.torch.causal import TorchCausalModel, load_causal
 from levelfield.models.torch.fim import FIM, FimModel
@@ -100,8 +100,8 @@ def test_a_causal_pair_has_momentum_in_the_middle(network, tokenizer, tmp_path):
         tokenizer.save_pretrained(folder)
     sample = Sample(id="a", text="Two boats left. Only one came back.")
     amateur, expert = map(str, folders)
-    assert Momentum(amateur, amateur).score([sample]).values[0] == 0
-    found = Momentum(amateur, expert, pooling="sum").score([sample]).values[0]
+    assert CDMMomentum(amateur, amateur).score([sample]).values[0] == 0
+    found = CDMMomentum(amateur, expert, pooling="sum").score([sample]).values[0]
     log_p = [
         np.concatenate(FimModel(load_causal(name)).log_likelihood(
             [Gapped("", " Only one came back."), Gapped("Two boats left. ", "")],

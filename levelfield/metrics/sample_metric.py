@@ -16,7 +16,7 @@ from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.core.undefined import Undefined
 
 
-class Outcome(NamedTuple):
+class SampleValue(NamedTuple):
     """The value of one sample and what it is made of."""
 
     value: float
@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     cut: bool
 
 
-class OfOutcomes(abc.ABC):
+class SampleMetric(abc.ABC):
     """A metric of samples that gives an outcome for each of a partition."""
 
     level: ClassVar[Level] = "sample"
@@ -37,7 +37,7 @@ class OfOutcomes(abc.ABC):
         """Every choice that could change a value."""
 
     @abc.abstractmethod
-    def _outcomes(self, samples: Sequence[Sample]) -> Sequence[Outcome | Undefined]:
+    def _sample_values(self, samples: Sequence[Sample]) -> Sequence[SampleValue | Undefined]:
         """What comes out for each of these samples, of which there is at least one."""
 
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
@@ -49,14 +49,14 @@ class OfOutcomes(abc.ABC):
         return concatenate(scored)
 
     def _scores(self, samples: Sequence[Sample]) -> Scores:
-        found = list(zip(samples, self._outcomes(samples) if samples else (), strict=True))
-        defined = [(sample.id, o) for sample, o in found if isinstance(o, Outcome)]
+        found = list(zip(samples, self._sample_values(samples) if samples else (), strict=True))
+        defined = [(sample.id, o) for sample, o in found if isinstance(o, SampleValue)]
         rows = [(id, *part) for id, outcome in defined for part in outcome.parts]
         return Scores(
             metric=self.name,
             ids=tuple(sample.id for sample in samples),
             values=np.array(
-                [o.value if isinstance(o, Outcome) else np.nan for _, o in found], np.float64
+                [o.value if isinstance(o, SampleValue) else np.nan for _, o in found], np.float64
             ),
             undefined={sample.id: o.reason for sample, o in found if isinstance(o, Undefined)},
             signature=self.signature,
