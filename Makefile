@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+PYTEST := $(BIN)/pytest --numprocesses auto
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo check test test-all lint format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -15,11 +16,15 @@ demo: $(INSTALLED)
 	    --out demo/scores.jsonl --report demo/page.html
 	@echo "open demo/page.html in a browser"
 
+# what needs neither a model nor a browser: after every change
+check: lint
+	$(PYTEST) --fast -m "not slow and not browser and not kill"
+
 test: lint
-	$(BIN)/pytest --numprocesses auto -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest --numprocesses auto
+	$(PYTEST)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check --quiet
@@ -35,13 +40,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # PyTorch goes first and is held by the constraints, so that no other package draws in another build.
+# setuptools lies in the environment: a new entry point is installed without a network.
 $(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) torch
-	$(PIP) --editable '.[offline]'
+	$(PIP) torch 'setuptools>=77'
+	$(PIP) --no-build-isolation --editable '.[offline]'
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --editable '.[offline,fasttext,rating,hf,dev]'
+	$(PIP) --no-build-isolation --editable '.[offline,fasttext,rating,hf,dev]'
 	./tools/debian
 	touch $@
 

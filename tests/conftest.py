@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import NoReturn
 
 import hypothesis
 import pytest
@@ -16,6 +20,28 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # one process a core (see the Makefile), so one thread a process
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+class WithoutTorch(MetaPathFinder, Loader):
+    """Skips whatever loads PyTorch, a module of tests or a single test.
+
+    `--fast` needs no list of tests: one that begins to need a model leaves the selection by itself.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == "torch" else None
+
+    def create_module(self, _: ModuleSpec) -> NoReturn:
+        pytest.skip("--fast: needs PyTorch", allow_module_level=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="skip tests that need PyTorch")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        sys.meta_path.insert(0, WithoutTorch())
 
 
 @pytest.fixture(autouse=True)

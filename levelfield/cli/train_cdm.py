@@ -19,8 +19,9 @@ def cdm(plan: str, out: str) -> None:
     negatives from log p⁻ ∝ log p_a − γ (log p_e − log p_a), and a discriminator, for
     discriminator.score. Killed and run again, it goes on where it was.
     """
-    from levelfield.training.cdm import load_cdm_plan, run_cdm
+    from levelfield.training.cdm.plan import load_cdm_plan
+    from levelfield.training.cdm.run import run_cdm
 
     history = run_cdm(load_cdm_plan(Path(plan)), Path(out), notes=say, bar=progress_bar)
-    found = history[-1].validation
-    say(f"{out}/discriminator: " + ", ".join(f"{k} {v:.3f}" for k, v in found.items()))
+    figures = history[-1].validation
+    say(f"{out}/discriminator: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))

@@ -3,16 +3,13 @@ classifier that tells human texts from negatives."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_infiller import SOURCE, recipe_of, recipe_options
+from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
 from levelfield.core.errors import UserError
 
 _KINDS = "shuffle,drop,repeat,negate"
@@ -35,33 +32,24 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
     empty ones. Negation is by rules for English.
     """
     from levelfield.io import atomic_writer, check_targets
-    from levelfield.io.corpus import corpus_texts
-    from levelfield.training.corpus import documents
-    from levelfield.training.perturb import make_perturbed
+    from levelfield.training.cdm.perturb import write_perturbed
+    from levelfield.training.corpus import corpus_documents
 
     check_targets({"--out": out}, corpus)
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     total = sum(Path(name).stat().st_size for name in corpus if Path(name).is_file())
-    applied: Counter[str] = Counter()
-    made = unchanged = 0
     with progress_bar("perturbing", total) as progress, atomic_writer(out) as file:
-        of_files = (documents(corpus_texts([name], progress)) for name in corpus)
-        texts = enumerate(itertools.chain.from_iterable(of_files))
-        numbered = ((str(number), text) for number, text in texts)
-        for one in make_perturbed(numbered, chosen, seed=seed, times=times):
-            if one.negative is None:
-                unchanged += 1
-                continue
-            made += 1
-            applied.update(one.kinds)
-            file.write(json.dumps(one._asdict(), ensure_ascii=False) + "\n")
-        if not made:
+        texts = corpus_documents(corpus, progress)
+        counts = write_perturbed(texts, chosen, file, seed=seed, times=times)
+        if not counts.negatives:
             raise UserError(
-                f"the corpus has {unchanged:,} texts, of which none can be perturbed by {kinds}"
+                f"the corpus has {counts.unchanged:,} texts, of which none can be perturbed by "
+                f"{kinds}"
             )
-    say(f"{out}: {made:,} negatives ({', '.join(f'{k}: {n:,}' for k, n in applied.items())})")
-    if unchanged:
-        say(f"note: texts in which nothing can be perturbed: {unchanged:,}")
+    applied = ", ".join(f"{kind}: {n:,}" for kind, n in counts.kinds.items())
+    say(f"{out}: {counts.negatives:,} negatives ({applied})")
+    if counts.unchanged:
+        say(f"note: texts in which nothing can be perturbed: {counts.unchanged:,}")
 
 
 @click.command()
@@ -98,7 +86,7 @@ def discriminator(
     keep: Literal["end", "beginning"],
     sources: tuple[str, ...],
     allow_pickle: bool,
-    **recipe: Any,
+    recipe: RecipeOptions,
 ) -> None:
     """A classifier that tells human texts from negatives, for discriminator.score.
 
@@ -106,15 +94,15 @@ def discriminator(
     sampler of CDM make them; a text is a string, or a list of turns. Random weights need a higher
     --learning-rate, say 5e-4. Stopped and run again, it goes on from its last checkpoint.
     """
-    from levelfield.training.discriminator import Spec, build_discriminator
+    from levelfield.training.discriminator.build import DiscriminatorSpec, build_discriminator
 
-    spec = Spec(
-        recipe_of(**recipe),
+    spec = DiscriminatorSpec(
+        recipe.recipe(),
         start=start,
         batch=batch,
         window=window,
         keep=keep,
-        device=recipe["device"],
+        device=recipe.device,
         allow_pickle=allow_pickle,
     )
     with progress_bar("training", spec.recipe.steps) as progress:

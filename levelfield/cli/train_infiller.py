@@ -2,75 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
 from levelfield.core.errors import UserError
-
-if TYPE_CHECKING:
-    from levelfield.training.loop import Recipe
-
-F = TypeVar("F", bound=Callable[..., None])
-
-SOURCE = click.option(
-    "--source",
-    "sources",
-    multiple=True,
-    metavar="TEXT",
-    help="For the card: what the corpus is and its licence. May be given several times.",
-)
-
-
-def recipe_options(*, steps: int, learning_rate: float) -> Callable[[F], F]:
-    """The options of `Recipe`; a command gives what it gets for them to `recipe_of`."""
-    options = [
-        click.option("--steps", type=click.IntRange(1), default=steps, show_default=True),
-        click.option(
-            "--learning-rate", type=click.FloatRange(0), default=learning_rate, show_default=True
-        ),
-        click.option("--every", type=click.IntRange(1), default=500, show_default=True,
-                     help="Steps between validations; each leaves a checkpoint."),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps."),
-        click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]),
-                     default="auto", help="Of products; auto: bfloat16 on a GPU."),
-    ]  # fmt: skip
-
-    def add(command: F) -> F:
-        return functools.reduce(lambda c, option: option(c), reversed(options), command)
-
-    return add
-
-
-def recipe_of(
-    steps: int,
-    learning_rate: float,
-    every: int,
-    seed: int,
-    device: str,
-    precision: str,
-    embeddings: float = 1.0,
-) -> Recipe:
-    """The recipe of these options; the warm-up is a twentieth of the steps, 100 at most."""
-    from levelfield.models.torch.loading import pick_device
-    from levelfield.training.loop import Recipe
-
-    if precision == "auto":
-        precision = "bfloat16" if pick_device(device).type == "cuda" else "float32"
-    return Recipe(
-        steps=steps,
-        learning_rate=learning_rate,
-        embeddings=embeddings,
-        warmup=min(100, steps // 20),
-        every=every,
-        seed=seed,
-        precision="bfloat16" if precision == "bfloat16" else "float32",
-    )
 
 
 @click.command()
@@ -113,7 +51,7 @@ def infiller(
     half: bool,
     embeddings: float | None,
     sources: tuple[str, ...],
-    **recipe: Any,
+    recipe: RecipeOptions,
 ) -> None:
     """A model that fills one gap in a text, for CTRLEval and CDM.
 
@@ -125,17 +63,17 @@ def infiller(
 
     Killed and run again with the same options, it goes on from its last checkpoint.
     """
-    from levelfield.training.build import Spec, build_infiller
-    from levelfield.training.cdm import documents_of
-    from levelfield.training.infiller import Size
+    from levelfield.training.corpus import corpus_documents
+    from levelfield.training.infiller.architecture import Size
+    from levelfield.training.infiller.build import InfillerSpec, build_infiller
 
     head = next(size for size in (64, 32, 16, 8) if width % size == 0 or size == 8)
     if width % head:
         raise UserError(f"--width {width}: expected a multiple of 8")
     if embeddings is None:
         embeddings = 15.0 if family == "t5" and not start else 1.0
-    spec = Spec(
-        recipe=recipe_of(**recipe, embeddings=embeddings),
+    spec = InfillerSpec(
+        recipe=recipe.recipe(embeddings),
         family="causal" if family == "causal" else "t5",
         start=start,
         size=Size(width, layers, 3 * width, head),
@@ -144,11 +82,11 @@ def infiller(
         batch=batch,
         window=window,
         half=half,
-        device=recipe["device"],
+        device=recipe.device,
     )
     with progress_bar("training", spec.recipe.steps) as progress:
         history = build_infiller(
-            lambda: documents_of(corpus),
+            lambda: corpus_documents(corpus),
             spec,
             Path(out),
             sources=sources,

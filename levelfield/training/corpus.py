@@ -2,7 +2,7 @@
 
 A document is a block of lines between empty lines, or each line where a file has no empty line;
 lines of a document stay lines. Turns joined by `</UTT>`, as dialogue sets have them, become lines.
-Every `HELD_OUT`-th document is kept back for validation.
+Every `HELD_OUT`-th document is held out for validation.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from levelfield.core.arrays import Codes, Ints, VocabularyIds
 from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.io.corpus import corpus_texts
 
 TURN = "</UTT>"
 HELD_OUT = 50
@@ -34,14 +37,14 @@ class Corpus:
         digest: names the texts and the tokenizer.
     """
 
-    ids: npt.NDArray[np.int32]
-    begins: npt.NDArray[np.int64]
+    ids: VocabularyIds
+    begins: Ints
     digest: str
 
     def __len__(self) -> int:
         return len(self.begins) - 1
 
-    def split(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def split(self) -> tuple[Codes, Codes]:
         """Documents to train on, and those held out: every fiftieth, one at least."""
         held = np.arange(0, len(self), HELD_OUT)
         return np.setdiff1d(np.arange(len(self)), held), held
@@ -61,6 +64,14 @@ def documents(lines: Iterable[str]) -> Iterator[str]:
         yield from (_turned(line) for line in lines if line.strip())
 
 
+def corpus_documents(
+    files: Iterable[str | Path], progress: Progress = no_progress
+) -> Iterator[str]:
+    """The documents of all files, one file after the other; `progress` is called with bytes."""
+    for file in files:
+        yield from documents(corpus_texts([file], progress))
+
+
 def _turned(text: str) -> str:
     turns = (turn.strip() for turn in text.split(TURN))
     return "\n".join(turn for turn in turns if turn) if TURN in text else text.strip()
@@ -77,7 +88,7 @@ def tokenise(texts: Iterable[str], tokenizer: Any, *, batch: int = 1024) -> Corp
     """
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     between = _line_break(tokenizer)
-    parts: list[npt.NDArray[np.int32]] = []
+    parts: list[VocabularyIds] = []
     lengths: list[int] = []
     lines = (
         (number, line)
@@ -110,12 +121,12 @@ def digest_of_texts(texts: Iterable[str]) -> str:
     Raises:
         UserError: there is no text, or one document only.
     """
-    found, count = hashlib.sha256(), 0
+    digest, count = hashlib.sha256(), 0
     for text in texts:
-        found.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         count += 1
     _check(count)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _check(documents: int) -> None:
@@ -139,5 +150,5 @@ def _line_break(tokenizer: Any) -> list[int]:
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     encoded = tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)
-    found: list[list[int]] = encoded["input_ids"]
-    return found
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids

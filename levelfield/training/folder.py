@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.models.resolve import resolve
-from levelfield.training.loop import Row
+from levelfield.training.loop import HistoryRow
 
 RECORD = "training.json"
 Run = Mapping[str, Any]
@@ -25,11 +26,11 @@ def run_of(spec: Any, data: str) -> Run:
     if spec.start:
         allow = bool(getattr(spec, "allow_pickle", False))
         made_with["start"] = resolve(spec.start, allow_pickle=allow).label
-    found: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
-    return found
+    run: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
+    return run
 
 
-def opened(out: Path, run: Run) -> list[Row] | None:
+def opened(out: Path, run: Run) -> list[HistoryRow] | None:
     """The history of this run's finished model; None where it is yet to be trained, in
     `out/training`, which is there then.
 
@@ -49,7 +50,7 @@ def opened(out: Path, run: Run) -> list[Row] | None:
     return None
 
 
-def close(out: Path, run: Run, history: Sequence[Row]) -> None:
+def close(out: Path, run: Run, history: Sequence[HistoryRow]) -> None:
     """Says that the model is finished, last and as a whole, and removes the checkpoint."""
     about = {**run, "history": [dataclasses.asdict(row) for row in history]}
     beside = out / f"{RECORD}.tmp"
@@ -70,10 +71,19 @@ def saved_tokenizer(folder: Path, train: Callable[[], Any]) -> Any:
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
-def _finished(out: Path, run: Run) -> list[Row] | None:
+def digest_of_weights(model: Any) -> str:
+    """Names the weights that training begins from."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _finished(out: Path, run: Run) -> list[HistoryRow] | None:
     try:
         about = json.loads((out / RECORD).read_text(encoding="utf-8"))
         same = {name: about[name] for name in run} == run
-        return [Row(**row) for row in about["history"]] if same else None
+        return [HistoryRow(**row) for row in about["history"]] if same else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

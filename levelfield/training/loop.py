@@ -83,7 +83,7 @@ class Loss:
     count: int
 
 
-class Task(Protocol):
+class TrainingTask(Protocol):
     """What is learnt. `identity` names data and choices: a checkpoint of others is refused."""
 
     @property
@@ -93,7 +93,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
+class HistoryRow:
     """One line of the history: `loss` is the mean over the steps since the last line, in nats."""
 
     step: int
@@ -104,12 +104,12 @@ class Row:
 
 def fit(
     model: torch.nn.Module,
-    task: Task,
+    task: TrainingTask,
     recipe: Recipe,
     folder: Path,
     *,
     progress: Progress = no_progress,
-) -> list[Row]:
+) -> list[HistoryRow]:
     """Trains `model` in place; goes on from the checkpoint in `folder` if there is one.
 
     The folder holds the checkpoint (weights, AdamW's moments, step) and the history, one JSON
@@ -140,14 +140,16 @@ def fit(
                     f"the loss is no number any more at step {step + 1}; try a lower learning rate"
                 )
             seconds = time.monotonic() - begin + (history[-1].seconds if history else 0.0)
-            history.append(Row(step + 1, mean, _validate(model, task), seconds))
+            history.append(HistoryRow(step + 1, mean, _validate(model, task), seconds))
             begin, total, count = time.monotonic(), torch.zeros_like(total), 0
             _save(model, optimizer, folder, run, step + 1, history)
     model.eval()
     return history
 
 
-def _step(model: torch.nn.Module, task: Task, recipe: Recipe, optimizer: Any, step: int) -> Loss:
+def _step(
+    model: torch.nn.Module, task: TrainingTask, recipe: Recipe, optimizer: Any, step: int
+) -> Loss:
     device = next(model.parameters()).device
     low = recipe.precision == "bfloat16"
     devices = [device] if device.type == "cuda" else []
@@ -162,12 +164,12 @@ def _step(model: torch.nn.Module, task: Task, recipe: Recipe, optimizer: Any, st
     return Loss(loss.total.detach().float(), loss.count)
 
 
-def _validate(model: torch.nn.Module, task: Task) -> Mapping[str, float]:
+def _validate(model: torch.nn.Module, task: TrainingTask) -> Mapping[str, float]:
     model.eval()
     with torch.inference_mode():
-        found = task.validation(model)
+        figures = task.validation(model)
     model.train()
-    return found
+    return figures
 
 
 def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
@@ -192,7 +194,7 @@ def _input_embeddings(model: torch.nn.Module) -> torch.nn.Parameter | None:
     return weight if isinstance(weight, torch.nn.Parameter) and weight.requires_grad else None
 
 
-def _identity(task: Task, recipe: Recipe) -> str:
+def _identity(task: TrainingTask, recipe: Recipe) -> str:
     choices = json.dumps([task.identity, dataclasses.asdict(recipe)], sort_keys=True)
     return hashlib.sha256(choices.encode()).hexdigest()
 
@@ -210,7 +212,7 @@ def _save(
     folder: Path,
     run: str,
     step: int,
-    history: list[Row],
+    history: list[HistoryRow],
 ) -> None:
     tensors = {}
     for name, parameter in _named(model):
@@ -232,7 +234,7 @@ def _save(
 
 def _resume(
     model: torch.nn.Module, optimizer: torch.optim.AdamW, folder: Path, run: str
-) -> tuple[int, list[Row]]:
+) -> tuple[int, list[HistoryRow]]:
     path = folder / CHECKPOINT
     if not path.is_file():
         return 0, []
@@ -255,5 +257,5 @@ def _resume(
                     }
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise UserError(f"{path} is damaged; delete it to begin again: {error}") from error
-    history = [Row(**json.loads(line)) for line in about["history"].splitlines()]
+    history = [HistoryRow(**json.loads(line)) for line in about["history"].splitlines()]
     return step, history

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
 from levelfield.training.corpus import documents, tokenise
-from levelfield.training.infiller import sentence_ends, train_tokenizer
+from levelfield.training.infiller.examples import sentence_ends
+from levelfield.training.infiller.tokenizer import train_tokenizer
 
 TEXT = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

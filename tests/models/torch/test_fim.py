@@ -13,7 +13,8 @@ from levelfield.models.tokens import Gapped
 from levelfield.models.torch.causal import TorchCausalModel, load_causal
 from levelfield.models.torch.fim import FIM, FimModel
 from levelfield.models.torch.infilling import Target
-from levelfield.training.infiller import Size, new_model, train_tokenizer
+from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller.tokenizer import train_tokenizer
 
 TEXTS = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

@@ -170,13 +170,13 @@ def _locator(name: str) -> Locator:
         return LOCATORS[name]
     for entry in entry_points(group=GROUP, name=name):
         try:
-            found: Locator = entry.load()
+            locator: Locator = entry.load()
         except Exception as error:  # whatever a third party's module raises when imported
             raise UserError(
                 f"locator '{name}' can't be loaded from {entry.value}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        return found
+        return locator
     raise UserError(f"there is no locator '{name}'; {_having()}")
 
 
@@ -229,13 +229,13 @@ def manipulate(
             missing = [at for at in cuts if at not in written]
             if not missing:
                 break
-            found = infiller.infill(
+            segments = infiller.infill(
                 [gapped(now[at], cuts[at], separator) for at in missing],
                 seed=seed,
                 max_tokens=max_tokens,
                 keys=[(indices[at], step, attempt) for at in missing],
             )
-            for at, text in zip(missing, found, strict=True):
+            for at, text in zip(missing, segments, strict=True):
                 old = _old(now[at], cuts[at])
                 new = text.partition(stop)[0].strip()
                 if not infiller.sees_right and old != now[at][cuts[at].turn]:

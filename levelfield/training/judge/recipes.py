@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -13,33 +13,18 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
 from levelfield.io.toml import read_toml
-from levelfield.models.small.fasttext import Settings
-from levelfield.training.judge import ARCHITECTURES, Architecture, Spec, Tuning
-from levelfield.training.labelled import (
+from levelfield.training.judge.architectures import ARCHITECTURES
+from levelfield.training.judge.labelled import (
     Labelled,
-    Scale,
+    RatingScale,
     apart,
     from_controls,
     from_ratings,
     joined,
     merged,
-    split,
 )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What `build_judge` needs.
-
-    Attributes:
-        facts: how the training texts were made, for the card.
-        sources: what they are and their licences.
-    """
-
-    train: Labelled
-    test: Labelled
-    facts: Mapping[str, str]
-    sources: tuple[str, ...]
+from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.judge.texts import JudgeTexts
 
 
 def names() -> tuple[str, ...]:
@@ -47,7 +32,7 @@ def names() -> tuple[str, ...]:
     return tuple(f"{name}-{architecture}" for name in _file() for architecture in ARCHITECTURES)
 
 
-def spec_of(name: str) -> Spec:
+def spec_of(name: str) -> JudgeSpec:
     """What a recipe trains.
 
     Raises:
@@ -55,21 +40,17 @@ def spec_of(name: str) -> Spec:
     """
     set, architecture = _split(name)
     table = _file()[set]
-    given = {key: value for key, value in table.get(architecture, {}).items() if key != "train"}
-    spec = Spec(table["attribute"], architecture, case=bool(table.get("case")))
-    if architecture == "fasttext":
-        return replace(spec, fasttext=Settings(**given))
-    if architecture == "transformer":
-        return replace(spec, tuning=Tuning(**given))
-    return replace(spec, **given)
+    settings = {key: v for key, v in table.get(architecture, {}).items() if key != "train"}
+    spec = JudgeSpec(table["attribute"], architecture, case=bool(table.get("case")))
+    return spec.with_settings(settings)
 
 
-def prepare(name: str) -> Prepared:
-    """The texts of a recipe, those of training without any that the test set has something of.
+def texts_of(name: str) -> JudgeTexts:
+    """The texts of a recipe; training texts that share something with the test set are left out.
 
     Raises:
         UserError: there is no such recipe.
-        FetchError: a set can't be had.
+        FetchError: a set can't be fetched.
     """
     set, architecture = _split(name)
     table = _file()[set]
@@ -83,33 +64,7 @@ def prepare(name: str) -> Prepared:
         "Left out": f"{dropped:,} texts that have something of the test set",
         "Repeated": f"{together.repeated:,} rows",
     }
-    return Prepared(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
-
-
-def prepared(
-    rows: Labelled, test: Labelled | None, sources: Sequence[str], *, share: float, seed: int
-) -> Prepared:
-    """The same for texts of one's own; without held-out texts a share of the different ones is.
-
-    Raises:
-        UserError: nothing is left to train on, or to try the judge on.
-    """
-    together = merged(rows)
-    train, dropped = together.rows, 0
-    if test is None:
-        train, test = split(train, share, seed)
-    else:
-        train, dropped = apart(train, test.texts)
-    if not len(train) or not len(test):
-        raise UserError(
-            f"{len(train):,} texts to train on and {len(test):,} held out: expected some of both"
-        )
-    facts = {
-        "Left out": f"{dropped:,} texts that have something of a held-out one, "
-        f"{together.empty:,} without words",
-        "Repeated": f"{together.repeated:,} rows",
-    }
-    return Prepared(train, test, facts, tuple(sources))
+    return JudgeTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
 
 
 def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
@@ -117,7 +72,7 @@ def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
     if part.get("lines"):
         samples = [replace(s, text=line) for s in samples for line in s.text.splitlines()]
     if "rating" in table:
-        return from_ratings(samples, Scale(**table["rating"]))
+        return from_ratings(samples, RatingScale(**table["rating"]))
     return from_controls(samples, table["attribute"])
 
 
@@ -131,7 +86,7 @@ def _source(part: Mapping[str, Any]) -> str:
     return f"{_named(part)}: {known.title}; {licence}; {known.citation}"
 
 
-def _split(name: str) -> tuple[str, Architecture]:
+def _split(name: str) -> tuple[str, str]:
     for architecture in ARCHITECTURES:
         set = name.removesuffix(f"-{architecture}")
         if set != name and set in _file():
@@ -143,4 +98,4 @@ def _split(name: str) -> tuple[str, Architecture]:
 
 @functools.cache
 def _file() -> Mapping[str, Any]:
-    return read_toml(resources.files("levelfield.training") / "judge_recipes.toml")
+    return read_toml(resources.files("levelfield.training.judge") / "recipes.toml")

@@ -1,42 +1,22 @@
-"""Generative CDM from end to end: Algorithm 1 of Lu et al. 2024, section 3.4.1, as one run.
-
-A file says what the corpus is, which two infillers there are or how they are trained, how negatives
-are made and how the discriminator is trained; `docs/cdm.md` has its keys. Everything lies in one
-folder: `amateur`, `expert` (unless models are named), `negatives.jsonl` and `discriminator`. Each
-stage goes on where it was, and a finished one is left as it is, so the whole is run again after a
-kill until it is done.
-"""
+"""The file that says what a run of generative CDM does."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from levelfield.core.errors import InputError, UserError
-from levelfield.core.progress import Progress
-from levelfield.io.corpus import corpus_texts
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.metrics.text import segmenter
-from levelfield.models.resolve import resolve
-from levelfield.models.torch.contrast import load_contrast
 from levelfield.models.torch.loading import pick_device
-from levelfield.training import build, discriminator
-from levelfield.training.corpus import documents
-from levelfield.training.infiller import Size
-from levelfield.training.loop import Recipe, Row
-from levelfield.training.manipulate import Document, strategy
-from levelfield.training.negatives import make_negatives
+from levelfield.training.cdm.manipulate import strategy
+from levelfield.training.discriminator.build import DiscriminatorSpec
+from levelfield.training.infiller.architecture import Size
+from levelfield.training.infiller.build import InfillerSpec
+from levelfield.training.loop import Recipe
 
 Unit = Literal["turns", "sentences"]
-Bar = Callable[[str, int | None], AbstractContextManager[Progress]]
-"""Opens a progress bar: what is done, and of how many."""
-
-SEPARATORS = {"turns": "\n", "sentences": " "}
 
 
 @dataclass(frozen=True)
@@ -44,10 +24,10 @@ class NegativesPlan:
     """How negatives are made.
 
     Attributes:
-        strategy: where texts are cut, as in Table 3 (`training.manipulate`).
+        strategy: where texts are cut, as in Table 3 (`manipulate`).
         gamma: γ of log p⁻ ∝ log p_a − γ m; 0 samples from the amateur alone (Table 5).
         unit: what a text is made of: turns (its lines) or sentences.
-        max_tokens: of a segment that is written anew.
+        max_tokens: of a new segment.
         limit: how many texts are used, from the first on; None for all.
     """
 
@@ -66,10 +46,10 @@ class CDMPlan:
     sources: tuple[str, ...]
     seed: int
     device: str
-    amateur: str | build.Spec
-    expert: str | build.Spec
+    amateur: str | InfillerSpec
+    expert: str | InfillerSpec
     negatives: NegativesPlan
-    discriminator: discriminator.Spec
+    discriminator: DiscriminatorSpec
 
 
 def load_cdm_plan(path: Path) -> CDMPlan:
@@ -118,14 +98,14 @@ def _named(table: TomlTable, key: str, default: str, folder: Path) -> str:
 
 def _model(
     table: TomlTable, seed: int, device: str, default: str, folder: Path
-) -> str | build.Spec:
+) -> str | InfillerSpec:
     if "model" in table:
         name = _named(table, "model", default, folder)
         table.finish(elsewhere={"steps": "a model that is taken as it is has no steps; use start"})
         return name
     family = _choice(table, "family", ("t5", "causal"))
     start = _named(table, "start", default, folder)
-    spec = build.Spec(
+    spec = InfillerSpec(
         recipe=_recipe(table, seed, device, steps=3000, learning_rate=3e-4),
         family="causal" if family == "causal" else "t5",
         start="" if start == "random" else start,
@@ -177,8 +157,8 @@ def _negatives(table: TomlTable) -> NegativesPlan:
     return plan
 
 
-def _discriminator(table: TomlTable, seed: int, device: str, folder: Path) -> discriminator.Spec:
-    spec = discriminator.Spec(
+def _discriminator(table: TomlTable, seed: int, device: str, folder: Path) -> DiscriminatorSpec:
+    spec = DiscriminatorSpec(
         recipe=_recipe(table, seed, device, steps=1000, learning_rate=5e-5),
         start=_named(table, "start", "offline/minilm", folder),
         batch=table.whole("batch", 16),
@@ -194,86 +174,3 @@ def _choice(table: TomlTable, key: str, among: tuple[str, ...]) -> str:
     if value not in among:
         table.wrong_field(key, f"there is no {shown(value)}; there are {', '.join(among)}")
     return value
-
-
-def run_cdm(plan: CDMPlan, out: Path, *, notes: Callable[[str], object], bar: Bar) -> list[Row]:
-    """Algorithm 1; gives the discriminator's history, which ends with its held-out accuracy.
-
-    Raises:
-        UserError, ModelError: what a stage can't do: vocabularies that differ, an empty corpus, a
-            folder made with other choices.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    amateur = _infiller(plan, "amateur", out, notes, bar)
-    plain = plan.negatives.gamma == 0  # the expert has no part in it
-    expert = None if plain else _infiller(plan, "expert", out, notes, bar, amateur)
-    chosen = plan.negatives
-    sampler = load_contrast(amateur, expert, chosen.gamma, device=plan.device)
-    texts = numbered(documents_of(plan.corpus), chosen.unit, chosen.limit)
-    with bar("negatives", chosen.limit) as progress:
-        made = make_negatives(
-            texts,
-            sampler,
-            strategy(chosen.strategy),
-            seed=plan.seed,
-            out=out / "negatives.jsonl",
-            max_tokens=chosen.max_tokens,
-            separator=SEPARATORS[chosen.unit],
-            progress=progress,
-        )
-    notes(f"{made.documents:,} texts manipulated, {made.unchanged:,} of them left unchanged")
-    spec = plan.discriminator
-    with bar("discriminator", spec.recipe.steps) as progress:
-        return discriminator.build_discriminator(
-            [made.path],
-            spec,
-            out / "discriminator",
-            sources=plan.sources,
-            separator=SEPARATORS[chosen.unit],
-            notes=notes,
-            progress=progress,
-        )
-
-
-def _infiller(
-    plan: CDMPlan,
-    which: Literal["amateur", "expert"],
-    out: Path,
-    notes: Callable[[str], object],
-    bar: Bar,
-    amateur: str = "",
-) -> str:
-    """The name of an infiller, trained if the plan says so; one that begins from nothing takes the
-    amateur's tokenizer, since both need one vocabulary."""
-    wanted = plan.amateur if which == "amateur" else plan.expert
-    if isinstance(wanted, str):
-        return wanted
-    if amateur and not (wanted.start or wanted.tokenizer):
-        wanted = dataclasses.replace(wanted, tokenizer=str(resolve(amateur).path))
-    with bar(which, wanted.recipe.steps) as progress:
-        history = build.build_infiller(
-            lambda: documents_of(plan.corpus),
-            wanted,
-            out / which,
-            sources=plan.sources,
-            notes=notes,
-            progress=progress,
-        )
-    notes(f"{which}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
-    return str(out / which)
-
-
-def documents_of(files: Iterable[str | Path]) -> Iterator[str]:
-    """The documents of all files, one file after the other."""
-    for file in files:
-        yield from documents(corpus_texts([file]))
-
-
-def numbered(texts: Iterable[str], unit: Unit, limit: int | None) -> Iterator[tuple[str, Document]]:
-    """Texts as (id, turns or sentences), as many as `limit`."""
-    for number, text in enumerate(texts):
-        if limit is not None and number >= limit:
-            return
-        lines = text.split("\n")
-        parts = lines if unit == "turns" else segmenter.sentences(" ".join(lines), "english")
-        yield str(number), tuple(parts)

@@ -1,9 +1,9 @@
-"""From a corpus to a model folder: the whole of `levelfield train infiller`, resumable."""
+"""From a corpus to an infiller's folder."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,13 @@ from levelfield.models.torch.fim import FIM
 from levelfield.models.torch.loading import fuse_activations, load_pretrained, pick_device, quiet
 from levelfield.training.card import Card, write_card
 from levelfield.training.corpus import Corpus, digest_of_texts, tokenise
-from levelfield.training.folder import close, opened, run_of, saved_tokenizer
-from levelfield.training.infiller import (
-    Family,
-    Format,
-    Infilling,
-    Size,
-    digest_of,
-    new_model,
-    sentence_ends,
-    train_tokenizer,
-)
-from levelfield.training.loop import Recipe, Row, fit
+from levelfield.training.folder import close, digest_of_weights, opened, run_of, saved_tokenizer
+from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller.examples import sentence_ends
+from levelfield.training.infiller.format import Family, InfillingFormat
+from levelfield.training.infiller.task import Infilling
+from levelfield.training.infiller.tokenizer import train_tokenizer
+from levelfield.training.loop import HistoryRow, Recipe, fit
 
 POSITIONS = 512
 SAMPLE = 20_000_000
@@ -38,12 +33,8 @@ Texts = Callable[[], Iterator[str]]
 Notes = Callable[[str], object]
 
 
-def _silent(_: str) -> None:
-    """Says nothing."""
-
-
 @dataclass(frozen=True)
-class Spec:
+class InfillerSpec:
     """What to train.
 
     Attributes:
@@ -70,13 +61,13 @@ class Spec:
 
 def build_infiller(
     texts: Texts,
-    spec: Spec,
+    spec: InfillerSpec,
     out: Path,
     *,
     sources: Sequence[str],
-    notes: Notes = _silent,
+    notes: Notes = lambda _: None,
     progress: Progress = no_progress,
-) -> list[Row]:
+) -> list[HistoryRow]:
     """Trains an infiller and leaves a model folder with a card at `out`.
 
     `texts` gives the documents of the corpus anew at every call. The checkpoint lies in
@@ -106,12 +97,12 @@ def build_infiller(
     ends = sentence_ends(tokenizer, int(model.config.vocab_size))
     task = Infilling(
         corpus,
-        Format(tokenizer, spec.family),
+        InfillingFormat(tokenizer, spec.family),
         ends,
         spec.batch,
         spec.window,
         spec.recipe.seed,
-        digest_of(model),
+        digest_of_weights(model),
     )
     history = fit(model, task, spec.recipe, training, progress=progress)
     if spec.half:
@@ -123,17 +114,12 @@ def build_infiller(
     return history
 
 
-def _begin(texts: Texts, spec: Spec, own: Path, device: torch.device) -> tuple[Any, Any]:
+def _begin(texts: Texts, spec: InfillerSpec, own: Path, device: torch.device) -> tuple[Any, Any]:
     """Model and tokenizer before the first step; the same ones every time. A tokenizer that is
     trained here is kept at `own`."""
     if spec.start:
         kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
-        model, tokenizer = load_pretrained(
-            resolve(spec.start),
-            kind,
-            device,
-            torch.float32,
-        )
+        model, tokenizer = load_pretrained(resolve(spec.start), kind, device, torch.float32)
         known = tokenizer.get_vocab()
         if spec.family == "causal" and any(mark not in known for mark in FIM):
             tokenizer.add_special_tokens({"extra_special_tokens": list(FIM)})
@@ -165,15 +151,15 @@ def _some(texts: Iterator[str]) -> Iterator[str]:
 
 def _card(
     out: Path,
-    spec: Spec,
+    spec: InfillerSpec,
     model: Any,
     corpus: Corpus,
-    history: Sequence[Row],
+    history: Sequence[HistoryRow],
     sources: Sequence[str],
     device: torch.device,
 ) -> Card:
     recipe = spec.recipe
-    what: Mapping[str, str] = {
+    facts = {
         "Parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         "Format": f"{spec.family}, one gap a text",
         "Begun from": spec.start or f"random weights, seed {recipe.seed}",
@@ -185,4 +171,4 @@ def _card(
         "Loss": f"{history[-1].validation['loss']:.4f} nats a token on held-out documents",
         "Made with": f"PyTorch {torch.__version__}, Python {platform.python_version()}",
     }
-    return Card(out.name, "fills one gap in a text", what, tuple(sources))
+    return Card(out.name, "fills one gap in a text", facts, tuple(sources))

@@ -13,8 +13,13 @@ import tiny
 from levelfield.core.errors import UserError
 from levelfield.models.tokens import Gapped
 from levelfield.models.torch.contrast import ContrastSampler, Pretrained
-from levelfield.training.manipulate import strategy
-from levelfield.training.negatives import Negatives, Pair, make_negatives, read_negatives
+from levelfield.training.cdm.manipulate import strategy
+from levelfield.training.cdm.negatives import (
+    ManipulatedPair,
+    Negatives,
+    make_negatives,
+    read_negatives,
+)
 
 TEXTS = [
     ("a", ("Have you seen the river?", "I have.", "It was higher than the bridge.")),
@@ -69,7 +74,7 @@ def test_every_document_has_a_line_and_unchanged_ones_are_counted(tmp_path: Path
         assert now == one["negative"]
         assert one["unchanged"] == (one["positive"] == one["negative"])
     pairs = list(read_negatives(out))
-    assert pairs[2] == Pair("c", (), (), unchanged=True)
+    assert pairs[2] == ManipulatedPair("c", (), (), unchanged=True)
     assert [(pair.id, pair.positive) for pair in pairs] == TEXTS
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from levelfield.cli.train_discriminator import perturb as command
 from levelfield.core.errors import UserError
-from levelfield.training import perturb as module
-from levelfield.training.perturb import (
+from levelfield.training.cdm import negation
+from levelfield.training.cdm.perturb import (
     drop,
     make_perturbed,
     negate,
@@ -247,7 +247,7 @@ def test_wrong_choices_are_refused_in_one_line(kinds, times, seed, complaint):
 
 
 def test_a_long_text_with_many_places_takes_no_quadratic_time():
-    edits = list(module._edits("It was late. " * 20_000))
+    edits = list(negation._edits("It was late. " * 20_000))
     assert len(edits) == 20_000
 
 

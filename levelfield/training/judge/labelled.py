@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import regex
 
-from levelfield.core.arrays import Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.models.small.lexis import lexis
@@ -25,7 +24,7 @@ _SIGN = regex.compile(r"[^\p{L}\p{M}\p{N}]+")
 
 
 @dataclass(frozen=True)
-class Scale:
+class RatingScale:
     """How ratings become labels: P(high) = (rating − least) / (most − least), at least 0 and at
     most 1.
 
@@ -52,7 +51,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts and what they should be said to be.
+    """Texts and their labels.
 
     Attributes:
         texts: any.
@@ -76,7 +75,7 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def only(self, rows: npt.NDArray[np.bool_] | Codes) -> Labelled:
+    def only(self, rows: Bools | Codes) -> Labelled:
         """Some of the texts."""
         indices = np.arange(len(self))[rows]
         return replace(
@@ -89,11 +88,11 @@ class Labelled:
     @property
     def digest(self) -> str:
         """Names texts, targets and weights."""
-        found = hashlib.sha256(repr(self.labels).encode())
+        digest = hashlib.sha256(repr(self.labels).encode())
         for text in self.texts:
-            found.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-        found.update(np.round(self.targets, 9).tobytes() + self.times.astype("<i8").tobytes())
-        return found.hexdigest()
+            digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        digest.update(np.round(self.targets, 9).tobytes() + self.times.astype("<i8").tobytes())
+        return digest.hexdigest()
 
 
 def from_controls(
@@ -108,7 +107,7 @@ def from_controls(
         UserError: a sample has no label of this attribute, or several, or one that there may not
             be; there are fewer than two labels.
     """
-    texts, found = [], []
+    texts, of_texts = [], []
     for sample in samples:
         label = sample.control.get(attribute)
         if not isinstance(label, str) or not label.strip():
@@ -118,22 +117,22 @@ def from_controls(
                 f"(--map control.{attribute}=COLUMN names your column)"
             )
         texts.append(sample.text)
-        found.append(label.strip())
-    names = tuple(labels) or tuple(sorted(set(found)))
+        of_texts.append(label.strip())
+    names = tuple(labels) or tuple(sorted(set(of_texts)))
     if len(names) < 2:
         raise UserError(
             f"the texts have {len(names)} different labels of {attribute} "
             f"({', '.join(names) or 'there are no texts'}): expected at least two"
         )
-    if unknown := sorted(set(found) - set(names)):
+    if unknown := sorted(set(of_texts) - set(names)):
         raise UserError(
             f"the held-out texts have the label '{unknown[0]}', which no training text has; those "
             f"have {', '.join(names)}"
         )
-    return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in found]], names)
+    return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in of_texts]], names)
 
 
-def from_ratings(samples: Iterable[Sample], scale: Scale) -> Labelled:
+def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:
     """Texts whose labels come from their mean ratings.
 
     Raises:
@@ -187,14 +186,14 @@ def merged(rows: Labelled) -> Merged:
         key = " ".join(lexis(text))
         place.append(first.setdefault(key, i) if key else -1)
     at = np.array(place, np.intp)
-    kept = np.flatnonzero(at == np.arange(len(rows)))
-    group = np.searchsorted(kept, at[at >= 0])
-    sums = np.zeros((len(kept), len(rows.labels)))
+    firsts = np.flatnonzero(at == np.arange(len(rows)))
+    group = np.searchsorted(firsts, at[at >= 0])
+    sums = np.zeros((len(firsts), len(rows.labels)))
     np.add.at(sums, group, rows.targets[at >= 0])
-    once = rows.only(kept)
+    once = rows.only(firsts)
     empty = int((at < 0).sum())
-    means = sums / np.bincount(group, minlength=len(kept))[:, None]
-    return Merged(replace(once, targets=means), len(rows) - empty - len(kept), empty)
+    means = sums / np.bincount(group, minlength=len(firsts))[:, None]
+    return Merged(replace(once, targets=means), len(rows) - empty - len(firsts), empty)
 
 
 def split(rows: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
@@ -245,8 +244,8 @@ def apart(rows: Labelled, held_out: Sequence[str]) -> tuple[Labelled, int]:
             or any(run in short for n in lengths for run in _runs(words, n))
         )
 
-    kept = np.array([not shares(text) for text in rows.texts], np.bool_)
-    return rows.only(kept), int((~kept).sum())
+    alone = np.array([not shares(text) for text in rows.texts], np.bool_)
+    return rows.only(alone), int((~alone).sum())
 
 
 def _bare(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
-from levelfield.training.manipulate import (
+from levelfield.training.cdm.manipulate import (
     SEPARATOR,
     TRIES,
     Document,
@@ -111,9 +111,9 @@ def make_negatives(
         with out.open("r+b" if out.exists() else "w+b") as file:
             waiting = iter(documents)
             while chunk := list(itertools.islice(waiting, batch)):
-                same = _found(file, chunk, out)
+                same = _unchanged(file, chunk, out)
                 if same is None:
-                    made = manipulate(
+                    manipulated = manipulate(
                         [turns for _, turns in chunk],
                         sampler,
                         strategy,
@@ -123,7 +123,7 @@ def make_negatives(
                         tries=tries,
                         separator=separator,
                     )
-                    same = _append(file, chunk, made)
+                    same = _append(file, chunk, manipulated)
                 total += len(chunk)
                 unchanged += same
                 progress(len(chunk))
@@ -139,7 +139,7 @@ def make_negatives(
     return Negatives(out, total, unchanged)
 
 
-class Pair(NamedTuple):
+class ManipulatedPair(NamedTuple):
     """A document and its manipulated twin; attributes as the file has them."""
 
     id: str
@@ -148,7 +148,7 @@ class Pair(NamedTuple):
     unchanged: bool
 
 
-def read_negatives(path: Path) -> Iterator[Pair]:
+def read_negatives(path: Path) -> Iterator[ManipulatedPair]:
     """The pairs of a file of negatives, unchanged ones included.
 
     Raises:
@@ -160,7 +160,7 @@ def read_negatives(path: Path) -> Iterator[Pair]:
                 try:
                     of = json.loads(line)
                     positive, negative = tuple(of["positive"]), tuple(of["negative"])
-                    yield Pair(of["id"], positive, negative, bool(of["unchanged"]))
+                    yield ManipulatedPair(of["id"], positive, negative, bool(of["unchanged"]))
                 except (ValueError, KeyError, TypeError) as error:
                     raise UserError(
                         f"{path}:{number}: expected an object with id, positive, negative and "
@@ -195,7 +195,7 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _found(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int | None:
+def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int | None:
     """How many of the chunk's lines, all in the file already, are unchanged; None if it is to be
     made, and the file then ends before it."""
     begin = file.tell()
@@ -220,7 +220,9 @@ def _found(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> int 
     return unchanged
 
 
-def _append(file: BinaryIO, chunk: list[tuple[str, Document]], made: list[Manipulated]) -> int:
+def _append(
+    file: BinaryIO, chunk: list[tuple[str, Document]], manipulated: list[Manipulated]
+) -> int:
     """Writes the lines of a chunk in one go; how many are unchanged."""
     records = [
         {
@@ -232,7 +234,7 @@ def _append(file: BinaryIO, chunk: list[tuple[str, Document]], made: list[Manipu
             ],
             "unchanged": one.turns == tuple(turns),
         }
-        for (id, turns), one in zip(chunk, made, strict=True)
+        for (id, turns), one in zip(chunk, manipulated, strict=True)
     ]
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
     file.write("".join(lines).encode("utf-8", "surrogatepass"))

@@ -21,20 +21,11 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from levelfield.cli.train_discriminator import discriminator as command
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.torch.classifier import TorchClassifier, load_classifier
-from levelfield.training import discriminator as module
-from levelfield.training.discriminator import (
-    Discrimination,
-    Encoded,
-    Pair,
-    Rows,
-    Spec,
-    auc,
-    build_discriminator,
-    encode,
-    held_out,
-    read_rows,
-)
-from levelfield.training.infiller import Size
+from levelfield.training.discriminator import build as module
+from levelfield.training.discriminator.build import DiscriminatorSpec, build_discriminator
+from levelfield.training.discriminator.rows import TextPair, TextPairs, held_out, read_rows
+from levelfield.training.discriminator.task import Discrimination, EncodedPairs, auc, encode
+from levelfield.training.infiller.architecture import Size
 from levelfield.training.loop import Recipe
 
 SMALL = Size(32, 1, 64, head=16)
@@ -60,10 +51,10 @@ def planted(path: Path, n: int = 60) -> Path:
     return write(path, rows)
 
 
-def spec(steps: int = 6, **options: object) -> Spec:
+def spec(steps: int = 6, **options: object) -> DiscriminatorSpec:
     recipe = Recipe(steps=steps, learning_rate=3e-3, warmup=2, every=2, seed=1)
     given = {"start": "", "size": SMALL, "vocabulary": 330, "batch": 8, "window": 32, **options}
-    return Spec(recipe, device="cpu", **given)  # type: ignore[arg-type]
+    return DiscriminatorSpec(recipe, device="cpu", **given)  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -154,8 +145,13 @@ def reader(window: int, side: str) -> TorchClassifier:
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_pairs_that_differ_only_where_the_model_does_not_read_are_left_out(side):
     same = "the lake was so clear this morning that we could count the pebbles"
-    at_begin, at_end = Pair(f"good {same}", f"bad {same}"), Pair(f"{same} good", f"{same} bad")
-    rows = Rows((at_begin, at_end, Pair("we swam", "we sank"), Pair("it was", "it is")), {"x": 1})
+    at_begin, at_end = (
+        TextPair(f"good {same}", f"bad {same}"),
+        TextPair(f"{same} good", f"{same} bad"),
+    )
+    rows = TextPairs(
+        (at_begin, at_end, TextPair("we swam", "we sank"), TextPair("it was", "it is")), {"x": 1}
+    )
     pairs, left = encode(rows, reader(10, side))
     assert left.pairs == ((at_end if side == "left" else at_begin), *rows.pairs[2:])
     assert left.skipped == {"x": 1, "they differ only where the model does not read": 1}
@@ -165,7 +161,9 @@ def test_pairs_that_differ_only_where_the_model_does_not_read_are_left_out(side)
 
 
 def test_nothing_left_after_reading_is_refused():
-    rows = Rows((Pair("we swam home " * 9 + "late", "we swam home " * 9 + "early"),) * 2, {})
+    rows = TextPairs(
+        (TextPair("we swam home " * 9 + "late", "we swam home " * 9 + "early"),) * 2, {}
+    )
     with pytest.raises(UserError, match="does not read: 2"):
         encode(rows, reader(10, "right"))
 
@@ -183,7 +181,7 @@ def task(n: int, batch: int, *, held: int = 2, seed: int = 0) -> Discrimination:
     ids = [np.full(5 + i % 7, i, np.int32) for i in range(n)]
     longer = [np.append(one, one[0]) for one in ids]
     out = np.arange(n) < held
-    return Discrimination(Encoded(ids, longer, out, 0), batch, seed, says, "")
+    return Discrimination(EncodedPairs(ids, longer, out, 0), batch, seed, says, "")
 
 
 @pytest.mark.parametrize(("n", "batch"), [(3, 8), (40, 1), (100, 8), (700, 3)])
@@ -216,7 +214,7 @@ def test_a_batch_depends_on_seed_and_step_only():
 def test_loss_and_validation_are_their_formulas():
     z_positive, z_negative = np.array([3, 0, -1, 2]), np.array([-2, 0, 1, -5])
     texts = [[np.full(2 + z % 3, z, np.int32) for z in side] for side in (z_positive, z_negative)]
-    made = Discrimination(Encoded(*texts, np.array([True] * 3 + [False]), 0), 2, 0, says, "")
+    made = Discrimination(EncodedPairs(*texts, np.array([True] * 3 + [False]), 0), 2, 0, says, "")
     found = made.validation(None)
     right = np.array([3, 0, -1, 2, 0, -1])
     assert found["loss"] == pytest.approx(np.mean(np.log(1 + np.exp(-right))))

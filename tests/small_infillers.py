@@ -1,0 +1,34 @@
+"""Infillers that take a second to train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from levelfield.training.corpus import tokenise
+from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller.examples import sentence_ends
+from levelfield.training.infiller.format import InfillingFormat
+from levelfield.training.infiller.task import Infilling
+from levelfield.training.infiller.tokenizer import train_tokenizer
+
+DOCUMENTS = [
+    f"The {who} {did} by the {where}. Nobody saw the {who}!\nThen it rained on the {where}."
+    for who in ("goat", "clerk", "twin", "judge")
+    for did in ("waited", "sang", "slept")
+    for where in ("mill", "river", "gate", "stairs", "well")
+]
+TINY = Size(16, 1, 32, head=8)
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+def infilling(family: str = "t5", batch: int = 4) -> tuple[Any, Infilling, Any]:
+    """A model with random weights, its task and its tokenizer."""
+    tokenizer = train_tokenizer(DOCUMENTS, 350)
+    model = new_model(family, TINY, len(tokenizer), 0, positions=128)
+    ends = sentence_ends(tokenizer, len(tokenizer))
+    corpus = tokenise(DOCUMENTS, tokenizer)
+    task = Infilling(corpus, InfillingFormat(tokenizer, family), ends, batch, 24, 0, "start")
+    return model, task, tokenizer
