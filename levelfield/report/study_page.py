@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from jinja2 import Template
 from markupsafe import Markup
@@ -24,27 +23,24 @@ from levelfield.report.study_figures import (
     value_colours,
 )
 from levelfield.report.words import Scale
+from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import (
     ControlSummary,
     SpreadBetween,
     StudySummary,
     TableEntry,
 )
-from levelfield.study.audit import Finding
+from levelfield.study.audit.findings import SEVERITIES, Finding
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
 from levelfield.version import __version__
 
-CONTROL = "Control effectiveness"
-SEVERITIES = ("serious", "warning", "note")
-_NAMES = {"diversity": "Diversity", "fluency": "Fluency"}
-_OF_CONTROL = ("control", "keywords")
 _TOLD = (BOTH, AVERAGE, MAJORITY)
 _EXAMPLE = 300
 
 
 @dataclass(frozen=True)
-class StudyReport:
-    """All that the page shows.
+class StudyPage:
+    """The contents of the page.
 
     Attributes:
         title: its heading.
@@ -65,14 +61,7 @@ class StudyReport:
     command: str = ""
 
 
-class Column(NamedTuple):
-    """A column of a table: the measure, and its name below that of its group."""
-
-    measure: Measure
-    name: str
-
-
-def render_study_page(report: StudyReport) -> str:
+def render_study_page(report: StudyPage) -> str:
     """The page as HTML. It loads nothing; every text of the report is escaped."""
     summary = report.summary
     findings = list(report.findings or ())
@@ -96,27 +85,11 @@ def render_study_page(report: StudyReport) -> str:
     return html + "\n"
 
 
-def write_study_page(path: str | os.PathLike[str], report: StudyReport) -> None:
+def write_study_page(path: str | os.PathLike[str], report: StudyPage) -> None:
     """Write the page to a file, whole or not at all."""
     html = render_study_page(report)
     with atomic_writer(path) as file:
         file.write(html)
-
-
-def grouped_columns(control: ControlSummary) -> list[tuple[str, list[Column]]]:
-    """The measures as the study's tables group them: families, control effectiveness last."""
-    groups: dict[str, list[Column]] = {}
-    for m in control.measures:
-        family, _, rest = m.name.partition(".")
-        if m.of_control or family in _OF_CONTROL:
-            name = rest if family in _OF_CONTROL else m.name
-            groups.setdefault(CONTROL, []).append(Column(m, name))
-        elif rest:
-            groups.setdefault(_NAMES.get(family, family), []).append(Column(m, rest))
-        else:
-            groups.setdefault("", []).append(Column(m, m.name))
-    last = groups.pop(CONTROL, None)
-    return [*groups.items(), *([(CONTROL, last)] if last else [])]
 
 
 def main_measure(control: ControlSummary) -> Measure | None:

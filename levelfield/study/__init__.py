@@ -1,1 +1,24 @@
-"""Level-playing-field studies: the same requests to every system, measured the same way."""
+"""Studies: the same requests to every system, and what comes of them.
+
+>>> from levelfield.study import load_study
+>>> study = load_study("STUDY.toml")  # doctest: +SKIP
+>>> study.run(jobs=2).status.counts  # doctest: +SKIP
+Counter({'done': 30})
+
+`Study` is imported when it is first used: the process of a callable needs none of it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levelfield.study.verbs import Study, load_study
+
+__all__ = ["Study", "load_study"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'levelfield.study' has no attribute '{name}'")
+    from levelfield.study import verbs
+
+    return getattr(verbs, name)

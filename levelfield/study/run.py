@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.core.progress import Progress, no_progress
@@ -22,32 +21,13 @@ from levelfield.study.intake import Kept
 from levelfield.study.plan import FilesSource, Plan
 from levelfield.study.postprocess import process
 from levelfield.study.requests import requests_of
-from levelfield.study.store import CellRecord, State, Store
+from levelfield.study.status import CellStatus, cell_status, status_of
+from levelfield.study.store import CellRecord, Store
 from levelfield.study.systems import Outcome, answer
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST_PROBLEMS = 20
 _TICK_S = 0.2
-
-
-@dataclass(frozen=True)
-class CellStatus:
-    """How far a cell is.
-
-    Attributes:
-        key: which cell.
-        state: as of the store; `held` if another process is at it.
-        asked, answered: how many texts.
-        problems, failure, cost: as in `Cell`.
-    """
-
-    key: CellKey
-    state: State | Literal["held"]
-    asked: int
-    answered: int
-    problems: tuple[str, ...] = ()
-    failure: str = ""
-    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +46,7 @@ class RunReport:
 
     @property
     def counts(self) -> Counter[str]:
-        """State -> how many cells."""
+        """State -> number of cells."""
         return Counter(cell.state for cell in self.cells)
 
 
@@ -107,32 +87,9 @@ def run(
         work.notes.append(f"{key}: another process is at it")
     cells = []
     for key in keys:
-        found = work.ended.get(key) or _status(work.store, plan, key)
+        found = work.ended.get(key) or cell_status(work.store, plan, key)
         cells.append(replace(found, state="held") if key in work.held else found)
     return RunReport(tuple(cells), frozenset(work.fresh), tuple(work.notes))
-
-
-def status(plan: Plan) -> list[CellStatus]:
-    """How far every cell of a study is; nothing is written."""
-    store = Store(plan.out)
-    return [_status(store, plan, key) for key in plan.cells()]
-
-
-def _status(store: Store, plan: Plan, key: CellKey) -> CellStatus:
-    requests = requests_of(plan, key)
-    mark = fingerprint(plan, key, requests)
-    return _status_of(store, key, mark, len(requests))
-
-
-def _status_of(store: Store, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
-    state = store.state(key, mark)
-    record = store.record(key)
-    if record is None or state == "stale":
-        return CellStatus(key, state, asked, len(store.resume(key, mark)))
-    answered = record.answered
-    if state == "failed":  # more may have come since, in a run that was killed
-        answered = max(answered, len(store.resume(key, mark)))
-    return CellStatus(key, state, asked, answered, record.problems, record.failure, record.cost)
 
 
 class _Work:
@@ -191,7 +148,7 @@ class _Work:
                 return
         else:
             self._progress(len(requests))
-        self._say(_status_of(self.store, key, mark, len(requests)))
+        self._say(status_of(self.store, key, mark, len(requests)))
 
     def _say(self, status: CellStatus) -> None:
         with self._turn:
@@ -301,7 +258,7 @@ class _Work:
             # where nothing can be written, that can't be written either
             with contextlib.suppress(LevelfieldError, OSError):
                 self.store.write_record(key, _together(earlier, record) if earlier else record)
-        status = _status_of(self.store, key, mark, len(requests))
+        status = status_of(self.store, key, mark, len(requests))
         self._say(replace(status, state="failed", failure=said))
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.report.study_figures import _apart
-from levelfield.report.study_files import COLUMNS, study_latex, write_study_csv, write_study_latex
+from levelfield.report.study_files import write_study_csv, write_study_latex
 from levelfield.report.study_page import (
-    StudyReport,
+    StudyPage,
     headline,
     main_measure,
     render_study_page,
@@ -26,6 +26,8 @@ from levelfield.report.study_page import (
 )
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
+from levelfield.study.aggregate.latex import study_latex
+from levelfield.study.aggregate.numbers import SCHEMA
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 
@@ -96,7 +98,7 @@ def summary(*args, **more):
 
 def page(found=None, **more):
     settings = {"title": "A study", "created": "today", "findings": FINDINGS} | more
-    return render_study_page(StudyReport(summary=found or summary(), **settings))
+    return render_study_page(StudyPage(summary=found or summary(), **settings))
 
 
 def text_of(html):
@@ -199,7 +201,7 @@ def test_the_csv_holds_every_number_with_undefined_ones_empty(tmp_path):
     write_study_csv(tmp_path / "study.csv", found)
     with (tmp_path / "study.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == COLUMNS
+    assert list(rows[0]) == list(SCHEMA)
     keys = {(r["system"], r["measure"], r["dataset"], r["value"]): r for r in rows}
     assert len(keys) == len(rows) == len(found.controls[0].entries)
     for key, e in found.controls[0].entries.items():
@@ -241,7 +243,7 @@ def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(width, tmp_pa
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")
     systems = [f"a system with a rather long name {i}" for i in range(12)]
-    many = StudyReport("t", "today", summary(systems, prompts=3), FINDINGS)
+    many = StudyPage("t", "today", summary(systems, prompts=3), FINDINGS)
     write_study_page(tmp_path / "page.html", many)
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -24,7 +24,8 @@ from levelfield.core.errors import UserError
 from levelfield.study import store as storing
 from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
-from levelfield.study.run import CellStatus, run, status
+from levelfield.study.run import run
+from levelfield.study.status import CellStatus, study_status
 from levelfield.study.store import Store
 
 HERE = str(Path(__file__).parent)
@@ -87,7 +88,7 @@ def test_a_run_answers_all_cells_and_the_next_has_nothing_to_do(tmp_path: Path, 
     assert report.counts == {"done": 2}
     assert report.fresh == set(study.cells())
     assert sum(answered) == 8
-    assert ended == list(report.cells) == status(study)
+    assert tuple(ended) == report.cells == study_status(study).cells
     assert texts(study) == expected(4)
     cell = Store(study.out).read_cell(KEY)
     assert cell.samples[1].id == "S/openings/sentiment/1/1:positive"
@@ -115,7 +116,7 @@ def test_after_kill_9_only_what_was_not_answered_is_asked_again(tmp_path: Path, 
     process.communicate()
     kept = [json.loads(line) for line in lines(partial_of(study))[1:]]
     assert len(kept) >= 4
-    (before,) = status(study)
+    (before,) = study_status(study).cells
     assert (before.state, before.answered) == ("partial", len(kept))
     assert Store(study.out).read_cell(KEY).failure
 
@@ -147,7 +148,7 @@ def test_ctrl_c_ends_the_system_says_so_and_loses_nothing(tmp_path: Path) -> Non
     out, err = process.communicate(timeout=20)
     assert time.monotonic() - began < 10
     assert out == "what was answered is kept, and the same command goes on from there\n", err
-    (cell,) = status(study)
+    (cell,) = study_status(study).cells
     assert (cell.state, cell.answered) == ("partial", 2)
 
 
@@ -283,7 +284,7 @@ def test_two_processes_share_a_study(tmp_path: Path, log: Path) -> None:
     assert [out.split()[1] for out, _ in said] == ["0", "0"], said
     assert sum(fresh) == len(seeds)
     assert min(fresh) > 0
-    assert {cell.state for cell in status(study)} == {"done"}
+    assert {cell.state for cell in study_status(study).cells} == {"done"}
     assert len(lines(log)) == 2 * len(seeds)
 
 
@@ -319,7 +320,7 @@ def test_other_steps_make_texts_anew_without_asking_the_system(tmp_path: Path, l
     store.write_lines(KEY, "scores.jsonl", [{"id": "x", "metric": "m", "value": 1.0}])
 
     changed = replace(study, systems=(replace(study.systems[0], postprocess=("cut-at: and",)),))
-    assert [cell.state for cell in status(changed)] == ["texts"]
+    assert [cell.state for cell in study_status(changed).cells] == ["texts"]
     report = run(changed)
     assert report.counts == {"done": 1}
     assert report.cells[0].cost == cost
@@ -344,7 +345,7 @@ def test_another_script_is_another_system_and_the_old_answers_are_set_aside(
     study = plan(tmp_path, CommandSource((sys.executable, "toy.py")))
     run(study)
     script.write_text(SCRIPT.replace("TEXT", "new"))
-    assert [cell.state for cell in status(study)] == ["stale"]
+    assert [cell.state for cell in study_status(study).cells] == ["stale"]
     report = run(study)
     assert set(texts(study).values()) == {"new"}
     (note,) = report.notes
@@ -410,12 +411,14 @@ def test_only_the_cells_asked_for_are_run(tmp_path: Path) -> None:
     study = plan(tmp_path, command("well"), seeds=(1, 2))
     report = run(study, only=lambda key: key.seed == 2)
     assert [cell.key.seed for cell in report.cells] == [2]
-    assert [cell.state for cell in status(study)] == ["missing", "done"]
+    assert [cell.state for cell in study_status(study).cells] == ["missing", "done"]
 
 
 def test_status_writes_nothing(tmp_path: Path) -> None:
     study = plan(tmp_path, command("well"))
-    assert [(c.state, c.asked, c.answered) for c in status(study)] == [("missing", 4, 0)]
+    assert [(c.state, c.asked, c.answered) for c in study_status(study).cells] == [
+        ("missing", 4, 0)
+    ]
     assert list(tmp_path.iterdir()) == []
 
 

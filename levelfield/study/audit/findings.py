@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from levelfield.core.continuation import prompt_end
 from levelfield.core.sample import Sample
@@ -52,6 +52,10 @@ class Finding:
     n: int
     of: int
     examples: tuple[Example, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the finding as `levelfield study audit --json` has it."""
+        return {**vars(self), "examples": [example._asdict() for example in self.examples]}
 
 
 @dataclass(frozen=True, slots=True)

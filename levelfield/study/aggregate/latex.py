@@ -1,0 +1,117 @@
+"""A study's tables for LaTeX documents that load booktabs."""
+
+from __future__ import annotations
+
+import math
+
+from levelfield.io.latex import booktabs, escape_latex
+from levelfield.study.aggregate.columns import grouped_columns
+from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
+
+
+def study_latex(summary: StudySummary) -> str:
+    """Returns, per kind of control, the table of results, measures side by side, and costs."""
+    parts = [
+        f"% {escape_latex(signature)}"
+        for of_metric in summary.signatures.values()
+        for signature in of_metric
+    ]
+    for control in summary.controls:
+        parts.append(_results(control, summary))
+        parts += [_correspondence(control, pair) for pair in control.correspondences]
+        if control.costs:
+            parts.append(_costs(control))
+    return "\n".join(parts) + "\n"
+
+
+def _results(control: ControlSummary, summary: StudySummary) -> str:
+    groups = grouped_columns(control)
+    columns = [column for _, of in groups for column in of]
+    spans, first = [], 2
+    for _, of in groups:
+        spans.append(f"\\cmidrule(lr){{{first}-{first + len(of) - 1}}}")
+        first += len(of)
+
+    def heading(name: str, higher: bool) -> str:
+        arrow = "\\uparrow" if higher else "\\downarrow"
+        return f"{escape_latex(name)} ${arrow}$"
+
+    def cell(system: str, measure: str) -> str:
+        e = control.entry(system, measure)
+        if e is None or math.isnan(e.mean):
+            return "--"
+        places = control.places(measure)
+        mean = _number(e.mean, places)
+        if e.rank == 1 and len(control.systems) > 1:
+            mean = f"\\textbf{{{mean}}}"
+        return f"{mean} ({_number(e.deviation, places)})"
+
+    rows = [
+        [
+            escape_latex(system) + ("$^*$" if system in control.incomplete else ""),
+            *(cell(system, column.measure.name) for column in columns),
+        ]
+        for system in control.systems
+    ]
+    lacking = "".join(
+        f" {system} has nothing for {what}." for system, what in control.incomplete.items()
+    )
+    caption = (
+        f"Results for {control.control}: mean over datasets and seeds, datasets weighted by "
+        f"{summary.weights_from}; weighted standard deviation in brackets; best in bold."
+        + (f" *:{lacking}" if lacking else "")
+    )
+    head = [
+        " & ".join(
+            [
+                "",
+                *(
+                    f"\\multicolumn{{{len(of)}}}{{c}}{{{escape_latex(name)}}}"
+                    for name, of in groups
+                ),
+            ]
+        )
+        + " \\\\",
+        " ".join(spans),
+        " & ".join(["System", *(heading(c.name, c.measure.higher_is_better) for c in columns)])
+        + " \\\\",
+    ]
+    return booktabs("l" + "r" * len(columns), head, rows, caption, wide=True)
+
+
+def _correspondence(control: ControlSummary, pair: Correspondence) -> str:
+    x, y = control.places(pair.x), control.places(pair.y)
+    rows = [
+        [
+            escape_latex(r.system),
+            f"{_number(r.x, x)} [{r.x_rank}]",
+            f"{_number(r.y, y)} [{r.y_rank}]",
+        ]
+        for r in pair.systems
+    ]
+    outcome = (
+        f"no correlation: {pair.why}"
+        if pair.why
+        else f"Pearson's r {pair.pearson:.2f}, Spearman's rho {pair.spearman:.2f}"
+    )
+    head = [" & ".join(["System", escape_latex(pair.x), escape_latex(pair.y)]) + " \\\\"]
+    caption = f"{pair.x} against {pair.y} for {control.control} ({outcome}); ranks in brackets."
+    return booktabs("lrr", head, rows, caption, wide=True)
+
+
+def _costs(control: ControlSummary) -> str:
+    rows = [
+        [
+            escape_latex(c.system),
+            "--" if math.isnan(c.seconds) else f"{c.seconds:.3g} $\\pm$ {c.deviation:.2g}",
+            "--" if math.isnan(c.tokens_per_second) else f"{c.tokens_per_second:.4g}",
+            "--" if c.peak_bytes is None else f"{c.peak_bytes / 1e9:.2f}",
+        ]
+        for c in control.costs
+    ]
+    head = ["System & Seconds a text & Tokens a second & Peak memory (GB) \\\\"]
+    return booktabs("lrrr", head, rows, f"What the texts for {control.control} cost.", wide=True)
+
+
+def _number(value: float, places: int) -> str:
+    return "--" if math.isnan(value) else f"{value:z,.{places}f}".replace("-", "$-$")

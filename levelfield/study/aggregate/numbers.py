@@ -1,0 +1,57 @@
+"""The numbers of a study as rows: one a control, system, measure, dataset and value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from levelfield.study.aggregate.results import StudySummary
+
+SCHEMA = {
+    "control": pl.String,
+    "system": pl.String,
+    "measure": pl.String,
+    "dataset": pl.String,
+    "value": pl.String,
+    "mean": pl.Float64,
+    "sd": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "rank": pl.Int64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "sd_between_seeds": pl.Float64,
+    "sd_between_prompts": pl.Float64,
+}
+"""`all` stands for all datasets or values together. `sd` is the weighted deviation of the runs;
+`low` and `high` are the ends of the interval of the mean."""
+
+
+def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
+    """Yields the rows in the columns of `SCHEMA`; what is undefined is None."""
+    for control in summary.controls:
+        for e in control.entries.values():
+            row = (
+                control.control,
+                e.system,
+                e.measure,
+                e.dataset,
+                e.value,
+                _defined(e.mean),
+                _defined(e.deviation),
+                _defined(e.interval.low),
+                _defined(e.interval.high),
+                e.rank,
+                e.n,
+                e.undefined,
+                _defined(e.between_seeds.deviation),
+                _defined(e.between_prompts.deviation),
+            )
+            yield dict(zip(SCHEMA, row, strict=True))
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,49 @@
+"""What a study's report says, and its forms for programs and papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from levelfield.study.aggregate.latex import study_latex
+from levelfield.study.aggregate.numbers import SCHEMA, number_rows
+from levelfield.study.aggregate.results import StudySummary
+from levelfield.study.audit.findings import Finding
+
+
+@dataclass(frozen=True)
+class StudyReport:
+    """The tables of a study with the findings of its audit.
+
+    Attributes:
+        study: its name.
+        path: where it was read from.
+        summary: its tables.
+        findings: of the audit; None if it was left out.
+    """
+
+    study: str
+    path: str
+    summary: StudySummary
+    findings: tuple[Finding, ...] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the numbers, signatures and findings; what is undefined is None."""
+        findings = self.findings
+        return {
+            "study": self.study,
+            "weights": dict(self.summary.weights),
+            "signatures": {m: list(s) for m, s in self.summary.signatures.items()},
+            "numbers": list(number_rows(self.summary)),
+            "findings": None if findings is None else [f.to_dict() for f in findings],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns one row a control, system, measure, dataset and value, as in `numbers.csv`."""
+        return pl.DataFrame(list(number_rows(self.summary)), schema=SCHEMA)
+
+    def to_latex(self) -> str:
+        """Returns the tables for documents that load booktabs, as in `tables.tex`."""
+        return study_latex(self.summary)

@@ -1,0 +1,197 @@
+"""How far the cells of a study are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import polars as pl
+
+from levelfield.io.latex import booktabs, escape_latex
+from levelfield.study.cells import CellKey, Cost
+from levelfield.study.fingerprint import Fingerprint, fingerprint
+from levelfield.study.plan import Plan
+from levelfield.study.requests import requests_of
+from levelfield.study.store import State, Store
+
+CellState = State | Literal["held"]
+"""As of the store; `held` if another process is at the cell."""
+
+STATES: tuple[CellState, ...] = (
+    "done", "texts", "partial", "failed", "stale", "held", "missing"
+)  # fmt: skip
+"""The states in the order in which tables show them."""
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """The status of a cell.
+
+    Attributes:
+        key: which cell.
+        state: how far it is.
+        asked, answered: number of texts.
+        problems, failure, cost: as in `Cell`.
+    """
+
+    key: CellKey
+    state: CellState
+    asked: int
+    answered: int
+    problems: tuple[str, ...] = ()
+    failure: str = ""
+    cost: Cost | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the cell as `levelfield study status --json` has it."""
+        return {
+            **self.key._asdict(),
+            "state": self.state,
+            "asked": self.asked,
+            "answered": self.answered,
+            "problems": list(self.problems),
+            "failure": self.failure,
+            "cost": vars(self.cost) if self.cost else None,
+        }
+
+
+@dataclass(frozen=True)
+class SystemStatus:
+    """The cells of one system together.
+
+    Attributes:
+        system: its name.
+        states: state -> number of cells.
+        asked, answered: number of texts.
+        seconds: a text; None if unknown.
+        peak_bytes: the most memory of any cell; None if unknown.
+    """
+
+    system: str
+    states: Counter[str]
+    asked: int
+    answered: int
+    seconds: float | None
+    peak_bytes: int | None
+
+    @classmethod
+    def of(cls, system: str, cells: Collection[CellStatus]) -> SystemStatus:
+        costs = [cell.cost for cell in cells if cell.cost]
+        texts = sum(cost.texts for cost in costs)
+        return cls(
+            system=system,
+            states=Counter(cell.state for cell in cells),
+            asked=sum(cell.asked for cell in cells),
+            answered=sum(cell.answered for cell in cells),
+            seconds=sum(cost.wall_s for cost in costs) / texts if texts else None,
+            peak_bytes=max((c.peak_bytes for c in costs if c.peak_bytes), default=None),
+        )
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """How far a study is.
+
+    Attributes:
+        study: its name.
+        cells: in the order of the plan.
+    """
+
+    study: str
+    cells: tuple[CellStatus, ...]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """State -> number of cells."""
+        return Counter(cell.state for cell in self.cells)
+
+    @cached_property
+    def systems(self) -> tuple[SystemStatus, ...]:
+        """The systems in the order of the plan."""
+        by_system: dict[str, list[CellStatus]] = {}
+        for cell in self.cells:
+            by_system.setdefault(cell.key.system, []).append(cell)
+        return tuple(SystemStatus.of(system, cells) for system, cells in by_system.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the document of `levelfield study status --json`."""
+        return {"study": self.study, "cells": [cell.to_dict() for cell in self.cells]}
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns one row a cell."""
+        rows = [
+            {
+                **cell.key._asdict(),
+                "state": cell.state,
+                "asked": cell.asked,
+                "answered": cell.answered,
+                "failure": cell.failure,
+                "wall_s": cell.cost.wall_s if cell.cost else None,
+                "tokens": cell.cost.tokens if cell.cost else None,
+                "peak_bytes": cell.cost.peak_bytes if cell.cost else None,
+            }
+            for cell in self.cells
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def to_latex(self) -> str:
+        """Returns a booktabs table of the systems."""
+        head = ["System", "Cells done", "Texts", "Seconds a text", "Peak memory (GB)"]
+        rows = (
+            [
+                escape_latex(system.system),
+                f"{system.states['done']:,} of {system.states.total():,}",
+                f"{system.answered:,} of {system.asked:,}",
+                "--" if system.seconds is None else f"{system.seconds:.3g}",
+                "--" if system.peak_bytes is None else f"{system.peak_bytes / 1e9:.2f}",
+            ]
+            for system in self.systems
+        )
+        return booktabs("lrrrr", [" & ".join(head) + " \\\\"], rows, f"Cells of {self.study}.")
+
+
+_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "system": pl.String,
+    "dataset": pl.String,
+    "control": pl.String,
+    "seed": pl.Int64,
+    "state": pl.Enum(STATES),
+    "asked": pl.Int64,
+    "answered": pl.Int64,
+    "failure": pl.String,
+    "wall_s": pl.Float64,
+    "tokens": pl.Int64,
+    "peak_bytes": pl.Int64,
+}
+
+
+def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
+    """Returns how far every cell of a study is; writes nothing.
+
+    Args:
+        only: these systems; all if there are none.
+    """
+    store = Store(plan.out)
+    keys = [key for key in plan.cells() if not only or key.system in only]
+    return StudyStatus(plan.name, tuple(cell_status(store, plan, key) for key in keys))
+
+
+def cell_status(store: Store, plan: Plan, key: CellKey) -> CellStatus:
+    """Returns how far a cell is."""
+    requests = requests_of(plan, key)
+    return status_of(store, key, fingerprint(plan, key, requests), len(requests))
+
+
+def status_of(store: Store, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
+    """Returns how far a cell is that is made from what the fingerprint says."""
+    state = store.state(key, mark)
+    record = store.record(key)
+    if record is None or state == "stale":
+        return CellStatus(key, state, asked, len(store.resume(key, mark)))
+    answered = record.answered
+    if state == "failed":  # more may have come since, in a run that was killed
+        answered = max(answered, len(store.resume(key, mark)))
+    return CellStatus(key, state, asked, answered, record.problems, record.failure, record.cost)

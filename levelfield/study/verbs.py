@@ -1,0 +1,256 @@
+"""The verbs of a study: run, status, audit, report, export, as `levelfield study` has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric
+from levelfield.core.progress import Stages, no_stages
+from levelfield.papers.recipes.lpf import SIZES
+from levelfield.run.cache import keeping
+from levelfield.stats.resampling import Resampling
+from levelfield.study.aggregate import aggregate
+from levelfield.study.audit import audit
+from levelfield.study.audit.report import AuditReport
+from levelfield.study.cells import Cell, CellKey
+from levelfield.study.measure import measure, metrics_of
+from levelfield.study.plan import Plan
+from levelfield.study.plan_file import load_plan
+from levelfield.study.published import published_cells
+from levelfield.study.report import StudyReport
+from levelfield.study.run import run
+from levelfield.study.status import CellStatus, StudyStatus, study_status
+from levelfield.study.store import Store
+
+Note = Callable[[str], object]
+"""Called with a line that the user should know at once."""
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """What a run of a study comes to.
+
+    Attributes:
+        out: the folder of the study.
+        status: of the cells that the run was about.
+        asked_now: number of cells that this run asked a system for, or made texts of.
+        measured_now: number of cells that were measured; None without scores.
+        notes: what a person should know besides, one line each.
+    """
+
+    out: Path
+    status: StudyStatus
+    asked_now: int
+    measured_now: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[CellStatus, ...]:
+        """The cells that failed."""
+        return tuple(cell for cell in self.status.cells if cell.state == "failed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the document of `levelfield study run --json`."""
+        return {
+            "study": self.status.study,
+            "out": str(self.out),
+            "cells": [cell.to_dict() for cell in self.status.cells],
+            "asked_now": self.asked_now,
+            "measured_now": self.measured_now,
+            "notes": list(self.notes),
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns one row a cell."""
+        return self.status.to_polars()
+
+    def to_latex(self) -> str:
+        """Returns a booktabs table of the systems."""
+        return self.status.to_latex()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study: a plan with its folder, or a folder in the layout of the published study.
+
+    Attributes:
+        name: its title.
+        path: where it was read from.
+        plan: what its file says; None for a published study, which is audited and reported only.
+    """
+
+    name: str
+    path: str
+    plan: Plan | None
+
+    def run(
+        self,
+        *,
+        jobs: int = 1,
+        only: Sequence[str] = (),
+        scores: bool = True,
+        device: str = "auto",
+        dtype: str = "float32",
+        batch_tokens: int | None = None,
+        allow_pickle: bool = False,
+        cache: bool = True,
+        stages: Stages = no_stages,
+        note: Note = lambda _: None,
+        on_cell: Callable[[CellStatus], object] = lambda _: None,
+    ) -> StudyRun:
+        """Asks the systems for their texts and measures them, as `levelfield study run` does.
+
+        Finished cells are left alone. A cell that fails does not stop the others.
+
+        Args:
+            jobs: number of cells at once.
+            only: these systems; all if there are none.
+            scores: whether texts are measured.
+            device, dtype, batch_tokens, allow_pickle: how models are loaded.
+            cache: whether values are taken from the cache and kept there.
+            stages: told of the progress of each stage: texts, scores.
+            note: called with what a person should know, as it comes up.
+            on_cell: called with every cell that a system was asked for, when it is finished.
+
+        Raises:
+            UserError: no such system, or what is wrong with a metric or model; before any work.
+            KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
+        """
+        plan = self._plan()
+        systems = [system.name for system in plan.systems]
+        if unknown := sorted(set(only) - set(systems)):
+            raise UserError(
+                f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
+            )
+        loading = {
+            "device": device,
+            "dtype": dtype,
+            "batch_tokens": batch_tokens,
+            "allow_pickle": allow_pickle,
+        }
+        metrics = metrics_of(plan, loading) if scores else []
+        for metric in metrics:
+            _ = metric.signature  # resolves the model, so that mistakes are said before work
+        total = sum(cell.asked for cell in study_status(plan, only).cells)
+        with stages("texts", total) as progress:
+            asked = run(
+                plan,
+                jobs=jobs,
+                only=lambda key: not only or key.system in only,
+                progress=progress,
+                on_cell=on_cell,
+            )
+        for line in asked.notes:
+            note(line)
+        keys = [cell.key for cell in asked.cells]
+        measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
+        status = StudyStatus(plan.name, asked.cells)
+        return StudyRun(plan.out, status, len(asked.fresh), measured, asked.notes)
+
+    def status(self) -> StudyStatus:
+        """Returns how far every cell is; writes nothing."""
+        return study_status(self._plan())
+
+    def audit(self) -> AuditReport:
+        """Returns what should be noticed before the study is published; writes nothing."""
+        return self._audit(self.cells())
+
+    def report(self, *, audit: bool = True, seed: int = 0) -> StudyReport:
+        """Returns the tables of the study.
+
+        Args:
+            audit: whether the findings of the audit are part of it.
+            seed: of resampling.
+
+        Raises:
+            UserError: there are no texts yet.
+        """
+        cells = self.cells()
+        weights = self._weights(cells)
+        summary = aggregate(cells, weights=weights, resampling=Resampling(seed=seed))
+        findings = self._audit(cells).findings if audit else None
+        return StudyReport(self.name, self.path, summary, findings)
+
+    def export(self, file: str | os.PathLike[str], what: Literal["texts", "scores"]) -> int:
+        """Writes all texts or scores to one .jsonl or .parquet file; returns the number of rows."""
+        plan = self._plan()
+        return Store(plan.out).export(Path(file), plan.cells(), what)
+
+    def cells(self) -> list[Cell]:
+        """Returns the cells with all that is known of them.
+
+        Raises:
+            UserError: there are no texts yet, or a file is broken.
+        """
+        if self.plan is None:
+            return published_cells(self.path)
+        store = Store(self.plan.out)
+        cells = [store.read_cell(key) for key in self.plan.cells()]
+        if not any(cell.samples for cell in cells):
+            mend = f"`levelfield study run {self.path}` gets them"
+            raise UserError(f"{self.path}: there are no texts yet; {mend}")
+        return cells
+
+    @property
+    def report_folder(self) -> Path:
+        """Where the command puts a report unless it is told where."""
+        return self.plan.out / "report" if self.plan else Path("study-report")
+
+    def _plan(self) -> Plan:
+        # of a folder, loading says that it is no study file
+        return self.plan or load_plan(self.path)
+
+    def _audit(self, cells: Sequence[Cell]) -> AuditReport:
+        keys = self.plan.cells() if self.plan else []
+        return AuditReport(self.name, tuple(audit(cells, expected=keys)))
+
+    def _weights(self, cells: Sequence[Cell]) -> Mapping[str, float] | None:
+        if self.plan:
+            return {dataset.name: dataset.weight for dataset in self.plan.datasets}
+        known = {cell.key.dataset for cell in cells} <= set(SIZES)
+        return SIZES if known else None
+
+
+def load_study(path: str | os.PathLike[str]) -> Study:
+    """Returns the study in a TOML file, or in a folder in the layout of the published study.
+
+    No model is loaded and no system is started.
+
+    Raises:
+        UserError: there is no such file, or it is not TOML.
+        InputError: with everything that is wrong in it, one line each.
+    """
+    name = os.fspath(path)
+    if Path(name).expanduser().is_dir():
+        return Study(Path(name).resolve().name, name, None)
+    plan = load_plan(name)
+    return Study(plan.name, name, plan)
+
+
+def _measure(
+    plan: Plan,
+    keys: Sequence[CellKey],
+    metrics: Sequence[Metric],
+    cache: bool,
+    stages: Stages,
+    note: Note,
+) -> int:
+    """Measures the cells whose texts or metrics have changed; returns their number."""
+    notes: list[str] = []
+    store = Store(plan.out)
+    texts = sum(record.answered for key in keys if (record := store.record(key)))
+    with (
+        keeping(notes, enabled=cache) as keeper,
+        stages("scores", texts * len(metrics)) as progress,
+    ):
+        cells = measure(keys, store, metrics, keeper, progress=progress)
+    for line in notes:
+        note(line)
+    return cells

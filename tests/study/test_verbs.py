@@ -1,0 +1,100 @@
+"""The verbs of a study in Python: they say what the commands say, as objects."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from studies import SCRIPT
+
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress
+from levelfield.study import Study, load_study
+
+STUDY = f"""
+name = "Openings"
+seeds = [1, 2]
+metrics = ["diversity.distinct-1", "keywords.any"]
+
+[datasets.openings]
+prompts = ["Opening 0", "Opening 1", "Opening 2"]
+
+[controls.keywords]
+keywords = [["sun"], ["rain"]]
+
+[[systems]]
+name = "S"
+command = {json.dumps([sys.executable, "-S", SCRIPT, "well"])}
+
+[[systems]]
+name = "T"
+command = {json.dumps([sys.executable, "-S", SCRIPT, "well"])}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY, encoding="utf-8")
+    return load_study(file)
+
+
+def test_a_study_is_run_audited_and_reported(study: Study, tmp_path: Path) -> None:
+    opened: dict[str, int | None] = {}
+    done: dict[str, int] = {}
+
+    @contextmanager
+    def stages(name: str, total: int | None) -> Iterator[Progress]:
+        opened[name] = total
+
+        def progress(n: int) -> None:
+            done[name] = done.get(name, 0) + n
+
+        yield progress
+
+    assert study.status().counts == {"missing": 4}
+    run = study.run(jobs=2, cache=False, stages=stages)
+    assert opened == done == {"texts": 24, "scores": 48}
+    assert (run.asked_now, run.measured_now, run.failed) == (4, 4, ())
+    assert run.to_dict()["cells"] == study.status().to_dict()["cells"]
+    assert run.to_polars()["state"].to_list() == ["done"] * 4
+    assert "S & 2 of 2 & 12 of 12" in run.to_latex()
+
+    audit = study.audit()
+    assert {finding["check"] for finding in audit.to_dict()["findings"]} >= {"identical-seeds"}
+    assert audit.to_polars().height == len(audit.findings)
+    assert r"\toprule" in audit.to_latex()
+    assert audit.at_least("note") == audit.findings
+
+    report = study.report(seed=1)
+    assert report.findings == audit.findings
+    assert study.report(audit=False).findings is None
+    whole = report.to_polars().filter(pl.col("dataset") == "all", pl.col("value") == "all")
+    assert whole.filter(pl.col("measure") == "keywords.any")["n"].to_list() == [12, 12]
+    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["study"] == "Openings"
+    assert r"\textbf" in report.to_latex()
+    assert study.export(tmp_path / "texts.jsonl", "texts") == 24
+
+
+def test_only_some_systems_are_run_and_nothing_is_measured(study: Study) -> None:
+    run = study.run(only=("T",), scores=False)
+    assert {cell.key.system for cell in run.status.cells} == {"T"}
+    assert run.measured_now is None
+    with pytest.raises(UserError, match=r"--only U: .* has the systems S, T"):
+        study.run(only=["U"])
+
+
+def test_without_texts_there_is_nothing_to_audit(study: Study) -> None:
+    with pytest.raises(UserError, match=re.escape(f"{study.path}: there are no texts yet")):
+        study.audit()
+
+
+def test_a_folder_can_not_be_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="name a study file"):
+        load_study(tmp_path).run()
