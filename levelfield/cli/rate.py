@@ -18,9 +18,9 @@ from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.rating.check import Report
     from levelfield.rating.model import Frozen
-    from levelfield.rating.store import Store
+    from levelfield.rating.plan.check import StudyCheck
+    from levelfield.rating.store import RatingStore
     from levelfield.rating.store.records import LinkState
 
 
@@ -89,7 +89,7 @@ def init(folder: str) -> None:
 @_JSON
 def check(file: str, as_json: bool) -> None:
     """Say what is wrong or odd with a study, and how much there is to rate."""
-    from levelfield.rating.check import check_study
+    from levelfield.rating.plan.check import check_study
 
     report = check_study(file)
     if as_json:
@@ -107,7 +107,7 @@ def check(file: str, as_json: bool) -> None:
         sys.exit(2)
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: StudyCheck) -> dict[str, Any]:
     return {
         "ok": report.ok,
         "title": report.title,
@@ -133,7 +133,7 @@ def _document(report: Report) -> dict[str, Any]:
     }
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: StudyCheck) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -195,7 +195,7 @@ def serve(
         raise UserError(
             f"the rating app needs {error.name}: pip install 'levelfield[rating]'"
         ) from error
-    from levelfield.rating.check import check_study
+    from levelfield.rating.plan.check import check_study
 
     base_path = _base_path(base_path, url)
     with (
@@ -224,19 +224,19 @@ def serve(
         say("stopped; the same command goes on")
 
 
-def _served_store(file: str, store: str | None) -> Store:
-    from levelfield.rating.store import Store
-    from levelfield.rating.studyfile import freeze
+def _served_store(file: str, store: str | None) -> RatingStore:
+    from levelfield.rating.plan.freezing import freeze
+    from levelfield.rating.store import RatingStore
 
     path = store_path(file, store)
     earlier = None
     if path.exists() and path.stat().st_size:
-        with contextlib.closing(Store.open(path)) as known:
+        with contextlib.closing(RatingStore.open(path)) as known:
             earlier = known.frozen
-    return Store.create(path, freeze(file, earlier=earlier))
+    return RatingStore.create(path, freeze(file, earlier=earlier))
 
 
-def _greet(store: Store, where: str) -> None:
+def _greet(store: RatingStore, where: str) -> None:
     """Links: the organiser's every time, those of raters that nobody has been given yet."""
     study = store.frozen
     click.echo(f"{study.title}, version {study.version}: {store.path}")
@@ -290,11 +290,11 @@ def store_path(file: str, store: str | None) -> Path:
 
 
 @contextlib.contextmanager
-def _opened(file: str, store: str | None, *, read_only: bool = False) -> Iterator[Store]:
-    from levelfield.rating.store import Store
+def _opened(file: str, store: str | None, *, read_only: bool = False) -> Iterator[RatingStore]:
+    from levelfield.rating.store import RatingStore
 
     with _usable_store():
-        opened = Store.open(store_path(file, store), read_only=read_only)
+        opened = RatingStore.open(store_path(file, store), read_only=read_only)
         try:
             yield opened
         finally:
@@ -364,9 +364,9 @@ def links(
             _print_links(opened.frozen, opened.links(), slot)
 
 
-def _write_links(store: Store, file: str, where: str) -> None:
+def _write_links(store: RatingStore, file: str, where: str) -> None:
     from levelfield.io import atomic_writer, check_writable
-    from levelfield.rating.export import table
+    from levelfield.rating.export.tables import table
 
     unused = [link.slot for link in store.links() if link.state in ("none", "made")]
     if not unused:
@@ -409,7 +409,8 @@ def _print_links(frozen: Frozen, found: Sequence[LinkState], slot: int | None) -
 @_JSON
 def status(file: str, store: str | None, as_json: bool) -> None:
     """Say how far every rater is, and who fails by the negative samples."""
-    from levelfield.rating.results import progress, spreads, verdict
+    from levelfield.rating.results.negatives import verdict
+    from levelfield.rating.results.raters import progress, spreads
 
     with _opened(file, store, read_only=True) as opened:
         frozen, excluded = opened.frozen, opened.excluded()
@@ -495,7 +496,7 @@ def _print_status(document: dict[str, Any]) -> None:
 @click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
 def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
     """Write ratings, events and a codebook; may be done while the study is served."""
-    from levelfield.rating.export import export as write
+    from levelfield.rating.export.documents import export as write
 
     with _opened(file, store, read_only=True) as opened:
         written = write(opened, out, excluded=with_excluded)
@@ -527,13 +528,13 @@ def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
 
     That and when they answered stays; exports and backups made before keep what they had.
     """
-    from levelfield.rating.store.records import Refused
+    from levelfield.rating.store.records import RequestRefused
 
     if not yes:
         raise UserError(f"what {rater} said would be deleted for good; say so with --yes")
     with _opened(file, store) as opened:
         try:
             opened.withdraw(rater)
-        except Refused as error:
+        except RequestRefused as error:
             raise UserError(f"there is no rater '{rater}' in this study") from error
     say(f"{rater} is withdrawn")

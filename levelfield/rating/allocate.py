@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from levelfield.rating.model import Design, Item, Placed, Slot
-from levelfield.rating.units import Column, Question, Unit
+from levelfield.rating.units import BalancedItem, Column, Unit
 
 K = TypeVar("K", bound=Hashable)
 
@@ -56,14 +56,14 @@ def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
     return dealt
 
 
-def columns_in_order(questions: Sequence[Question], seed: int) -> dict[Column, int]:
+def columns_in_order(questions: Sequence[BalancedItem], seed: int) -> dict[Column, int]:
     """What places are balanced over -> its number, drawn."""
     columns = dict.fromkeys(column for q in questions for column in _columns(q))
     order = sorted(columns, key=lambda c: drawn(seed, "column", *c))
     return {column: n for n, column in enumerate(order)}
 
 
-def _columns(question: Question) -> list[Column]:
+def _columns(question: BalancedItem) -> list[Column]:
     return [*question.columns, *(column for place in question.places for column in place)]
 
 
@@ -124,15 +124,19 @@ def alike(order: Sequence[object]) -> int:
 
 
 def order_of_slot(
-    questions: Sequence[Question], columns: Mapping[Column, int], seed: int, survey: int, rater: int
-) -> list[Question]:
+    questions: Sequence[BalancedItem],
+    columns: Mapping[Column, int],
+    seed: int,
+    survey: int,
+    rater: int,
+) -> list[BalancedItem]:
     """The items of a survey in the order that one of its raters sees.
 
     Args:
         columns: from `columns_in_order`.
         survey, rater: from 0.
     """
-    units: defaultdict[str, list[Question]] = defaultdict(list)
+    units: defaultdict[str, list[BalancedItem]] = defaultdict(list)
     for question in questions:
         units[question.unit].append(question)
     queues = {
@@ -172,13 +176,13 @@ def _alternating(directions: Sequence[str], counts: Mapping[str, int], turn: int
 
 
 def _turns(
-    questions: Sequence[Question],
+    questions: Sequence[BalancedItem],
     columns: Mapping[Column, int],
     seed: int,
     survey: int,
     unit: int,
     rater: int,
-) -> list[Question]:
+) -> list[BalancedItem]:
     """The items of a unit in the order of a row of the design, controls anywhere among them."""
     place = _places(columns, seed, survey, unit, rater)
     real = sorted(
@@ -207,7 +211,7 @@ def _places(
     return {column: at[number] for column, number in columns.items()}
 
 
-def _repaired(order: Sequence[Question], rank: Callable[[int, int], int]) -> list[Question]:
+def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) -> list[BalancedItem]:
     """Items of one direction swapped, so that no two of a source stand side by side and no control
     stands first or last; as far as swaps that make it better, or not worse for a while, lead.
     A control that can't leave the end otherwise is swapped with an item of another direction.
@@ -257,7 +261,7 @@ def _repaired(order: Sequence[Question], rank: Callable[[int, int], int]) -> lis
     return best
 
 
-def _faults_of(order: list[Question]) -> int:
+def _faults_of(order: list[BalancedItem]) -> int:
     ends = sum(bool(question.item.control) for question in (order[:1] + order[-1:]))
     return _AT_END * ends + alike([question.shared for question in order])
 
@@ -270,7 +274,7 @@ _LEVEL_STEPS = 100
 
 
 def slots_of(
-    surveys: Sequence[Sequence[Question]], design: Design, raters: int, seed: int
+    surveys: Sequence[Sequence[BalancedItem]], design: Design, raters: int, seed: int
 ) -> list[Slot]:
     """All slots, survey by survey.
 
@@ -298,7 +302,7 @@ def slots_of(
 
 
 def _second_first(
-    questions: Sequence[Question],
+    questions: Sequence[BalancedItem],
     columns: Mapping[Column, int],
     seed: int,
     survey: int,
@@ -306,7 +310,7 @@ def _second_first(
 ) -> set[str]:
     """Keys of the pairs whose second text stands left: half of each two systems' pairs, and for
     the next rater the other half."""
-    kinds: defaultdict[object, list[Question]] = defaultdict(list)
+    kinds: defaultdict[object, list[BalancedItem]] = defaultdict(list)
     for question in questions:
         kinds[question.item.control or question.columns[0]].append(question)
     swapped = set()
@@ -324,7 +328,7 @@ def _second_first(
 
 
 def _display(
-    question: Question,
+    question: BalancedItem,
     columns: Mapping[Column, int],
     seed: int,
     survey: int,
@@ -343,7 +347,7 @@ def _display(
     return tuple(sorted(range(len(firsts)), key=firsts.__getitem__))
 
 
-def with_survey(question: Question, survey: int) -> Question:
+def with_survey(question: BalancedItem, survey: int) -> BalancedItem:
     """The item in its survey, from 1."""
     item: Item = replace(question.item, survey=survey)
     return replace(question, item=item)

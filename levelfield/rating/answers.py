@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from levelfield.rating.model import SLIDER, Criterion
+from levelfield.rating.model import SLIDER, RatingCriterion
 
 Answer = int | tuple[int, ...]
 """Slider 1 to 100; Likert 1 to points; pairwise the position of the better candidate or −1 for
@@ -22,7 +22,7 @@ class BadAnswer(ValueError):  # noqa: N818 - what it says is the rater's, not th
     """Not an answer on this scale; the message says why, in words a rater may read."""
 
 
-def checked(criterion: Criterion, candidates: int, value: object) -> Answer:
+def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answer:
     """The value as an answer to a criterion about an item with so many candidates.
 
     Integers only: `True`, `3.0`, `"3"` and NaN are no answers.

@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Criterion:
+class RatingCriterion:
     """One question that is asked of every item.
 
     Attributes:
@@ -55,7 +55,7 @@ class Criterion:
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """A piece of text as raters see it: `text` literally, in its language and direction.
 
     Attributes:
@@ -72,7 +72,7 @@ class Part:
 class Candidate:
     """A text to judge, and the samples it stands for, which no rater ever sees."""
 
-    part: Part
+    part: TextPart
     samples: tuple[str, ...]
 
 
@@ -92,7 +92,7 @@ class Item:
 
     key: str
     survey: int
-    given: tuple[Part, ...]
+    given: tuple[TextPart, ...]
     candidates: tuple[Candidate, ...]
     task: str = ""
     direction: str = ""
@@ -130,8 +130,8 @@ class Slot:
 class WorkedExample:
     """An item with answers and why, shown before the rating begins; raters don't answer it."""
 
-    given: tuple[Part, ...]
-    candidates: tuple[Part, ...]
+    given: tuple[TextPart, ...]
+    candidates: tuple[TextPart, ...]
     task: str
     direction: str
     answers: Mapping[str, str]
@@ -151,8 +151,8 @@ class Practice:
     """
 
     opaque: str
-    given: tuple[Part, ...]
-    candidates: tuple[Part, ...]
+    given: tuple[TextPart, ...]
+    candidates: tuple[TextPart, ...]
     task: str
     accept: Mapping[str, tuple[int, int]]
     hint: str
@@ -200,7 +200,7 @@ class Frozen:
     title: str
     language: str
     design: Design
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[RatingCriterion, ...]
     items: Mapping[str, Item]
     slots: tuple[Slot, ...]
     words: Words = field(default_factory=Words)
@@ -249,16 +249,18 @@ class Frozen:
         )
 
 
-def _criterion(raw: Mapping[str, Any]) -> Criterion:
-    return Criterion(**{**raw, "labels": tuple(raw["labels"])})
+def _criterion(raw: Mapping[str, Any]) -> RatingCriterion:
+    return RatingCriterion(**{**raw, "labels": tuple(raw["labels"])})
 
 
-def _parts(raw: list[Mapping[str, Any]]) -> tuple[Part, ...]:
-    return tuple(Part(**part) for part in raw)
+def _parts(raw: list[Mapping[str, Any]]) -> tuple[TextPart, ...]:
+    return tuple(TextPart(**part) for part in raw)
 
 
 def _item(raw: Mapping[str, Any]) -> Item:
-    candidates = tuple(Candidate(Part(**c["part"]), tuple(c["samples"])) for c in raw["candidates"])
+    candidates = tuple(
+        Candidate(TextPart(**c["part"]), tuple(c["samples"])) for c in raw["candidates"]
+    )
     return Item(**{**raw, "given": _parts(raw["given"]), "candidates": candidates})
 
 

@@ -17,8 +17,8 @@ from typing import Literal
 
 from levelfield.metrics.text.segmenter import sentences
 from levelfield.rating.allocate import drawn
-from levelfield.rating.model import Candidate, ControlKind, Design, Item, Part
-from levelfield.rating.units import Output, Question, Unit, normal
+from levelfield.rating.model import Candidate, ControlKind, Design, Item, TextPart
+from levelfield.rating.units import BalancedItem, Output, Unit, normal
 
 Kind = Literal["auto", "shuffled", "dropped", "other"]
 KINDS = ("auto", "shuffled", "dropped", "other")
@@ -119,7 +119,7 @@ def negatives_of(
     kind: Kind,
     seed: int,
     items: Mapping[str, int],
-) -> list[Question | Lacking]:
+) -> list[BalancedItem | Lacking]:
     """The negative samples of a survey, each at another unit as long as there are enough.
 
     The text comes from a unit of another survey if one fits, so that no rater sees it twice; if it
@@ -168,7 +168,7 @@ def negatives_of(
         kind: [(unit, o) for unit in everything for o in unit.outputs if _fits(o.part, kind)]
         for kind in kinds
     }
-    made: list[Question | Lacking] = []
+    made: list[BalancedItem | Lacking] = []
     for n in range(count):
         kind_here = kinds[(n + survey) % len(kinds)]
         for host in sorted(hosts, key=turn):
@@ -184,7 +184,7 @@ def negatives_of(
     return made
 
 
-def _fits(part: Part, kind: ControlKind) -> bool:
+def _fits(part: TextPart, kind: ControlKind) -> bool:
     """Whether a negative sample can be made from the text."""
     if kind == "other":
         return bool(normal(part.text))
@@ -244,9 +244,9 @@ def _text(
 
 def _question(
     key: str, host: Unit, text: str, design: Design, kind: ControlKind, seed: int
-) -> Question:
+) -> BalancedItem:
     like = host.outputs[0].part
-    negative = Candidate(Part(like.name, text, like.language, like.direction), ())
+    negative = Candidate(TextPart(like.name, text, like.language, like.direction), ())
     beside = {"direct": 0, "pairwise": 1, "ranking": max(1, len(host.outputs) - 1)}[design]
     outputs = sorted(
         (output for output in host.outputs if normal(output.part.text)),
@@ -261,4 +261,4 @@ def _question(
         direction=host.direction,
         control=kind,
     )
-    return Question(item, host.key, host.shared, ())
+    return BalancedItem(item, host.key, host.shared, ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from levelfield.core.sample import Sample
-from levelfield.rating.model import Candidate, Design, Direction, Item, Part
+from levelfield.rating.model import Candidate, Design, Direction, Item, TextPart
 
 Column = tuple[str, ...]
 """What places are balanced over: a system (and the number of its text); two of them in a pair."""
@@ -48,7 +48,7 @@ class Output:
         columns: the systems that it is from, each with the number of its text of this unit.
     """
 
-    part: Part
+    part: TextPart
     samples: tuple[str, ...]
     columns: tuple[Column, ...]
 
@@ -67,14 +67,14 @@ class Unit:
 
     key: str
     shared: tuple[str, ...]
-    given: tuple[Part, ...]
+    given: tuple[TextPart, ...]
     task: str
     direction: str
     outputs: tuple[Output, ...]
 
 
 @dataclass(frozen=True)
-class Question:
+class BalancedItem:
     """An item with what its place is balanced by.
 
     Attributes:
@@ -109,8 +109,8 @@ def direction_of(language: str) -> Direction:
     return "rtl" if steps[0] in _RTL else "auto"
 
 
-def part(name: str, text: str, language: str) -> Part:
-    return Part(name, text, language, direction_of(language))
+def part(name: str, text: str, language: str) -> TextPart:
+    return TextPart(name, text, language, direction_of(language))
 
 
 def normal(text: str) -> str:
@@ -172,11 +172,11 @@ def units_of(
     return units
 
 
-def given_of(sample: Sample, show: Show) -> tuple[Part, ...]:
+def given_of(sample: Sample, show: Show) -> tuple[TextPart, ...]:
     """What raters see above the text; parts that the sample doesn't have are left out."""
     tag = sample.extra.get("source_language")
     language = str(tag) if is_language(tag) else language_of(sample, show)
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     for name in show.fields:
         if name == "context":
             parts += [
@@ -212,14 +212,14 @@ def systems_of(columns: Iterable[Column]) -> set[str]:
     return {name.partition("\0")[0] for column in columns for name in column}
 
 
-def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[Question]:
+def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[BalancedItem]:
     """The items that a unit makes, surveys not yet said (0); none if it has nothing to compare.
 
     Args:
         pairs_with: only pairs with a text of this system; empty for all pairs.
     """
 
-    def question(name: str, outputs: Sequence[Output], columns: Sequence[Column]) -> Question:
+    def question(name: str, outputs: Sequence[Output], columns: Sequence[Column]) -> BalancedItem:
         item = Item(
             key=name,
             survey=0,
@@ -229,7 +229,7 @@ def questions_of(unit: Unit, design: Design, *, pairs_with: str = "") -> list[Qu
             direction=unit.direction,
         )
         places = tuple(output.columns for output in outputs)
-        return Question(item, unit.key, unit.shared, tuple(columns), places)
+        return BalancedItem(item, unit.key, unit.shared, tuple(columns), places)
 
     numbered = list(enumerate(unit.outputs, 1))
     if design == "direct":

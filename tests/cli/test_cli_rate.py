@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from command_line import Run, Write, records, start
 
-from levelfield.rating.store import Store
+from levelfield.rating.plan.freezing import freeze
+from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import Event
-from levelfield.rating.studyfile import freeze
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rating" / "STUDY.toml"
 
@@ -28,14 +28,14 @@ def study(run: Run, here: Path) -> Path:
     """The study that `init` writes, with a store as `serve` makes it."""
     assert run("rate", "init", "study").code == 0
     file = here / "study" / "STUDY.toml"
-    with contextlib.closing(Store.create(file.with_suffix(".sqlite"), freeze(file))):
+    with contextlib.closing(RatingStore.create(file.with_suffix(".sqlite"), freeze(file))):
         pass
     return file
 
 
 def rate_all(file: Path, values: tuple[int, int] = (70, 5), slots: tuple[int, ...] = (0, 1, 2, 3)):
     """Everybody gives real texts about the first value and negative samples the second."""
-    with contextlib.closing(Store.open(file.with_suffix(".sqlite"))) as store:
+    with contextlib.closing(RatingStore.open(file.with_suffix(".sqlite"))) as store:
         frozen = store.frozen
         for slot in slots:
             rater = store.session(store.exchange(store.new_link(slot)) or "") or ""
@@ -155,7 +155,7 @@ def test_what_is_exported_goes_into_agreement_and_correlate_as_it_is(run: Run, s
 
 def test_who_is_excluded_is_named_and_left_out_unless_asked_for(run: Run, study: Path):
     rate_all(study)
-    with contextlib.closing(Store.open(study.with_suffix(".sqlite"))) as store:
+    with contextlib.closing(RatingStore.open(study.with_suffix(".sqlite"))) as store:
         store.exclude("r1", "asleep")
     ran = run("rate", "export", study, "--out", "o")
     assert "left out: r1: asleep" in ran.err
@@ -170,7 +170,7 @@ def test_links_are_shown_made_revoked_and_reassigned(run: Run, study: Path):
     link = run("rate", "links", study, "--slot", 2, "--new", "--url", "https://example.org/x/").out
     token = re.fullmatch(r"https://example\.org/x/r/([\w-]{40,})\n", link)
     assert token is not None
-    with contextlib.closing(Store.open(study.with_suffix(".sqlite"))) as store:
+    with contextlib.closing(RatingStore.open(study.with_suffix(".sqlite"))) as store:
         assert store.exchange(token[1])
         assert run("rate", "links", study, "--slot", 2, "--revoke").code == 0
         assert not store.exchange(token[1])
@@ -186,7 +186,7 @@ def test_links_of_all_slots_go_into_a_csv_that_others_cannot_read(run: Run, stud
     assert table[0] == ["slot", "name", "link"]
     assert len(table) == 5
     assert Path("links.csv").stat().st_mode & 0o077 == 0
-    with contextlib.closing(Store.open(study.with_suffix(".sqlite"))) as store:
+    with contextlib.closing(RatingStore.open(study.with_suffix(".sqlite"))) as store:
         assert all(store.exchange(row[2].rpartition("/")[2]) for row in table[1:])
     assert "every link has been opened" in run("rate", "links", study, "--csv", "l.csv").complaint
 

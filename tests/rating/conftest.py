@@ -13,7 +13,7 @@ from raters_of_store import STUDY, Now
 from rating_study import small_study
 
 from levelfield.rating.model import Frozen
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def now() -> Now:
 
 
 @pytest.fixture
-def store(path: Path, now: Now) -> Iterator[Store]:
+def store(path: Path, now: Now) -> Iterator[RatingStore]:
     """A store of `STUDY` under a clock that tests set."""
-    store = Store.create(path, STUDY, now=now)
+    store = RatingStore.create(path, STUDY, now=now)
     yield store
     store.close()
 
@@ -53,12 +53,14 @@ def browser_of(memory: Path) -> Iterator[Callable[..., Any]]:
 
     from levelfield.rating.web.app import create_app
 
-    stores: list[Store] = []
+    stores: list[RatingStore] = []
 
     def browser(
-        frozen: Frozen | None = None, *, store: Store | None = None, **options: Any
+        frozen: Frozen | None = None, *, store: RatingStore | None = None, **options: Any
     ) -> Browser:
-        store = store or Store.create(memory / f"{len(stores)}.sqlite", frozen or small_study())
+        store = store or RatingStore.create(
+            memory / f"{len(stores)}.sqlite", frozen or small_study()
+        )
         stores.append(store)
         return Browser(store, create_app(store, organiser=False, **options))
 
@@ -98,7 +100,7 @@ def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
 
         def place(frozen: Frozen | None = None, **options: Any) -> Place:
             frozen = frozen or small_study(items=3, practice=False, examples=False)
-            store = Store.create(memory / f"{len(places)}.sqlite", frozen)
+            store = RatingStore.create(memory / f"{len(places)}.sqlite", frozen)
             stack.callback(store.close)
             base = stack.enter_context(served(create_app(store, organiser=False, **options)))
             places.append(Place(chromium, store, base, stack))

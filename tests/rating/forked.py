@@ -26,7 +26,7 @@ PRELOADED = (
     "uvicorn",
     "levelfield.cli",
     "levelfield.cli.rate",
-    "levelfield.rating.export",
+    "levelfield.rating.export.documents",
     "levelfield.rating.web.app",
     "levelfield.rating.web.organiser",
 )

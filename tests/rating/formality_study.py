@@ -7,7 +7,7 @@ from levelfield.datasets.loading import load
 from levelfield.io import as_record
 from levelfield.papers.recipes.thesis import SURVEYS, SYSTEMS
 from levelfield.papers.tables import read_paper
-from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
+from levelfield.rating.model import Candidate, Frozen, Item, Placed, RatingCriterion, Slot, TextPart
 from levelfield.rating.store.records import RaterState
 
 CRITERIA = ("content", "style", "fluency")
@@ -25,8 +25,8 @@ def study_of(judged: list[Sample]) -> Frozen:
         s.id: Item(
             key=s.id,
             survey=1 + surveys.index(s.extra["survey"]),
-            given=(Part("Original", s.source),),
-            candidates=(Candidate(Part("Transformed", s.text), (s.id,)),),
+            given=(TextPart("Original", s.source),),
+            candidates=(Candidate(TextPart("Transformed", s.text), (s.id,)),),
             direction=str(s.control["formality"]),
         )
         for s in judged
@@ -46,7 +46,7 @@ def study_of(judged: list[Sample]) -> Frozen:
         title="Formality",
         language="en",
         design="direct",
-        criteria=tuple(Criterion(c, c.title(), c, "slider", "no", "yes") for c in CRITERIA),
+        criteria=tuple(RatingCriterion(c, c.title(), c, "slider", "no", "yes") for c in CRITERIA),
         items=items,
         slots=tuple(slots),
         samples={s.id: as_record(s) for s in judged},

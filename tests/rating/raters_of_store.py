@@ -17,8 +17,8 @@ from levelfield.rating.model import Frozen, Placed, Slot
 from levelfield.rating.store import (
     Event,
     Phase,
-    Refused,
-    Store,
+    RatingStore,
+    RequestRefused,
     StoreUnavailable,
 )
 
@@ -38,7 +38,7 @@ class Now:
         return self.at
 
 
-def begin(store: Store, slot: int = 0, until: Phase = "rating") -> str:
+def begin(store: RatingStore, slot: int = 0, until: Phase = "rating") -> str:
     """A rater who has come as far as this."""
     secret = store.exchange(store.new_link(slot))
     assert secret is not None
@@ -48,7 +48,7 @@ def begin(store: Store, slot: int = 0, until: Phase = "rating") -> str:
     return rater
 
 
-def go_on(store: Store, rater: str, until: Phase) -> None:
+def go_on(store: RatingStore, rater: str, until: Phase) -> None:
     if until == "welcome":
         return
     store.consent(rater, store.frozen.consent_version)
@@ -63,7 +63,7 @@ def go_on(store: Store, rater: str, until: Phase) -> None:
             return
 
 
-def tries(store: Store, opaque: str, *, good: bool, tag: str = "") -> list[Event]:
+def tries(store: RatingStore, opaque: str, *, good: bool, tag: str = "") -> list[Event]:
     """One try at a practice item."""
     (practice,) = [one for one in store.frozen.practice if one.opaque == opaque]
     return [
@@ -73,7 +73,7 @@ def tries(store: Store, opaque: str, *, good: bool, tag: str = "") -> list[Event
     ]  # fmt: skip
 
 
-def rate_all(store: Store, rater: str, value: int = 40) -> None:
+def rate_all(store: RatingStore, rater: str, value: int = 40) -> None:
     state = store.state(rater)
     store.record(
         rater,
@@ -102,7 +102,7 @@ def dump(path: Path) -> list[str]:
 
 
 def refused(action: Callable[[], object]) -> int:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         action()
     return caught.value.status
 
@@ -117,7 +117,7 @@ def refrozen(frozen: Frozen) -> Frozen:
     return replace(frozen, slots=slots, practice=practice)
 
 
-def fill(store: Store, rater: str) -> tuple[list[str], StoreUnavailable | None]:
+def fill(store: RatingStore, rater: str) -> tuple[list[str], StoreUnavailable | None]:
     """Rates until the store says no: what was acknowledged, and how it said no."""
     acknowledged = []
     remark = "A long remark. " * 200

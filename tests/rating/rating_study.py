@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from levelfield.rating.model import (
     Candidate,
-    Criterion,
     Frozen,
     Item,
-    Part,
     Placed,
     Practice,
+    RatingCriterion,
     Slot,
+    TextPart,
     Words,
     WorkedExample,
 )
@@ -32,7 +32,7 @@ TEXTS = (
 )
 
 SLIDERS = (
-    Criterion(
+    RatingCriterion(
         "style",
         "Style",
         "The rewritten text has the style that was asked for.",
@@ -41,7 +41,7 @@ SLIDERS = (
         "agree",
         help="Judge the **words** and the way they are put together, not what they say.",
     ),
-    Criterion(
+    RatingCriterion(
         "content",
         "Content",
         "The rewritten text says the same as the original.",
@@ -49,7 +49,7 @@ SLIDERS = (
         "disagree",
         "agree",
     ),
-    Criterion(
+    RatingCriterion(
         "fluency",
         "Fluency",
         "A native speaker could have written it.",
@@ -60,22 +60,22 @@ SLIDERS = (
 )
 
 
-def criteria_of(scale: str) -> tuple[Criterion, ...]:
+def criteria_of(scale: str) -> tuple[RatingCriterion, ...]:
     if scale == "slider":
         return SLIDERS
     if scale == "likert":
         named = ("awful", "poor", "fair", "good", "excellent")
         return (
-            Criterion("coherence", "Coherence", "The sentences hang together.", "likert",
+            RatingCriterion("coherence", "Coherence", "The sentences hang together.", "likert",
                       "not at all", "completely"),
-            Criterion("fluency", "Fluency", "How well is it written?", "likert",
+            RatingCriterion("fluency", "Fluency", "How well is it written?", "likert",
                       labels=named, points=5),
         )  # fmt: skip
     question = {"pairwise": "Which text is more formal?", "ranking": "Order the texts."}[scale]
     second = {"pairwise": "Which text says the same?", "ranking": "Order by content."}[scale]
     return (
-        Criterion("style", "Style", question, scale),  # type: ignore[arg-type]
-        Criterion("content", "Content", second, scale),  # type: ignore[arg-type]
+        RatingCriterion("style", "Style", question, scale),  # type: ignore[arg-type]
+        RatingCriterion("content", "Content", second, scale),  # type: ignore[arg-type]
     )
 
 
@@ -86,7 +86,9 @@ def _item(index: int, design: str, survey: int, control: bool) -> Item:
     systems = ("OWLSYSTEM", "FOXSYSTEM", "ELKSYSTEM")
     candidates = tuple(
         Candidate(
-            Part("Rewritten", rewritten + " !" * k, language, "rtl" if language == "ar" else "ltr"),
+            TextPart(
+                "Rewritten", rewritten + " !" * k, language, "rtl" if language == "ar" else "ltr"
+            ),
             () if control else (f"SAMPLEMARK-{systems[k]}-{survey}-{index}",),
         )
         for k in range(number)
@@ -94,7 +96,7 @@ def _item(index: int, design: str, survey: int, control: bool) -> Item:
     return Item(
         key=f"KEYMARK-{survey}-{index}",
         survey=survey,
-        given=(Part("Original", source, language, "auto"),),
+        given=(TextPart("Original", source, language, "auto"),),
         candidates=candidates,
         task="Make it formal" if index % 2 == 0 else "Make it informal",
         direction="formal" if index % 2 == 0 else "informal",
@@ -138,9 +140,9 @@ def small_study(
             slots.append(Slot(f"SLOTMARK survey {survey}, rater {rater + 1}", survey, placed))
     number = {"direct": 1, "pairwise": 2, "ranking": 3}[design]
     shown = tuple(
-        Part("Rewritten", f"I shall be there soon{' enough' * k}.") for k in range(number)
+        TextPart("Rewritten", f"I shall be there soon{' enough' * k}.") for k in range(number)
     )
-    given = (Part("Original", "ill be there soon"),)
+    given = (TextPart("Original", "ill be there soon"),)
     bounds = {"slider": (60, 100), "likert": (4, 5), "pairwise": (0, 0), "ranking": (1, 1)}[scale]
     tasks = [
         Practice("pracA1", given, shown, "Make it formal", {criteria[0].id: bounds},
@@ -180,6 +182,6 @@ def _order(number: int, turn: int) -> tuple[int, ...]:
     return tuple((k + turn) % number for k in range(number))
 
 
-def with_criteria(frozen: Frozen, *criteria: Criterion) -> Frozen:
+def with_criteria(frozen: Frozen, *criteria: RatingCriterion) -> Frozen:
     """The study with other questions."""
     return replace(frozen, criteria=tuple(criteria))

@@ -16,8 +16,8 @@ from pathlib import Path
 from forked import Forked, fork, run_levelfield
 
 import levelfield.rating
+from levelfield.rating.plan.freezing import freeze
 from levelfield.rating.store import database
-from levelfield.rating.studyfile import freeze
 
 LEVELFIELD = (sys.executable, "-m", "levelfield")
 

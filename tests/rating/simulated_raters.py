@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from levelfield.rating.answers import Answer
-from levelfield.rating.model import Candidate, Criterion, Frozen, Item, Part, Placed, Slot
-from levelfield.rating.store import Store
+from levelfield.rating.model import Candidate, Frozen, Item, Placed, RatingCriterion, Slot, TextPart
+from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import Event
 
-Rule = Callable[[Item, Criterion], Answer | None]
+Rule = Callable[[Item, RatingCriterion], Answer | None]
 """What a rater answers; None for not at all."""
 
 
@@ -31,7 +31,7 @@ def direct_study(
     samples: dict[str, dict[str, object]] = {}
     names = list(systems)
     for n in range(sources):
-        given = (Part("Original", f"Original number {n}."),)
+        given = (TextPart("Original", f"Original number {n}."),)
         groups = [[name] for name in names]
         if n < merged:
             groups = [[name] for name in names[:-2]] + [names[-2:]]
@@ -49,11 +49,15 @@ def direct_study(
                 }
             key = f"u{n:03}-{group[0]}"
             items[key] = Item(
-                key, 1 + n % surveys, given, (Candidate(Part("Text", text), ids),), "Make it formal"
+                key,
+                1 + n % surveys,
+                given,
+                (Candidate(TextPart("Text", text), ids),),
+                "Make it formal",
             )
     for survey in range(1, surveys + 1):
-        bad = Candidate(Part("Text", "Something else."), ())
-        given = (Part("Original", f"Original number {survey - 1}."),)
+        bad = Candidate(TextPart("Text", "Something else."), ())
+        given = (TextPart("Original", f"Original number {survey - 1}."),)
         key = f"c{survey}"
         items[key] = Item(key, survey, given, (bad,), "Make it formal", control="other")
     slots = tuple(
@@ -76,7 +80,8 @@ def direct_study(
         language="en",
         design="direct",
         criteria=tuple(
-            Criterion(name, name.title(), f"On {name}.", "slider", "no", "yes") for name in criteria
+            RatingCriterion(name, name.title(), f"On {name}.", "slider", "no", "yes")
+            for name in criteria
         ),
         items=items,
         slots=slots,
@@ -84,11 +89,11 @@ def direct_study(
     )
 
 
-def opened(path: Path, frozen: Frozen) -> Store:
-    return Store.create(path / "study.sqlite", frozen)
+def opened(path: Path, frozen: Frozen) -> RatingStore:
+    return RatingStore.create(path / "study.sqlite", frozen)
 
 
-def rater_of(store: Store, slot: int) -> str:
+def rater_of(store: RatingStore, slot: int) -> str:
     """Who opens the slot's link, up to the rating."""
     session = store.exchange(store.new_link(slot))
     assert session is not None
@@ -102,7 +107,7 @@ def rater_of(store: Store, slot: int) -> str:
     return rater
 
 
-def rate(store: Store, slot: int, rule: Rule, *, finish: bool = True) -> str:
+def rate(store: RatingStore, slot: int, rule: Rule, *, finish: bool = True) -> str:
     """A person rates their whole slot."""
     rater = rater_of(store, slot)
     say(store, rater, slot, rule)
@@ -112,7 +117,7 @@ def rate(store: Store, slot: int, rule: Rule, *, finish: bool = True) -> str:
     return rater
 
 
-def say(store: Store, rater: str, slot: int, rule: Rule) -> None:
+def say(store: RatingStore, rater: str, slot: int, rule: Rule) -> None:
     frozen = store.frozen
     clock = store.state(rater).clock
     events = []
@@ -127,7 +132,7 @@ def say(store: Store, rater: str, slot: int, rule: Rule) -> None:
         store.record(rater, events[start : start + 500])
 
 
-def comment(store: Store, rater: str, slot: int, text: str, *, problem: bool = False) -> None:
+def comment(store: RatingStore, rater: str, slot: int, text: str, *, problem: bool = False) -> None:
     """A comment on the first item."""
     opaque = store.frozen.slots[slot].items[0].opaque
     clock = store.state(rater).clock

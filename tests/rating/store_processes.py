@@ -10,13 +10,13 @@ from pathlib import Path
 from raters_of_store import fill, rating, refrozen
 from rating_study import small_study
 
-from levelfield.rating.store import Event, Store, StoreError, StoreUnavailable, database
+from levelfield.rating.store import Event, RatingStore, StoreError, StoreUnavailable, database
 
 
 def rate(store_file: str, rater: str, acknowledged_file: str) -> None:
     """Rates everything, and appends the UUID of what is acknowledged to a file."""
     path, acknowledged = Path(store_file), Path(acknowledged_file)
-    store = Store.open(path)
+    store = RatingStore.open(path)
     slot = store.frozen.slots[store.state(rater).slot]
     said = acknowledged.read_text().split() if acknowledged.exists() else []
     # the last few are sent once more, as a page does that did not hear the answer
@@ -45,14 +45,14 @@ def create(store_file: str, number: str, start: str) -> None:
     print("ready", flush=True)
     while not Path(start).exists():
         time.sleep(0.001)
-    store = Store.create(Path(store_file), study)
+    store = RatingStore.create(Path(store_file), study)
     print(store.frozen.digest, store.server_key.hex())
 
 
 def fill_disk(store_file: str) -> None:
     """Rates until no file may grow, and prints what was acknowledged."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
-    store = Store.open(Path(store_file))
+    store = RatingStore.open(Path(store_file))
     acknowledged, error = fill(store, "r1")
     assert error is not None, "the limit was never reached"
     assert store.state("r1").answers, "what is there can still be read"
@@ -69,10 +69,10 @@ def read_as_nobody(store_file: str) -> None:
     database.migrations = lambda: known  # the checkout may be out of reach for the other user
     if os.geteuid() == 0:
         os.setuid(65534)
-    store = Store.open(path, read_only=True)
+    store = RatingStore.open(path, read_only=True)
     print(store.state("r1").answers)
     try:
-        store = Store.open(path)
+        store = RatingStore.open(path)
         store.record("r1", [rating("u2")])
     except (StoreError, StoreUnavailable) as error:
         print(type(error).__name__)

@@ -14,7 +14,7 @@ from levelfield import datasets
 from levelfield.core.sample import Sample
 from levelfield.rating.allocate import alike, deal, slots_of, spread, williams, with_survey
 from levelfield.rating.model import Design, Item, Slot
-from levelfield.rating.units import Question, Show, Unit, questions_of, units_of
+from levelfield.rating.units import BalancedItem, Show, Unit, questions_of, units_of
 
 SHOW = Show(fields=("source", "prompt"))
 
@@ -402,7 +402,7 @@ def test_the_judgements_of_the_thesis_are_548_texts_to_judge():
         assert alike([items[placed.item].given[0].text for placed in slot.items]) == 0
 
 
-def _question_keys(questions: Sequence[Question]) -> list[str]:
+def _question_keys(questions: Sequence[BalancedItem]) -> list[str]:
     return [question.item.key for question in questions]
 
 

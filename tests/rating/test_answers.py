@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.rating.answers import NEITHER, BadAnswer, checked, passes, standard_ranks
-from levelfield.rating.model import Criterion
+from levelfield.rating.model import RatingCriterion
 
-SLIDER = Criterion("style", "Style", "It is formal.", "slider")
-LIKERT = Criterion("fluency", "Fluency", "It reads well.", "likert", points=7)
-PAIR = Criterion("better", "Better", "Which is better?", "pairwise")
-ORDER = Criterion("order", "Order", "Order them.", "ranking")
+SLIDER = RatingCriterion("style", "Style", "It is formal.", "slider")
+LIKERT = RatingCriterion("fluency", "Fluency", "It reads well.", "likert", points=7)
+PAIR = RatingCriterion("better", "Better", "Which is better?", "pairwise")
+ORDER = RatingCriterion("order", "Order", "Order them.", "ranking")
 EVERY_SCALE = pytest.mark.parametrize("criterion", [SLIDER, LIKERT, PAIR, ORDER])
 
 
@@ -22,7 +22,7 @@ EVERY_SCALE = pytest.mark.parametrize("criterion", [SLIDER, LIKERT, PAIR, ORDER]
 )
 @given(value=st.integers(-200, 200))
 def test_whole_numbers_from_end_to_end_are_answers_and_no_others(
-    criterion: Criterion, candidates: int, lowest: int, highest: int, value: int
+    criterion: RatingCriterion, candidates: int, lowest: int, highest: int, value: int
 ) -> None:
     if lowest <= value <= highest:
         assert checked(criterion, candidates, value) == value
@@ -37,7 +37,7 @@ def test_whole_numbers_from_end_to_end_are_answers_and_no_others(
     [math.nan, math.inf, -math.inf, 1.0, True, False, "1", "", b"1", None, [], (), {}, [1], 2**80],
 )
 def test_what_is_not_a_whole_number_is_no_answer_on_any_scale(
-    criterion: Criterion, value: object
+    criterion: RatingCriterion, value: object
 ) -> None:
     with pytest.raises(BadAnswer):
         checked(criterion, 2, value)

@@ -29,17 +29,14 @@ from simulated_raters import (
 
 from levelfield.io import load_ratings, load_samples
 from levelfield.meta.agreement import agreement
-from levelfield.rating.export import archive, codebook, documents, export, safe_cell
-from levelfield.rating.model import Criterion, Item
-from levelfield.rating.results import (
-    counted,
-    reliability,
-    sample_ratings,
-    samples,
-    system_means,
-    unit_ratings,
-)
-from levelfield.rating.store import Store
+from levelfield.rating.export.codebook import codebook
+from levelfield.rating.export.documents import archive, documents, export
+from levelfield.rating.export.tables import safe_cell
+from levelfield.rating.model import Item, RatingCriterion
+from levelfield.rating.results.agreement import reliability, system_means, unit_ratings
+from levelfield.rating.results.raters import counted
+from levelfield.rating.results.ratings import sample_ratings, samples
+from levelfield.rating.store import RatingStore
 from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
@@ -50,14 +47,14 @@ EVIL = "<script>alert(1)</script>"
 def drawn(seed: int) -> Rule:
     rng = np.random.default_rng(seed)
 
-    def rule(item: Item, _criterion: Criterion) -> int:
+    def rule(item: Item, _criterion: RatingCriterion) -> int:
         return 2 if item.control else clipped(rng.normal(60, 20))
 
     return rule
 
 
 @pytest.fixture
-def rated(tmp_path: Path) -> Store:
+def rated(tmp_path: Path) -> RatingStore:
     frozen = direct_study(SYSTEMS, sources=12, merged=3)
     store = opened(tmp_path, frozen)
     for slot in range(4):
@@ -79,7 +76,7 @@ def exported(made: dict[str, str]) -> list[tuple[str, str, float]]:
     ]
 
 
-def test_what_is_exported_and_read_again_gives_equal_numbers(rated: Store, tmp_path: Path):
+def test_what_is_exported_and_read_again_gives_equal_numbers(rated: RatingStore, tmp_path: Path):
     export(rated, tmp_path / "out")
     frozen, states = rated.frozen, counted(rated)
     again = load_ratings(tmp_path / "out" / "ratings.jsonl")
@@ -116,7 +113,7 @@ def test_without_merged_texts_agreement_of_the_export_is_that_of_the_pages(tmp_p
         )
 
 
-def test_the_samples_keep_their_own_fields_and_know_survey_and_study(rated: Store):
+def test_the_samples_keep_their_own_fields_and_know_survey_and_study(rated: RatingStore):
     by_id = {row["id"]: row for row in rows(documents(rated)["ratings.jsonl"])}
     assert list(by_id) == list(rated.frozen.samples)
     one = by_id["fox:5"]
@@ -128,7 +125,7 @@ def test_the_samples_keep_their_own_fields_and_know_survey_and_study(rated: Stor
     assert sample.control == {"formality": "formal"}
 
 
-def test_merged_texts_have_the_ratings_of_the_one_that_was_shown(rated: Store):
+def test_merged_texts_have_the_ratings_of_the_one_that_was_shown(rated: RatingStore):
     by_id = {row["id"]: row for row in rows(documents(rated)["ratings.jsonl"])}
     for n in range(3):
         assert by_id[f"fox:{n}"]["ratings"] == by_id[f"elk:{n}"]["ratings"] != {}
@@ -161,7 +158,7 @@ def test_a_study_without_records_of_its_samples_exports_their_texts(tmp_path: Pa
     assert all(row["text"].startswith("Number") for row in made)
 
 
-def test_negative_samples_are_exported_apart(rated: Store):
+def test_negative_samples_are_exported_apart(rated: RatingStore):
     made = documents(rated)
     assert "Something else." not in made["ratings.jsonl"] + made["ratings.csv"]
     controls = rows(made["controls.jsonl"])
@@ -169,7 +166,9 @@ def test_negative_samples_are_exported_apart(rated: Store):
     assert {(c["kind"], c["negative"], c["answer"]) for c in controls} == {("other", 0, 2)}
 
 
-def test_who_is_excluded_replaced_or_withdrawn_is_left_out_and_the_codebook_says_why(rated: Store):
+def test_who_is_excluded_replaced_or_withdrawn_is_left_out_and_the_codebook_says_why(
+    rated: RatingStore,
+):
     rated.exclude("r1", f"asleep {EVIL} | x")
     rated.withdraw("r2")
     rated.reassign(2)
@@ -211,7 +210,7 @@ def test_every_event_is_in_the_log_earlier_answers_too(tmp_path: Path):
     assert all(e["study_digest"] == frozen.digest for e in rows(made["events.jsonl"]))
 
 
-def test_comments_and_problems_are_exported_as_they_were_written(rated: Store):
+def test_comments_and_problems_are_exported_as_they_were_written(rated: RatingStore):
     session = rated.exchange(rated.reassign(0))
     assert session is not None
     rater = rated.session(session)
@@ -297,7 +296,7 @@ def test_a_study_that_nobody_rated_yet_exports_its_samples(tmp_path: Path):
     assert made["controls.jsonl"] == made["comments.jsonl"] == ""
 
 
-def test_files_are_whole_and_those_there_are_replaced(rated: Store, tmp_path: Path):
+def test_files_are_whole_and_those_there_are_replaced(rated: RatingStore, tmp_path: Path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "ratings.jsonl").write_text("old")
@@ -309,7 +308,7 @@ def test_files_are_whole_and_those_there_are_replaced(rated: Store, tmp_path: Pa
     assert names == {path.name for path in written}
 
 
-def test_the_study_digest_is_that_of_the_study_in_the_export(rated: Store):
+def test_the_study_digest_is_that_of_the_study_in_the_export(rated: RatingStore):
     import hashlib
 
     text = documents(rated)["study.json"].rstrip("\n")
@@ -350,7 +349,7 @@ def test_the_thesis_judgements_go_through_the_store_and_come_back(
             assert math.isclose(pair.pearson.value, value, abs_tol=0.006)
 
 
-def test_units_are_what_was_shown(rated: Store):
+def test_units_are_what_was_shown(rated: RatingStore):
     found, texts = unit_ratings(rated.frozen, counted(rated))
     assert len(texts) == 12 * 3 - 3
     assert len(found.ratings) == len(texts) * 2 * 2
@@ -360,10 +359,10 @@ def test_units_are_what_was_shown(rated: Store):
 @pytest.mark.parametrize("scale", ["slider", "pairwise", "ranking"])
 def test_raters_of_slots_that_are_gone_do_not_stop_an_export(tmp_path: Path, scale: str):
     path = tmp_path / "study.sqlite"
-    wide = Store.create(path, small_study(scale=scale, raters=3))
+    wide = RatingStore.create(path, small_study(scale=scale, raters=3))
     wide.exchange(wide.new_link(2))
     wide.close()
     narrow = replace(small_study(scale=scale, raters=2), source_digest="1" * 64)
-    store = Store.create(path, narrow)
+    store = RatingStore.create(path, narrow)
     assert [rater.replaced for rater in store.raters()] == [True]
     assert "r1" in documents(store, excluded=True)["raters.csv"]

@@ -8,8 +8,8 @@ import pytest
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, rewrites, write_study
 
 from levelfield.core.errors import UserError
-from levelfield.rating.check import Report, check_study
-from levelfield.rating.studyfile import freeze
+from levelfield.rating.plan.check import StudyCheck, check_study
+from levelfield.rating.plan.freezing import freeze
 
 CALM = [
     'contact = "a@example.org"',
@@ -20,7 +20,7 @@ CALM = [
 LABELLED = CRITERIA + '\nlow = "no"\nhigh = "yes"'
 
 
-def checked(folder: Path, text: str, *parts: str, **fields: object) -> Report:
+def checked(folder: Path, text: str, *parts: str, **fields: object) -> StudyCheck:
     """A report on a study in which one of six texts is another."""
     records = rewrites(3)
     records[2] |= {"text": text, **fields}

@@ -14,8 +14,8 @@ from levelfield.core.sample import Sample
 from levelfield.rating.allocate import slots_of
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.negatives import Lacking, dropped, negatives_of, shuffled, split
-from levelfield.rating.studyfile import freeze
-from levelfield.rating.units import Question, Show, Unit, questions_of, units_of
+from levelfield.rating.plan.freezing import freeze
+from levelfield.rating.units import BalancedItem, Show, Unit, questions_of, units_of
 
 SHOW = Show(fields=("source",))
 
@@ -28,10 +28,10 @@ def units(records: list[dict[str, object]], show: Show = SHOW) -> list[Unit]:
     return units_of(samples, show)
 
 
-def made(of: list[Unit], kind: str, *, count: int = 1, survey: int = 1) -> list[Question]:
+def made(of: list[Unit], kind: str, *, count: int = 1, survey: int = 1) -> list[BalancedItem]:
     found = negatives_of(survey, of, of, "direct", count, kind, 1, {})  # type: ignore[arg-type]
-    assert all(isinstance(question, Question) for question in found)
-    return [question for question in found if isinstance(question, Question)]
+    assert all(isinstance(question, BalancedItem) for question in found)
+    return [question for question in found if isinstance(question, BalancedItem)]
 
 
 def controls(frozen: Frozen) -> list[Item]:
@@ -193,7 +193,7 @@ def test_not_even_in_the_smallest_survey_with_room_for_it(sizes, ways, seed):
     asked = [question for unit in of for question in questions_of(unit, "direct")]
     counts = Counter(question.item.direction for question in asked)
     (control,) = negatives_of(1, of, of, "direct", 1, "other", seed, counts)
-    assert isinstance(control, Question)
+    assert isinstance(control, BalancedItem)
 
     for slot in slots_of([[*asked, control]], "direct", 3, seed):
         assert control.item.key in [placed.item for placed in slot.items[1:-1]]
@@ -253,7 +253,7 @@ def test_negative_samples_even_out_the_directions():
 
     (question,) = negatives_of(1, of, of, "direct", 1, "other", 1, {"up": 4, "down": 3})
 
-    assert isinstance(question, Question)
+    assert isinstance(question, BalancedItem)
     assert question.item.direction == "down"
 
 

@@ -18,27 +18,20 @@ from rating_study import small_study
 from simulated_raters import Rule, clipped, direct_study, opened, rate, rater_of, say
 
 from levelfield.rating.answers import NEITHER, standard_ranks
-from levelfield.rating.model import Criterion, Frozen, Item
-from levelfield.rating.results import (
-    counted,
-    progress,
-    reliability,
-    sample_ratings,
-    scores,
-    spreads,
-    system_means,
-    time_spent,
-    verdict,
-)
-from levelfield.rating.store import Store
+from levelfield.rating.model import Frozen, Item, RatingCriterion
+from levelfield.rating.results.agreement import reliability, system_means
+from levelfield.rating.results.negatives import verdict
+from levelfield.rating.results.raters import counted, progress, spreads, time_spent
+from levelfield.rating.results.ratings import sample_ratings, scores
+from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import LogRow, RaterState
 from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
 FAST = Resampling(resamples=400)
-PAIR = Criterion("better", "Better", "Which?", "pairwise")
-ORDER = Criterion("order", "Order", "Best first.", "ranking")
-SLIDER = Criterion("content", "Content", "Same.", "slider")
+PAIR = RatingCriterion("better", "Better", "Which?", "pairwise")
+ORDER = RatingCriterion("order", "Order", "Best first.", "ranking")
+SLIDER = RatingCriterion("content", "Content", "Same.", "slider")
 
 
 def quality_of(frozen: Frozen) -> dict[tuple[str, str], float]:
@@ -58,7 +51,7 @@ def noisy(frozen: Frozen, seed: int, *, bias: float = 0, noise: float = 6, bad: 
     rng = np.random.default_rng(seed)
     worth = quality_of(frozen)
 
-    def rule(item: Item, criterion: Criterion) -> int:
+    def rule(item: Item, criterion: RatingCriterion) -> int:
         if item.control:
             return clipped(bad)
         return clipped(worth[item.key, criterion.id] + bias + rng.normal(scale=noise))
@@ -67,7 +60,7 @@ def noisy(frozen: Frozen, seed: int, *, bias: float = 0, noise: float = 6, bad: 
 
 
 @pytest.fixture
-def rated(tmp_path: Path) -> Store:
+def rated(tmp_path: Path) -> RatingStore:
     frozen = direct_study(SYSTEMS, sources=40)
     store = opened(tmp_path, frozen)
     for slot, bias in enumerate((-5, 5, -5, 5)):
@@ -75,7 +68,7 @@ def rated(tmp_path: Path) -> Store:
     return store
 
 
-def test_planted_means_of_systems_come_back_within_their_intervals(rated: Store):
+def test_planted_means_of_systems_come_back_within_their_intervals(rated: RatingStore):
     means = system_means(rated.frozen, counted(rated))
     assert len(means) == 6
     for found in means:
@@ -88,7 +81,7 @@ def test_planted_means_of_systems_come_back_within_their_intervals(rated: Store)
     assert [m.system for m in sorted(means[:3], key=lambda m: -m.z)] == ["owl", "fox", "elk"]
 
 
-def test_planted_agreement_comes_back_within_its_intervals(rated: Store):
+def test_planted_agreement_comes_back_within_its_intervals(rated: RatingStore):
     # Within an item: noise and bias. Between: systems, and 8 of each item's own.
     between = statistics.pvariance(SYSTEMS.values()) + 64
     within = 36 + 25
@@ -149,7 +142,7 @@ def test_who_does_not_put_the_negative_sample_below_the_median_fails(
     frozen = direct_study(SYSTEMS, sources=6)
     store = opened(tmp_path, frozen)
 
-    def rule(item: Item, criterion: Criterion) -> int:
+    def rule(item: Item, criterion: RatingCriterion) -> int:
         if item.control:
             return bad if criterion.id == "content" else 100  # the first criterion decides
         return int(SYSTEMS[item.candidates[0].samples[0].split(":")[0]])  # the median is 60
@@ -254,7 +247,7 @@ def test_somebody_who_always_answers_the_same_is_seen(tmp_path: Path):
     store = opened(tmp_path, frozen)
     rng = np.random.default_rng(1)
 
-    def straight(_item: Item, criterion: Criterion) -> int:
+    def straight(_item: Item, criterion: RatingCriterion) -> int:
         return 50 if criterion.id == "content" else int(rng.integers(48, 53))
 
     rate(store, 0, straight)
@@ -283,7 +276,7 @@ def test_progress_counts_items_with_all_answers(tmp_path: Path):
     store = opened(tmp_path, frozen)
     rater = rater_of(store, 0)
 
-    def half(item: Item, criterion: Criterion) -> int | None:
+    def half(item: Item, criterion: RatingCriterion) -> int | None:
         return None if criterion.id == "style" and item.key.endswith("owl") else 50
 
     say(store, rater, 0, half)
@@ -384,7 +377,7 @@ def test_nothing_rated_is_said_and_no_error():
     assert math.isnan(spreads(frozen, empty)["content"].same)
 
 
-def test_system_means_are_the_plain_means_of_samples(rated: Store):
+def test_system_means_are_the_plain_means_of_samples(rated: RatingStore):
     frozen, states = rated.frozen, counted(rated)
     of_system: defaultdict[str, list[float]] = defaultdict(list)
     for item in frozen.items.values():

@@ -9,9 +9,9 @@ import pytest
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, TOP, rewrites, write_study
 
 from levelfield.core.errors import InputError, UserError
-from levelfield.rating.model import Criterion, Frozen, Part
-from levelfield.rating.reading import read_study
-from levelfield.rating.studyfile import freeze
+from levelfield.rating.model import Frozen, RatingCriterion, TextPart
+from levelfield.rating.plan.file import read_study
+from levelfield.rating.plan.freezing import freeze
 
 PAIRS = CRITERIA + '\nscale = "pairwise"'
 
@@ -29,11 +29,13 @@ def test_a_small_file_is_a_whole_study(tmp_path):
 
     assert (frozen.id, frozen.version, frozen.title) == ("letters", 1, "Letters")
     assert (frozen.language, frozen.design, frozen.fail_rule) == ("en", "direct", "none")
-    assert frozen.criteria == (Criterion("content", "Content", "Both say the same.", "slider"),)
+    assert frozen.criteria == (
+        RatingCriterion("content", "Content", "Both say the same.", "slider"),
+    )
     assert [slot.name for slot in frozen.slots] == ["survey 1, rater 1", "survey 1, rater 2"]
     assert len(frozen.items) == 8
     item = next(i for i in frozen.items.values() if i.candidates[0].samples == ("florid-1",))
-    assert item.given == (Part("Original", "The parcel number 1 came late.", "en", "auto"),)
+    assert item.given == (TextPart("Original", "The parcel number 1 came late.", "en", "auto"),)
     assert (item.task, item.direction, item.control) == ("Make it informal.", "informal", "")
 
 
@@ -71,7 +73,7 @@ def test_everything_a_file_can_say_is_read(tmp_path):
     assert len(frozen.slots) == 6
     assert [i.control for i in frozen.items.values() if i.control] == ["shuffled"] * 2
     (example,) = frozen.examples
-    assert example.given == (Part("Before", "It rains.", "en-GB", "auto"),)
+    assert example.given == (TextPart("Before", "It rains.", "en-GB", "auto"),)
     assert (example.candidates[0].name, example.task) == ("After", "Make it formal.")
     assert example.answers == {"content": "high"}
     (practice,) = frozen.practice
@@ -114,8 +116,8 @@ def test_texts_are_shown_in_their_own_language_and_direction(tmp_path):
     frozen = freeze(write_study(tmp_path, records))
 
     parts = {item.candidates[0].samples[0]: item for item in frozen.items.values()}
-    assert parts["1"].candidates[0].part == Part("Text", "שלום", "he", "rtl")
-    assert parts["1"].given[0] == Part("Original", "Hello", "en", "auto")
+    assert parts["1"].candidates[0].part == TextPart("Text", "שלום", "he", "rtl")
+    assert parts["1"].given[0] == TextPart("Original", "Hello", "en", "auto")
     assert parts["2"].candidates[0].part.language == "en"
     assert parts["3"].candidates[0].part.direction == "auto"
 

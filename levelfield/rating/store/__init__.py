@@ -6,12 +6,12 @@ from levelfield.rating.store.records import (
     LogRow,
     Phase,
     RaterState,
-    Refused,
+    RequestRefused,
     Saved,
     StoreError,
     StoreUnavailable,
 )
-from levelfield.rating.store.store import Store
+from levelfield.rating.store.store import RatingStore
 
 __all__ = [
     "Event",
@@ -19,9 +19,9 @@ __all__ = [
     "LogRow",
     "Phase",
     "RaterState",
-    "Refused",
+    "RatingStore",
+    "RequestRefused",
     "Saved",
-    "Store",
     "StoreError",
     "StoreUnavailable",
 ]

@@ -20,7 +20,7 @@ from levelfield.rating.store.people import (
     practice_tries,
     touch,
 )
-from levelfield.rating.store.records import Event, Refused, Saved
+from levelfield.rating.store.records import Event, RequestRefused, Saved
 from levelfield.rating.store.study import StoredStudy
 
 LONGEST_COMMENT = 4_000
@@ -37,9 +37,9 @@ _UUID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 def record(
     db: sqlite3.Connection, study: StoredStudy, at: str, rater: str, events: Sequence[Event]
 ) -> list[Saved]:
-    """Writes events inside the caller's transaction; see `Store.record`."""
+    """Writes events inside the caller's transaction; see `RatingStore.record`."""
     if not 1 <= len(events) <= MOST_EVENTS:
-        raise Refused(422, f"send 1 to {MOST_EVENTS:,} events at once")
+        raise RequestRefused(422, f"send 1 to {MOST_EVENTS:,} events at once")
     who = person(db, rater)
     known = largest_clock(db, who.id)
     tries = practice_tries(db, study, who.id)
@@ -53,20 +53,20 @@ def record(
             continue
         _may_say(db, who, event)
         if event.clock > known + _CLOCK_JUMP:
-            raise Refused(422, "the clock is too far ahead")
+            raise RequestRefused(422, "the clock is too far ahead")
         known = max(known, event.clock)
         attempt = None
         if event.kind == "practice":
             used, passed = tries.get(event.item, (0, False))
             if passed or used >= TRIES:
-                raise Refused(409, "this practice item is finished")
+                raise RequestRefused(409, "this practice item is finished")
             if event.criterion in attempted.setdefault(event.item, set()):
-                raise Refused(422, "one answer a criterion makes a try")
+                raise RequestRefused(422, "one answer a criterion makes a try")
             attempted[event.item].add(event.criterion)
             attempt = used + 1
         saved.append(_insert(db, study, who, event, attempt, at))
     if any(not study.practice[item].accept.keys() <= done for item, done in attempted.items()):
-        raise Refused(422, "a try at a practice item answers all of it at once")
+        raise RequestRefused(422, "a try at a practice item answers all of it at once")
     if not all(one.duplicate for one in saved):
         touch(db, who.id, at)
     return [replace(one, clock=known) for one in saved]
@@ -76,33 +76,33 @@ def _understood(study: StoredStudy, who: Person, event: Event) -> Event:
     """The event with the item's key for its opaque id and the value in its one form.
 
     Raises:
-        Refused: 404 an item that is not theirs, 422 anything else that can't be said.
+        RequestRefused: 404 an item that is not theirs, 422 anything else that can't be said.
     """
     if not (isinstance(event.uuid, str) and _UUID.fullmatch(event.uuid)):
-        raise Refused(422, "an event needs a UUID")
+        raise RequestRefused(422, "an event needs a UUID")
     if not _is_whole(event.clock, 1):
-        raise Refused(422, "the clock is a whole number from 1")
+        raise RequestRefused(422, "the clock is a whole number from 1")
     if event.client_ms is not None and not _is_whole(event.client_ms, 0):
-        raise Refused(422, "times are whole milliseconds from 0")
+        raise RequestRefused(422, "times are whole milliseconds from 0")
     if not (isinstance(event.item, str) and isinstance(event.criterion, str)):
-        raise Refused(422, "items and criteria are named by text")
+        raise RequestRefused(422, "items and criteria are named by text")
     if event.kind not in ("rating", "practice", "comment", "problem"):
-        raise Refused(422, "an event is a rating, a comment, a problem or practice")
+        raise RequestRefused(422, "an event is a rating, a comment, a problem or practice")
     if event.kind == "practice":
         practice = study.practice.get(event.item)
         if practice is None:
-            raise Refused(404, "there is no such item")
+            raise RequestRefused(404, "there is no such item")
         return replace(event, value=_answer(study, len(practice.candidates), event))
     key = study.key(who.slot, event.item)
     if key is None:
-        raise Refused(404, "there is no such item")
+        raise RequestRefused(404, "there is no such item")
     if event.kind == "rating":
         candidates = len(study.frozen.items[key].candidates)
         return replace(event, item=key, value=_answer(study, candidates, event))
     if event.criterion:
-        raise Refused(422, "comments and problems have no criterion")
+        raise RequestRefused(422, "comments and problems have no criterion")
     if event.kind == "problem" and not isinstance(event.value, bool):
-        raise Refused(422, "there is a problem or there is none")
+        raise RequestRefused(422, "there is a problem or there is none")
     if event.kind == "comment":
         _check_comment(event.value)
     return replace(event, item=key)
@@ -115,29 +115,29 @@ def _is_whole(value: object, low: int) -> bool:
 def _answer(study: StoredStudy, candidates: int, event: Event) -> Answer:
     criterion = study.criteria.get(event.criterion)
     if criterion is None:
-        raise Refused(422, "there is no such criterion")
+        raise RequestRefused(422, "there is no such criterion")
     try:
         return checked(criterion, candidates, event.value)
     except BadAnswer as error:
-        raise Refused(422, str(error)) from error
+        raise RequestRefused(422, str(error)) from error
 
 
 def _check_comment(value: object) -> None:
     if not isinstance(value, str):
-        raise Refused(422, "a comment is text")
+        raise RequestRefused(422, "a comment is text")
     if len(value) > LONGEST_COMMENT:
-        raise Refused(422, f"a comment has at most {LONGEST_COMMENT:,} characters")
+        raise RequestRefused(422, f"a comment has at most {LONGEST_COMMENT:,} characters")
     try:
         value.encode()
     except UnicodeEncodeError as error:  # halves of a surrogate pair
-        raise Refused(422, "the comment has characters that are none") from error
+        raise RequestRefused(422, "the comment has characters that are none") from error
 
 
 def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
     """What was saved if the same event is there already.
 
     Raises:
-        Refused: 409, another event has its UUID, or what it said is gone by withdrawal.
+        RequestRefused: 409, another event has its UUID, or what it said is gone by withdrawal.
     """
     query = """
         SELECT seq, at, rater, kind, item, criterion, clock, value, client_ms
@@ -148,7 +148,7 @@ def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
         return None
     seq, at, *body = row
     if tuple(body) != (who.id, *_body(event)):
-        raise Refused(409, "another event has this UUID")
+        raise RequestRefused(409, "another event has this UUID")
     return Saved(event.uuid, seq, datetime.fromisoformat(at), True, 0)
 
 
@@ -156,9 +156,9 @@ def _may_say(db: sqlite3.Connection, who: Person, event: Event) -> None:
     may_write(db, who)
     if event.kind == "practice":
         if who.phase != "practice":
-            raise Refused(409, "this is not the time to practise")
+            raise RequestRefused(409, "this is not the time to practise")
     elif who.phase not in ("rating", "review"):
-        raise Refused(409, "this is not the time to rate")
+        raise RequestRefused(409, "this is not the time to rate")
 
 
 def _insert(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from levelfield.rating.answers import TRIES, Answer, passes
 from levelfield.rating.store.journal import instant, is_closed, note, said
-from levelfield.rating.store.records import Phase, RaterState, Refused
+from levelfield.rating.store.records import Phase, RaterState, RequestRefused
 from levelfield.rating.store.study import StoredStudy
 
 _CODE_LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -38,7 +38,7 @@ def person(db: sqlite3.Connection, rater: str) -> Person:
     """The rater of this name.
 
     Raises:
-        Refused: 404, there is none.
+        RequestRefused: 404, there is none.
     """
     query = """
         SELECT id, name, slot, preview, phase, consent, completion_code, first_seen, last_seen,
@@ -47,18 +47,18 @@ def person(db: sqlite3.Connection, rater: str) -> Person:
     """
     row = db.execute(query, (rater,)).fetchone()
     if row is None:
-        raise Refused(404, "there is no such rater")
+        raise RequestRefused(404, "there is no such rater")
     return replace(Person(*row), preview=bool(row[3]), replaced=bool(row[-1]))
 
 
 def may_write(db: sqlite3.Connection, who: Person) -> None:
-    """Raises `Refused` where nothing that the rater says counts any more."""
+    """Raises `RequestRefused` where nothing that the rater says counts any more."""
     if who.replaced:
-        raise Refused(403, "this link is no longer yours")
+        raise RequestRefused(403, "this link is no longer yours")
     if who.phase == "withdrawn":
-        raise Refused(409, "you have withdrawn from the study")
+        raise RequestRefused(409, "you have withdrawn from the study")
     if is_closed(db) and not who.preview:
-        raise Refused(403, "the study is closed")
+        raise RequestRefused(403, "the study is closed")
 
 
 def touch(db: sqlite3.Connection, rater: int, at: str) -> None:
@@ -129,7 +129,7 @@ def consent(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, ve
     """Writes down that they agreed; again says nothing new."""
     may_write(db, who)
     if version != study.frozen.consent_version:
-        raise Refused(409, "the agreement has changed; read it again")
+        raise RequestRefused(409, "the agreement has changed; read it again")
     if who.consent != version:
         db.execute("UPDATE rater SET consent = ? WHERE id = ?", (version, who.id))
         note(db, at, "consent", rater=who.id, detail=version)
@@ -140,12 +140,12 @@ def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, want
     """Goes on to a phase, or back from review to rating.
 
     Raises:
-        Refused: 409, something before it is not finished, or there is no such way.
+        RequestRefused: 409, something before it is not finished, or there is no such way.
     """
     may_write(db, who)
     reached = study.reached(who.phase, wanted)
     if reached is None:
-        raise Refused(409, f"there is no way from {who.phase} to {wanted}")
+        raise RequestRefused(409, f"there is no way from {who.phase} to {wanted}")
     if reached != who.phase:
         _check_finished(db, study, who, reached)
         query = "UPDATE rater SET phase = ? WHERE id = ?"
@@ -163,19 +163,19 @@ def _check_finished(
     frozen = study.frozen
     agreed = who.consent == frozen.consent_version or not frozen.words.consent.strip()
     if not agreed:
-        raise Refused(409, "agree first")
+        raise RequestRefused(409, "agree first")
     if reached == "rating" and who.phase != "review":
         used = practice_tries(db, study, who.id)
         for item in study.practice:
             count, passed = used.get(item, (0, False))
             if not passed and count < TRIES:
-                raise Refused(409, "practise first")
+                raise RequestRefused(409, "practise first")
     if reached == "done":
         answers: Mapping[str, Mapping[str, Answer]] = state(db, study, who).answers
         wanted = study.criteria.keys()
         open_items = sum(answers.get(key, {}).keys() < wanted for key in study.keys(who.slot))
         if open_items:
-            raise Refused(409, f"{open_items:,} texts are not fully rated")
+            raise RequestRefused(409, f"{open_items:,} texts are not fully rated")
 
 
 def _completion_code(study: StoredStudy, who: Person) -> str:

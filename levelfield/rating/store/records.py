@@ -28,7 +28,7 @@ class StoreUnavailable(Exception):  # noqa: N818 - a state of the disk, not of t
     """
 
 
-class Refused(Exception):  # noqa: N818 - an answer to a rater, not an error of ours
+class RequestRefused(Exception):  # noqa: N818 - an answer to a rater, not an error of ours
     """A rater's request was not granted, and nothing was changed.
 
     Attributes:

@@ -24,7 +24,7 @@ from levelfield.rating.store.records import (
     LogRow,
     Phase,
     RaterState,
-    Refused,
+    RequestRefused,
     Saved,
     StoreError,
 )
@@ -33,12 +33,12 @@ from levelfield.rating.store.study import StoredStudy, put_study, stored_study, 
 Clock = Callable[[], datetime]
 
 
-class Store:
-    """A store that is open. `Store.create` and `Store.open` make one.
+class RatingStore:
+    """A store that is open. `RatingStore.create` and `RatingStore.open` make one.
 
     Any thread may call any method; every process opens the file for itself. What raters do raises
-    `Refused`, what the organiser does `StoreError`, and both `StoreUnavailable` if the disk says
-    no, with nothing changed.
+    `RequestRefused`, what the organiser does `StoreError`, and both `StoreUnavailable` if the disk
+    says no, with nothing changed.
     """
 
     def __init__(self, database: Database, *, now: Clock = journal.utc_now) -> None:
@@ -49,7 +49,7 @@ class Store:
             self._current(db)
 
     @classmethod
-    def create(cls, path: Path, frozen: Frozen, *, now: Clock = journal.utc_now) -> Store:
+    def create(cls, path: Path, frozen: Frozen, *, now: Clock = journal.utc_now) -> RatingStore:
         """The store of this study; made if it isn't there.
 
         Opaque ids are made anew whenever a study is frozen: if the store has the same study, the
@@ -69,7 +69,9 @@ class Store:
             raise
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False, now: Clock = journal.utc_now) -> Store:
+    def open(
+        cls, path: Path, *, read_only: bool = False, now: Clock = journal.utc_now
+    ) -> RatingStore:
         """The store that is there.
 
         Raises:
@@ -155,7 +157,7 @@ class Store:
         """All that is known of a rater.
 
         Raises:
-            Refused: 404, there is no such rater.
+            RequestRefused: 404, there is no such rater.
         """
         with self._reading() as db:
             return people.state(db, self._current(db), people.person(db, rater))
@@ -164,7 +166,7 @@ class Store:
         """The rater agrees to this version of the agreement.
 
         Raises:
-            Refused: 409, the agreement has another version.
+            RequestRefused: 409, the agreement has another version.
         """
         with self._writing() as (db, at):
             people.consent(db, self._current(db), at, people.person(db, rater), version)
@@ -182,7 +184,7 @@ class Store:
         nothing. The one way back is from review to rating.
 
         Raises:
-            Refused: 409.
+            RequestRefused: 409.
         """
         with self._writing() as (db, at):
             study = self._current(db)
@@ -196,7 +198,7 @@ class Store:
         at any time. The events of one call about one practice item are one try at it.
 
         Raises:
-            Refused: 403, 404, 409 or 422.
+            RequestRefused: 403, 404, 409 or 422.
         """
         with self._writing() as (db, at):
             return record_events(db, self._current(db), at, rater, events)
@@ -293,7 +295,7 @@ class Store:
         with self._writing() as (db, at):
             try:
                 who = people.person(db, rater)
-            except Refused as error:
+            except RequestRefused as error:
                 raise StoreError(f"there is no rater {rater!r}") from error
             journal.note(db, at, kind, rater=who.id, detail=reason)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from levelfield.rating.model import Criterion, Frozen, Practice
+from levelfield.rating.model import Frozen, Practice, RatingCriterion
 from levelfield.rating.store import access, journal
 from levelfield.rating.store.records import Phase, StoreError
 
@@ -33,7 +33,7 @@ class StoredStudy:
     frozen: Frozen
 
     @cached_property
-    def criteria(self) -> Mapping[str, Criterion]:
+    def criteria(self) -> Mapping[str, RatingCriterion]:
         return {criterion.id: criterion for criterion in self.frozen.criteria}
 
     @cached_property

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from levelfield.rating.store import Store
-from levelfield.rating.store.records import Refused, StoreUnavailable
+from levelfield.rating.store import RatingStore
+from levelfield.rating.store.records import RequestRefused, StoreUnavailable
 from levelfield.rating.web import rater
 from levelfield.rating.web.context import Web, static_files, web_of
 from levelfield.rating.web.security import Guard, Turned
@@ -25,7 +25,7 @@ _SAID = (401, 403, 404, 409, 413, 422, 429, 500, 503)
 
 
 def create_app(
-    store: Store,
+    store: RatingStore,
     *,
     organiser: bool = True,
     base_path: str = "",
@@ -59,7 +59,7 @@ def create_app(
         app.include_router(pages.router)
     app.add_api_route("/static/{name}", _static, methods=["GET", "HEAD"])
     app.add_exception_handler(Turned, _turned)
-    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestRefused, _refused)
     app.add_exception_handler(StoreUnavailable, _unavailable)
     app.add_exception_handler(HTTPException, _http)
     return app
@@ -107,7 +107,7 @@ async def _turned(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, RequestRefused)
     reason = ""
     if error.status == 403:
         closed = await run_in_threadpool(web_of(request).store.closed)

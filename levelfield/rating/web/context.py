@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 from levelfield.rating.web import markdown, security
 from levelfield.rating.web.strings import Strings
 
@@ -49,7 +49,7 @@ class Web:
         study_mark: in names of cookies: two studies on ports of one machine share its cookies.
     """
 
-    store: Store
+    store: RatingStore
     base_path: str = ""
     behind_proxy: bool = False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

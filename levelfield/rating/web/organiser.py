@@ -23,21 +23,18 @@ from starlette.responses import RedirectResponse, Response
 
 from levelfield.meta.agreement import Agreement
 from levelfield.meta.summary import OVERALL
-from levelfield.rating import export as files
+from levelfield.rating.export.documents import archive, documents
+from levelfield.rating.export.tables import table
 from levelfield.rating.model import Frozen, Item
-from levelfield.rating.results import (
-    Progress,
-    Spread,
-    SystemMean,
-    Verdict,
+from levelfield.rating.results.agreement import SystemMean, reliability, system_means
+from levelfield.rating.results.negatives import ControlVerdict, negative_of, verdict
+from levelfield.rating.results.raters import (
+    RaterProgress,
+    ScaleUse,
     counted,
-    negative_of,
     progress,
-    reliability,
     spreads,
-    system_means,
     time_spent,
-    verdict,
 )
 from levelfield.rating.store.records import LinkState, RaterState, StoreError
 from levelfield.rating.web.context import Web, web_of
@@ -105,7 +102,7 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Row:
+class RaterRow:
     """A rater in the grid.
 
     Attributes:
@@ -118,10 +115,10 @@ class Row:
     name: str
     state: RaterState | None
     link: LinkState | None
-    progress: Progress | None
+    progress: RaterProgress | None
     spent: str
-    verdict: Verdict | None
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    verdict: ControlVerdict | None
+    spreads: Mapping[str, ScaleUse] = field(default_factory=dict)
     excluded: str = ""
 
 
@@ -177,7 +174,7 @@ def overview(request: Request) -> Response:
 
 def _overview(seen: Desk, *, problem: str = "") -> Response:
     rows = _rows(seen)
-    surveys: dict[int, list[Row]] = {}
+    surveys: dict[int, list[RaterRow]] = {}
     former = []
     for row in rows:
         if row.state is not None and row.state.replaced:
@@ -201,11 +198,11 @@ def _overview(seen: Desk, *, problem: str = "") -> Response:
     )
 
 
-def _is_failed(row: Row) -> bool:
+def _is_failed(row: RaterRow) -> bool:
     return row.verdict is not None and row.verdict.failed is True
 
 
-def _rows(seen: Desk) -> list[Row]:
+def _rows(seen: Desk) -> list[RaterRow]:
     store, study = seen.web.store, seen.study
     excluded, spent = store.excluded(), time_spent(store.log())
     links = {link.slot: link for link in store.links()}
@@ -218,7 +215,7 @@ def _rows(seen: Desk) -> list[Row]:
         if not there and not state.replaced:
             continue
         rows.append(
-            Row(
+            RaterRow(
                 slot=state.slot,
                 name=study.slots[state.slot].name if there else f"slot {state.slot + 1}",
                 state=state,
@@ -232,7 +229,7 @@ def _rows(seen: Desk) -> list[Row]:
         )
     for n, slot in enumerate(study.slots):
         if n not in taken:
-            rows.append(Row(n, slot.name, None, links.get(n), None, "", None))
+            rows.append(RaterRow(n, slot.name, None, links.get(n), None, "", None))
     return sorted(rows, key=lambda row: (row.slot, row.state is None))
 
 
@@ -380,7 +377,7 @@ def export_page(request: Request) -> Response:
     return seen.page(
         "export.html",
         here="export",
-        names=list(files.documents(seen.web.store)),
+        names=list(documents(seen.web.store)),
         excluded=seen.web.store.excluded(),
         digest=seen.study.digest,
     )
@@ -392,7 +389,7 @@ def download(request: Request, name: str, everyone: int = 0) -> Response:
     seen = desk(request)
     store, study = seen.web.store, seen.study
     if name == "all.zip":
-        content, media = files.archive(store, excluded=bool(everyone)), "application/zip"
+        content, media = archive(store, excluded=bool(everyone)), "application/zip"
         return _attachment(content, f"{study.id}-v{study.version}.zip", media)
     if name == "backup.sqlite":
         with tempfile.TemporaryDirectory() as folder:
@@ -401,7 +398,7 @@ def download(request: Request, name: str, everyone: int = 0) -> Response:
             content = copy.read_bytes()
         stamp = f"{seen.web.now():%Y%m%d-%H%M%S}"
         return _attachment(content, f"{study.id}-{stamp}.sqlite", "application/vnd.sqlite3")
-    made = files.documents(store, excluded=bool(everyone))
+    made = documents(store, excluded=bool(everyone))
     if name not in made:
         raise Turned(404, "")
     media = MEDIA.get(Path(name).suffix, "text/plain; charset=utf-8")
@@ -464,7 +461,7 @@ def _make_links(seen: Desk, fields: Mapping[str, str]) -> Response:
     if not made:
         raise StoreError("Every link has been opened or revoked; make new ones slot by slot.")
     if fields.get("as") == "csv":
-        content = files.table([("slot", "link"), *made]).encode()
+        content = table([("slot", "link"), *made]).encode()
         return _attachment(content, f"{seen.study.id}-links.csv", MEDIA[".csv"])
     return _links(seen, made=made)
 

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from levelfield.rating.answers import TRIES, Answer
-from levelfield.rating.model import Criterion, Frozen, Practice
-from levelfield.rating.store.records import Event, Phase, RaterState, Refused
+from levelfield.rating.model import Frozen, Practice, RatingCriterion
+from levelfield.rating.store.records import Event, Phase, RaterState, RequestRefused
 from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.security import (
     Turned,
@@ -266,7 +266,7 @@ def _settled(seen: Visit, task: Practice) -> bool:
     return passed or tries >= TRIES
 
 
-def _asked(study: Frozen, task: Practice) -> list[Criterion]:
+def _asked(study: Frozen, task: Practice) -> list[RatingCriterion]:
     """What a practice item asks: what is checked, or everything if nothing can be."""
     return [c for c in study.criteria if c.id in task.accept or not task.accept]
 
@@ -352,7 +352,7 @@ def _enter(request: Request, fields: Mapping[str, str]) -> Response:
         return seen.to("/study")
     try:
         state = seen.web.store.enter(seen.state.rater, cast(Phase, wanted))
-    except Refused as refused:
+    except RequestRefused as refused:
         if wanted == "done" and phase == "review" and refused.status == 409:
             return _review(seen, incomplete=True)
         raise
@@ -402,7 +402,7 @@ def _practise(request: Request, opaque: str, fields: Mapping[str, str]) -> Respo
 
 
 def _from_form(
-    criterion: Criterion, fields: Mapping[str, str], texts: int, now: Answer | None = None
+    criterion: RatingCriterion, fields: Mapping[str, str], texts: int, now: Answer | None = None
 ) -> Answer | None:
     try:
         return form_answer(criterion, fields, texts, now)

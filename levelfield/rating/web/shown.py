@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield.rating.answers import NEITHER, Answer, standard_ranks
-from levelfield.rating.model import Criterion, Frozen, Part, Placed
+from levelfield.rating.model import Frozen, Placed, RatingCriterion, TextPart
 from levelfield.rating.store.records import RaterState
 
 
@@ -29,18 +29,18 @@ class Shown:
     id: str
     number: int
     task: str
-    given: tuple[Part, ...]
-    texts: tuple[Part, ...]
+    given: tuple[TextPart, ...]
+    texts: tuple[TextPart, ...]
     answers: Mapping[str, Answer]
     comment: str
     problem: bool
 
-    def open(self, criteria: Sequence[Criterion]) -> list[Criterion]:
+    def open(self, criteria: Sequence[RatingCriterion]) -> list[RatingCriterion]:
         """The criteria that have no answer."""
         return [c for c in criteria if c.id not in self.answers]
 
 
-def shown_answer(criterion: Criterion, order: Sequence[int], value: Answer) -> Answer:
+def shown_answer(criterion: RatingCriterion, order: Sequence[int], value: Answer) -> Answer:
     """A stored answer, for the texts in the order shown."""
     if criterion.scale == "ranking" and isinstance(value, tuple):
         return tuple(value[position] for position in order)
@@ -49,7 +49,7 @@ def shown_answer(criterion: Criterion, order: Sequence[int], value: Answer) -> A
     return value
 
 
-def stored_answer(criterion: Criterion, order: Sequence[int], value: Any) -> Any:
+def stored_answer(criterion: RatingCriterion, order: Sequence[int], value: Any) -> Any:
     """What a page says, for `Item.candidates`. What is no answer stays as it is: the store says no.
 
     A ranking may come as any whole numbers, smaller ones first.
@@ -98,7 +98,7 @@ def _shown(study: Frozen, state: RaterState, placed: Placed, number: int) -> Sho
     )
 
 
-def part_document(part: Part) -> dict[str, str]:
+def part_document(part: TextPart) -> dict[str, str]:
     """A part for the script of a page."""
     return {"name": part.name, "text": part.text, "lang": part.language, "dir": part.direction}
 
@@ -135,7 +135,7 @@ def step_of(value: int) -> int:
 
 
 def form_answer(
-    criterion: Criterion, fields: Mapping[str, str], texts: int, now: Answer | None = None
+    criterion: RatingCriterion, fields: Mapping[str, str], texts: int, now: Answer | None = None
 ) -> Answer | None:
     """What the fields of a plain form say about a criterion; None for nothing.
 

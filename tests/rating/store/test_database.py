@@ -13,7 +13,7 @@ from raters_of_store import STUDY, begin, dump, rating
 from rating_study import small_study
 
 from levelfield.rating.store import (
-    Store,
+    RatingStore,
     StoreError,
     database,
 )
@@ -44,7 +44,7 @@ from levelfield.rating.store.database import migrations
     ],
 )
 def test_the_file_itself_refuses_to_have_its_past_changed(
-    store: Store, path: Path, statement: str
+    store: RatingStore, path: Path, statement: str
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
@@ -58,13 +58,13 @@ def test_the_file_itself_refuses_to_have_its_past_changed(
     assert dump(path) == before
 
 
-def test_nobody_comes_back_from_withdrawal(store: Store, path: Path) -> None:
+def test_nobody_comes_back_from_withdrawal(store: RatingStore, path: Path) -> None:
     store.withdraw(begin(store))
     with sqlite3.connect(path) as db, pytest.raises(sqlite3.IntegrityError, match="final"):
         db.execute("UPDATE rater SET phase = 'rating'")
 
 
-def test_the_file_is_kept_with_a_log_and_full_sync(store: Store) -> None:
+def test_the_file_is_kept_with_a_log_and_full_sync(store: RatingStore) -> None:
     with store._database.reading() as db:
         pragmas = {
             name: db.execute(f"PRAGMA {name}").fetchone()[0]
@@ -79,7 +79,7 @@ def test_the_file_is_kept_with_a_log_and_full_sync(store: Store) -> None:
 
 
 def test_a_backup_is_a_store_of_one_file_and_never_over_another(
-    store: Store, tmp_path: Path
+    store: RatingStore, tmp_path: Path
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
@@ -88,7 +88,7 @@ def test_a_backup_is_a_store_of_one_file_and_never_over_another(
     store.backup(folder / "copy.sqlite")
     assert [file.name for file in folder.iterdir()] == ["copy.sqlite"]
     assert stat.S_IMODE((folder / "copy.sqlite").stat().st_mode) == 0o600
-    copy = Store.open(folder / "copy.sqlite")
+    copy = RatingStore.open(folder / "copy.sqlite")
     assert list(copy.log()) == list(store.log())
     assert copy.state(rater) == store.state(rater)
     copy.close()
@@ -102,7 +102,7 @@ def test_a_backup_is_a_store_of_one_file_and_never_over_another(
 
 
 def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_it(
-    store: Store, tmp_path: Path
+    store: RatingStore, tmp_path: Path
 ) -> None:
     rater = begin(store)
     acknowledged: list[str] = []
@@ -122,7 +122,7 @@ def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_i
         for n in range(5):
             before = list(acknowledged)
             store.backup(tmp_path / f"copy{n}.sqlite")
-            copy = Store.open(tmp_path / f"copy{n}.sqlite", read_only=True)
+            copy = RatingStore.open(tmp_path / f"copy{n}.sqlite", read_only=True)
             uuids = {row.uuid for row in copy.log()}
             copy.close()
             assert set(before) <= uuids
@@ -133,7 +133,7 @@ def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_i
     assert acknowledged
 
 
-def test_threads_write_side_by_side_and_nothing_is_lost_or_doubled(store: Store) -> None:
+def test_threads_write_side_by_side_and_nothing_is_lost_or_doubled(store: RatingStore) -> None:
     raters = [begin(store, slot) for slot in range(4)]
     saved: list[tuple[str, int]] = []
 
@@ -154,8 +154,8 @@ def test_threads_write_side_by_side_and_nothing_is_lost_or_doubled(store: Store)
     assert len(set(rows.values())) == 100
 
 
-def test_two_stores_of_one_file_see_each_other_s_writes(store: Store, path: Path) -> None:
-    other = Store.open(path)
+def test_two_stores_of_one_file_see_each_other_s_writes(store: RatingStore, path: Path) -> None:
+    other = RatingStore.open(path)
     rater = begin(store)
     for n in range(1, 11):
         (store if n % 2 else other).record(rater, [rating(f"u{n}", n, n)])
@@ -196,7 +196,7 @@ def test_a_store_that_another_makes_between_two_looks_is_still_one(path: Path) -
             found = self._db.execute(statement)
             if "application_id" in statement and not self.overtaken:
                 self.overtaken = True
-                Store.create(path, small_study()).close()
+                RatingStore.create(path, small_study()).close()
             return found
 
     path.touch()

@@ -7,12 +7,12 @@ import pytest
 from raters_of_store import START, Now, begin, dump, go_on, rating, refused
 
 from levelfield.rating.store import (
-    Store,
+    RatingStore,
     StoreError,
 )
 
 
-def test_who_withdraws_is_forgotten_but_for_the_fact(store: Store, path: Path) -> None:
+def test_who_withdraws_is_forgotten_but_for_the_fact(store: RatingStore, path: Path) -> None:
     rater = begin(store)
     comment = "A remark by which anybody could tell who wrote it."
     store.record(
@@ -42,7 +42,7 @@ def test_who_withdraws_is_forgotten_but_for_the_fact(store: Store, path: Path) -
         assert refused(action) == 409
 
 
-def test_who_withdraws_frees_the_slot_for_another(store: Store) -> None:
+def test_who_withdraws_frees_the_slot_for_another(store: RatingStore) -> None:
     rater = begin(store)
     store.withdraw(rater)
     session = store.exchange(store.reassign(0))
@@ -50,7 +50,7 @@ def test_who_withdraws_frees_the_slot_for_another(store: Store) -> None:
     assert store.state(store.session(session) or "").phase == "welcome"
 
 
-def test_exclusions_have_reasons_and_all_of_them_stay_in_the_log(store: Store) -> None:
+def test_exclusions_have_reasons_and_all_of_them_stay_in_the_log(store: RatingStore) -> None:
     one, two = begin(store, 0), begin(store, 1)
     store.exclude(one, "too fast")
     store.exclude(two, "asked to")
@@ -70,7 +70,7 @@ def test_exclusions_have_reasons_and_all_of_them_stay_in_the_log(store: Store) -
 
 
 def test_a_closed_study_takes_nothing_but_withdrawals_until_it_is_opened_again(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     rater, fresh = begin(store), begin(store, 1, until="welcome")
     store.record(rater, [rating()])
@@ -102,7 +102,7 @@ def test_a_closed_study_takes_nothing_but_withdrawals_until_it_is_opened_again(
     ]
 
 
-def test_the_log_has_everything_in_one_order(store: Store, now: Now) -> None:
+def test_the_log_has_everything_in_one_order(store: RatingStore, now: Now) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     now.at -= timedelta(hours=3)  # a server's clock that is put right

@@ -13,7 +13,7 @@ from forked import environment, fork
 from raters_of_store import STUDY, begin, dump, rating
 
 from levelfield.rating.store import (
-    Store,
+    RatingStore,
     StoreUnavailable,
 )
 
@@ -21,7 +21,7 @@ from levelfield.rating.store import (
 def test_on_a_full_disk_a_rating_is_not_saved_and_nothing_acknowledged_is_lost(
     path: Path,
 ) -> None:
-    store = Store.create(path, STUDY)
+    store = RatingStore.create(path, STUDY)
     rater = begin(store)
     out = path.with_name("acknowledged")
     assert fork("store_processes:fill_disk", path, out=out).wait() == 0
@@ -41,12 +41,12 @@ def test_on_a_file_system_that_is_full_the_same_holds(tmp_path: Path) -> None:
     code = """
 import subprocess, sys; from pathlib import Path
 from raters_of_store import STUDY, begin, fill
-from levelfield.rating.store import Store, StoreError
+from levelfield.rating.store import RatingStore, StoreError
 small = sys.argv[1]
 if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small]).returncode:
     sys.exit(77)
 path = Path(small) / "study.sqlite"
-store = Store.create(path, STUDY)
+store = RatingStore.create(path, STUDY)
 rater = begin(store)
 acknowledged, error = fill(store, rater)
 assert error is not None, "it never filled"
@@ -58,7 +58,7 @@ except StoreError:
 assert {row.uuid for row in store.log() if row.kind in ("rating", "comment")} == set(acknowledged)
 store.close()
 subprocess.run(["mount", "-o", "remount,size=16m", small], check=True)
-store = Store.open(path)
+store = RatingStore.open(path)
 assert {row.uuid for row in store.log() if row.kind in ("rating", "comment")} == set(acknowledged)
 assert fill(store, rater)[1] is None
 print(len(acknowledged))
@@ -76,7 +76,9 @@ print(len(acknowledged))
     assert int(said) > 0
 
 
-def test_a_store_that_can_t_be_grown_says_that_it_did_not_save(store: Store, path: Path) -> None:
+def test_a_store_that_can_t_be_grown_says_that_it_did_not_save(
+    store: RatingStore, path: Path
+) -> None:
     rater = begin(store)
     store.record(rater, [rating("first")])
     with store._database.reading() as db:
@@ -94,9 +96,9 @@ def test_a_store_that_can_t_be_grown_says_that_it_did_not_save(store: Store, pat
     assert not store.record(rater, [rating("big", 5, 2)])[0].duplicate
 
 
-def test_a_store_opened_for_reading_saves_nothing(store: Store, path: Path) -> None:
+def test_a_store_opened_for_reading_saves_nothing(store: RatingStore, path: Path) -> None:
     rater = begin(store)
-    reader = Store.open(path, read_only=True)
+    reader = RatingStore.open(path, read_only=True)
     for action in (
         lambda: reader.record(rater, [rating()]),
         lambda: reader.enter(rater, "review"),
@@ -115,7 +117,7 @@ def test_on_a_read_only_file_the_rater_is_told_and_what_is_there_can_be_read(
 ) -> None:
     with tempfile.TemporaryDirectory() as name:  # all of whose parents anybody may enter
         folder = Path(name)
-        store = Store.create(folder / "study.sqlite", STUDY)
+        store = RatingStore.create(folder / "study.sqlite", STUDY)
         rater = begin(store)
         store.record(rater, [rating()])
         wanted = store.state(rater).answers
@@ -132,7 +134,7 @@ def test_on_a_read_only_file_the_rater_is_told_and_what_is_there_can_be_read(
 
 @pytest.mark.parametrize("by", ["moved", "deleted", "replaced"])
 def test_a_file_that_is_taken_away_while_it_is_open_takes_no_ratings(
-    store: Store, path: Path, by: str
+    store: RatingStore, path: Path, by: str
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
@@ -151,7 +153,7 @@ def test_a_file_that_is_taken_away_while_it_is_open_takes_no_ratings(
 
 
 def test_while_another_process_holds_the_store_a_write_waits_and_then_says_so(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     rater = begin(store)
     holder = sqlite3.connect(path, isolation_level=None)

@@ -15,12 +15,12 @@ from rating_study import small_study
 from levelfield.rating.store import (
     Event,
     Phase,
-    Refused,
-    Store,
+    RatingStore,
+    RequestRefused,
 )
 
 
-def test_what_is_saved_says_when_and_is_what_counts(store: Store, now: Now) -> None:
+def test_what_is_saved_says_when_and_is_what_counts(store: RatingStore, now: Now) -> None:
     rater = begin(store)
     now.at = START + timedelta(seconds=5, microseconds=7)
     key = STUDY.slots[0].items[0].item
@@ -56,7 +56,7 @@ def test_what_is_saved_says_when_and_is_what_counts(store: Store, now: Now) -> N
 
 
 def test_the_largest_clock_counts_whatever_comes_last_and_the_later_of_equal_ones(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     rater = begin(store)
     key = STUDY.slots[0].items[0].item
@@ -73,7 +73,9 @@ def test_the_largest_clock_counts_whatever_comes_last_and_the_later_of_equal_one
             assert db.execute("SELECT value FROM current_rating").fetchall() == [(str(counts),)]
 
 
-def test_an_event_sent_again_is_answered_as_it_was_at_any_time(store: Store, now: Now) -> None:
+def test_an_event_sent_again_is_answered_as_it_was_at_any_time(
+    store: RatingStore, now: Now
+) -> None:
     rater = begin(store)
     (first,) = store.record(rater, [rating(client_ms=5)])
     now.at += timedelta(days=1)
@@ -91,7 +93,7 @@ def test_an_event_sent_again_is_answered_as_it_was_at_any_time(store: Store, now
     assert sum(row.uuid == "u1" for row in store.log()) == 1
 
 
-def test_an_event_twice_in_one_request_is_one_event(store: Store) -> None:
+def test_an_event_twice_in_one_request_is_one_event(store: RatingStore) -> None:
     rater = begin(store)
     first, second = store.record(rater, [rating(), rating()])
     assert (first.duplicate, second.duplicate) == (False, True)
@@ -110,7 +112,9 @@ def test_an_event_twice_in_one_request_is_one_event(store: Store) -> None:
         rating(kind="problem", criterion="", value=True),
     ],
 )
-def test_the_same_uuid_with_another_body_is_refused(store: Store, path: Path, other: Event) -> None:
+def test_the_same_uuid_with_another_body_is_refused(
+    store: RatingStore, path: Path, other: Event
+) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     before = dump(path)
@@ -119,7 +123,7 @@ def test_the_same_uuid_with_another_body_is_refused(store: Store, path: Path, ot
     assert dump(path) == before
 
 
-def test_another_rater_s_uuid_is_refused(store: Store) -> None:
+def test_another_rater_s_uuid_is_refused(store: RatingStore) -> None:
     one, two = begin(store, 0), begin(store, 1)
     key = STUDY.slots[0].items[0].item
     (same,) = [placed for placed in STUDY.slots[1].items if placed.item == key]
@@ -176,17 +180,17 @@ WRONG: Mapping[str, tuple[int, Event]] = {
 
 
 @pytest.fixture(scope="module")
-def rated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
+def rated(tmp_path_factory: pytest.TempPathFactory) -> tuple[RatingStore, Path]:
     """A store with a rater who rates; for requests that change nothing."""
     path = tmp_path_factory.mktemp("rated") / "study.sqlite"
-    store = Store.create(path, STUDY)
+    store = RatingStore.create(path, STUDY)
     begin(store)
     return store, path
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_can_t_be_said_is_refused_with_the_right_status_and_changes_nothing(
-    rated: tuple[Store, Path], name: str
+    rated: tuple[RatingStore, Path], name: str
 ) -> None:
     store, path = rated
     status, event = WRONG[name]
@@ -198,14 +202,14 @@ def test_what_can_t_be_said_is_refused_with_the_right_status_and_changes_nothing
     assert dump(path) == before
 
 
-def test_the_longest_comment_is_taken_whole(store: Store) -> None:
+def test_the_longest_comment_is_taken_whole(store: RatingStore) -> None:
     rater = begin(store)
     text = "🙂é" * 2000
     store.record(rater, [rating(kind="comment", criterion="", value=text)])
     assert list(store.state(rater).comments.values()) == [text]
 
 
-def test_no_events_or_too_many_at_once_are_refused(store: Store) -> None:
+def test_no_events_or_too_many_at_once_are_refused(store: RatingStore) -> None:
     rater = begin(store)
     assert refused(lambda: store.record(rater, [])) == 422
     many = [rating(f"u{n}", clock=n + 1) for n in range(1001)]
@@ -213,11 +217,11 @@ def test_no_events_or_too_many_at_once_are_refused(store: Store) -> None:
     assert len(store.record(rater, many[:1000])) == 1000
 
 
-def test_foreign_and_unknown_items_are_refused_in_the_same_words(store: Store) -> None:
+def test_foreign_and_unknown_items_are_refused_in_the_same_words(store: RatingStore) -> None:
     rater = begin(store)
     reasons = set()
     for item in ("nothing", STUDY.slots[1].items[0].opaque, STUDY.slots[2].items[0].opaque):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             store.record(rater, [rating(item=item)])
         reasons.add(caught.value.reason)
     assert len(reasons) == 1
@@ -225,7 +229,7 @@ def test_foreign_and_unknown_items_are_refused_in_the_same_words(store: Store) -
 
 @pytest.mark.parametrize("phase", get_args(Phase))
 def test_ratings_are_taken_while_rating_and_reviewing_only(
-    store: Store, path: Path, phase: Any
+    store: RatingStore, path: Path, phase: Any
 ) -> None:
     rater = begin(store, until="rating" if phase == "withdrawn" else phase)
     if phase == "withdrawn":
@@ -246,13 +250,13 @@ def test_ratings_are_taken_while_rating_and_reviewing_only(
 @pytest.mark.parametrize(
     "phase", [p for p in get_args(Phase) if p not in ("practice", "withdrawn")]
 )
-def test_practice_is_taken_while_practising_only(store: Store, phase: Any) -> None:
+def test_practice_is_taken_while_practising_only(store: RatingStore, phase: Any) -> None:
     rater = begin(store, until=phase)
     batch = tries(store, "pracA1", good=True)
     assert refused(lambda: store.record(rater, batch)) == 409
 
 
-def test_a_rater_that_is_not_there_is_refused(store: Store) -> None:
+def test_a_rater_that_is_not_there_is_refused(store: RatingStore) -> None:
     assert refused(lambda: store.state("r9")) == 404
     assert refused(lambda: store.record("r9", [rating()])) == 404
     assert refused(lambda: store.enter("r9", "rating")) == 404
@@ -270,7 +274,7 @@ def test_answers_of_every_scale_come_back_as_they_were_given(
     if scale == "ranking":
         answers = [(1, 2, 3), (3, 2, 1), [1, 1, 1], (2, 2, 1)][:3]
     frozen = small_study(scale=scale, practice=False)
-    store = Store.create(path, frozen)
+    store = RatingStore.create(path, frozen)
     rater = begin(store)
     placed, criterion = frozen.slots[0].items[0], frozen.criteria[0].id
     for clock, answer in enumerate(answers, 1):

@@ -8,12 +8,12 @@ import pytest
 from raters_of_store import START, STUDY, Now, begin, go_on, rating, refused
 
 from levelfield.rating.store import (
-    Store,
+    RatingStore,
     StoreError,
 )
 
 
-def test_a_link_opens_the_same_rater_again_and_again(store: Store) -> None:
+def test_a_link_opens_the_same_rater_again_and_again(store: RatingStore) -> None:
     token = store.new_link(2)
     first, second = store.exchange(token), store.exchange(token)
     assert first is not None
@@ -23,7 +23,7 @@ def test_a_link_opens_the_same_rater_again_and_again(store: Store) -> None:
     assert store.state("r1").slot == 2
 
 
-def test_states_of_links_say_how_far_each_is(store: Store, now: Now) -> None:
+def test_states_of_links_say_how_far_each_is(store: RatingStore, now: Now) -> None:
     store.new_link(0)
     now.at += timedelta(hours=1)
     store.exchange(store.new_link(1))
@@ -39,7 +39,7 @@ def test_states_of_links_say_how_far_each_is(store: Store, now: Now) -> None:
     assert [one.when for one in states] == [START, now.at, now.at, None]
 
 
-def test_a_new_link_ends_the_unused_one_but_not_the_used_one(store: Store) -> None:
+def test_a_new_link_ends_the_unused_one_but_not_the_used_one(store: RatingStore) -> None:
     unused = store.new_link(0)
     used = store.new_link(0)
     assert store.exchange(unused) is None
@@ -52,7 +52,7 @@ def test_a_new_link_ends_the_unused_one_but_not_the_used_one(store: Store) -> No
     assert store.links()[0].state == "used"
 
 
-def test_revoking_ends_links_and_sessions_and_a_new_link_resumes(store: Store) -> None:
+def test_revoking_ends_links_and_sessions_and_a_new_link_resumes(store: RatingStore) -> None:
     token = store.new_link(0)
     session = store.exchange(token)
     assert session is not None
@@ -70,7 +70,7 @@ def test_revoking_ends_links_and_sessions_and_a_new_link_resumes(store: Store) -
 
 
 def test_a_slot_given_to_another_keeps_the_ratings_under_the_old_name_and_out_of_results(
-    store: Store,
+    store: RatingStore,
 ) -> None:
     old_token = store.new_link(0)
     session = store.exchange(old_token)
@@ -96,7 +96,7 @@ def test_a_slot_given_to_another_keeps_the_ratings_under_the_old_name_and_out_of
 
 
 @pytest.mark.parametrize("token", ["", "x", "é" * 43, "\ud800", "x" * 10_000, None, 7])
-def test_what_is_no_token_opens_nothing(store: Store, token: Any) -> None:
+def test_what_is_no_token_opens_nothing(store: RatingStore, token: Any) -> None:
     store.new_link(0)
     assert store.exchange(token) is None
     assert store.session(token) is None
@@ -105,7 +105,7 @@ def test_what_is_no_token_opens_nothing(store: Store, token: Any) -> None:
     assert store.organiser_exchange(token) is None
 
 
-def test_secrets_of_one_kind_open_nothing_of_another(store: Store) -> None:
+def test_secrets_of_one_kind_open_nothing_of_another(store: RatingStore) -> None:
     link = store.new_link(0)
     session = store.exchange(link)
     organiser = store.organiser_secret()
@@ -122,7 +122,7 @@ def test_secrets_of_one_kind_open_nothing_of_another(store: Store) -> None:
         assert not store.organiser_session(secret)
 
 
-def test_no_secret_is_in_the_file(store: Store, path: Path) -> None:
+def test_no_secret_is_in_the_file(store: RatingStore, path: Path) -> None:
     secrets = [store.new_link(0), store.preview(1), store.organiser_secret()]
     secrets += [store.exchange(secrets[0]) or "", store.organiser_exchange(secrets[2]) or ""]
     content = b"".join(file.read_bytes() for file in path.parent.iterdir())
@@ -132,7 +132,7 @@ def test_no_secret_is_in_the_file(store: Store, path: Path) -> None:
     assert len(set(secrets)) == len(secrets)
 
 
-def test_a_fresh_organiser_link_ends_the_one_before_but_not_sessions(store: Store) -> None:
+def test_a_fresh_organiser_link_ends_the_one_before_but_not_sessions(store: RatingStore) -> None:
     first = store.organiser_secret()
     session = store.organiser_exchange(first)
     assert session is not None
@@ -146,21 +146,21 @@ def test_a_fresh_organiser_link_ends_the_one_before_but_not_sessions(store: Stor
 
 
 def test_the_key_of_the_server_survives_a_restart_and_is_no_other_store_s(
-    store: Store, path: Path, tmp_path: Path
+    store: RatingStore, path: Path, tmp_path: Path
 ) -> None:
     assert len(store.server_key) == 32
-    assert Store.open(path).server_key == store.server_key
-    assert Store.create(tmp_path / "other.sqlite", STUDY).server_key != store.server_key
+    assert RatingStore.open(path).server_key == store.server_key
+    assert RatingStore.create(tmp_path / "other.sqlite", STUDY).server_key != store.server_key
 
 
 @pytest.mark.parametrize("slot", [-1, len(STUDY.slots), 10**6])
-def test_a_slot_that_is_not_there_is_the_organiser_s_mistake(store: Store, slot: int) -> None:
+def test_a_slot_that_is_not_there_is_the_organiser_s_mistake(store: RatingStore, slot: int) -> None:
     for action in (store.new_link, store.revoke, store.reassign, store.preview):
         with pytest.raises(StoreError, match="there is no slot"):
             action(slot)
 
 
-def test_previews_are_in_nothing_that_is_counted(store: Store) -> None:
+def test_previews_are_in_nothing_that_is_counted(store: RatingStore) -> None:
     rater = store.session(store.preview(1))
     assert rater is not None
     go_on(store, rater, "done")

@@ -10,11 +10,11 @@ from raters_of_store import START, STUDY, Now, begin, dump, go_on, rate_all, rat
 
 from levelfield.rating.store import (
     Phase,
-    Store,
+    RatingStore,
 )
 
 
-def test_a_rater_comes_from_the_welcome_to_a_completion_code(store: Store, now: Now) -> None:
+def test_a_rater_comes_from_the_welcome_to_a_completion_code(store: RatingStore, now: Now) -> None:
     rater = begin(store, until="welcome")
     assert store.state(rater).phase == "welcome"
     assert store.state(rater).first_seen == START
@@ -28,12 +28,14 @@ def test_a_rater_comes_from_the_welcome_to_a_completion_code(store: Store, now: 
 
 
 def test_a_crowd_platform_s_code_is_the_same_for_all(path: Path) -> None:
-    store = Store.create(path, replace(STUDY, completion="C0FFEE"))
+    store = RatingStore.create(path, replace(STUDY, completion="C0FFEE"))
     codes = {store.state(begin(store, slot, until="done")).completion_code for slot in (0, 1)}
     assert codes == {"C0FFEE"}
 
 
-def test_opening_the_link_again_does_not_count_as_doing_something(store: Store, now: Now) -> None:
+def test_opening_the_link_again_does_not_count_as_doing_something(
+    store: RatingStore, now: Now
+) -> None:
     token = store.new_link(0)
     store.exchange(token)
     now.at += timedelta(days=2)
@@ -56,7 +58,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("here", ALLOWED)
 def test_there_is_no_way_from_phase_to_phase_but_the_ones_of_the_study(
-    store: Store, path: Path, here: Any
+    store: RatingStore, path: Path, here: Any
 ) -> None:
     rater = begin(store, until=here)
     if here == "welcome":
@@ -77,14 +79,14 @@ def test_there_is_no_way_from_phase_to_phase_but_the_ones_of_the_study(
 
 
 def test_phases_of_which_the_study_has_nothing_are_passed_over(path: Path) -> None:
-    store = Store.create(path, replace(STUDY, examples=(), practice=()))
+    store = RatingStore.create(path, replace(STUDY, examples=(), practice=()))
     rater = begin(store, until="instructions")
     assert store.enter(rater, "examples").phase == "rating"
     other = begin(store, 1, until="instructions")
     assert store.enter(other, "rating").phase == "rating"
 
 
-def test_nobody_goes_on_without_agreeing_to_the_wording_of_today(store: Store) -> None:
+def test_nobody_goes_on_without_agreeing_to_the_wording_of_today(store: RatingStore) -> None:
     rater = begin(store, until="welcome")
     assert refused(lambda: store.enter(rater, "instructions")) == 409
     assert refused(lambda: store.consent(rater, "0")) == 409
@@ -98,12 +100,12 @@ def test_nobody_goes_on_without_agreeing_to_the_wording_of_today(store: Store) -
 
 def test_where_there_is_nothing_to_agree_to_nobody_needs_to(path: Path) -> None:
     words = replace(STUDY.words, consent=" \n")
-    store = Store.create(path, replace(STUDY, words=words))
+    store = RatingStore.create(path, replace(STUDY, words=words))
     rater = begin(store, until="welcome")
     assert store.enter(rater, "instructions").phase == "instructions"
 
 
-def test_practice_ends_when_it_is_passed_or_after_two_tries(store: Store) -> None:
+def test_practice_ends_when_it_is_passed_or_after_two_tries(store: RatingStore) -> None:
     rater = begin(store, until="practice")
     assert refused(lambda: store.enter(rater, "rating")) == 409
     store.record(rater, tries(store, "pracA1", good=False))
@@ -124,7 +126,7 @@ def test_practice_ends_when_it_is_passed_or_after_two_tries(store: Store) -> Non
 def test_a_try_answers_all_that_the_practice_asks_once_and_nothing_else(path: Path) -> None:
     (practice,) = STUDY.practice
     practice = replace(practice, accept={"style": (60, 100), "content": (1, 50)})
-    store = Store.create(path, replace(STUDY, practice=(practice,)))
+    store = RatingStore.create(path, replace(STUDY, practice=(practice,)))
     rater = begin(store, until="practice")
     style, content = tries(store, "pracA1", good=True)
     for batch in (
@@ -140,7 +142,7 @@ def test_a_try_answers_all_that_the_practice_asks_once_and_nothing_else(path: Pa
     assert store.state(rater).practice == {"pracA1": (1, True)}
 
 
-def test_practice_sent_twice_is_one_try(store: Store) -> None:
+def test_practice_sent_twice_is_one_try(store: RatingStore) -> None:
     rater = begin(store, until="practice")
     batch = tries(store, "pracA1", good=False)
     store.record(rater, batch)
@@ -148,7 +150,7 @@ def test_practice_sent_twice_is_one_try(store: Store) -> None:
     assert store.state(rater).practice == {"pracA1": (1, False)}
 
 
-def test_nobody_is_done_with_something_unrated(store: Store) -> None:
+def test_nobody_is_done_with_something_unrated(store: RatingStore) -> None:
     rater = begin(store, until="review")
     rate = [
         rating(f"u{n}", item=placed.opaque, criterion=criterion.id)

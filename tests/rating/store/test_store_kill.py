@@ -12,7 +12,7 @@ import pytest
 from forked import Forked, fork
 from rating_study import small_study
 
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 
 
 class Writers:
@@ -59,7 +59,7 @@ def rate_and_kill(
         items=items, raters=raters, scale="likert", control=False, practice=False, examples=False
     )
     path = folder / "study.sqlite"
-    store = Store.create(path, frozen)
+    store = RatingStore.create(path, frozen)
     names = []
     for slot in range(raters):
         rater = store.session(store.exchange(store.new_link(slot)) or "")

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 from rating_study import small_study
 
-from levelfield.rating.store import Event, Refused, Store
+from levelfield.rating.store import Event, RatingStore, RequestRefused
 
 STUDY = small_study(items=2, raters=2, surveys=1, control=False, scale="likert")
 CRITERIA = [criterion.id for criterion in STUDY.criteria]
@@ -245,7 +245,7 @@ class StoreMachine(RuleBasedStateMachine):
         memory = Path("/dev/shm")  # much is written, and nothing needs to stay
         self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
         self.path = self.folder / "study.sqlite"
-        self.stores = [Store.create(self.path, STUDY), Store.open(self.path)]
+        self.stores = [RatingStore.create(self.path, STUDY), RatingStore.open(self.path)]
         self.names = {}
         for number in (0, 1):
             secret = self.stores[0].exchange(self.stores[0].new_link(SLOT[number]))
@@ -277,7 +277,7 @@ class StoreMachine(RuleBasedStateMachine):
         before = self.dump() if no else []
         try:
             found, refused = does(), None
-        except Refused as error:
+        except RequestRefused as error:
             found, refused = None, error.status
         assert refused == no
         if no:
@@ -415,7 +415,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(which=stores_)
     def starts_again(self, which: int) -> None:
         self.stores[which].close()
-        self.stores[which] = Store.create(self.path, STUDY)
+        self.stores[which] = RatingStore.create(self.path, STUDY)
 
     @invariant()
     def is_as_the_model(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from raters_of_store import STUDY, begin, dump, go_on, rating, refrozen, refused
 
 from levelfield.rating.store import (
-    Store,
+    RatingStore,
     StoreError,
     StoreUnavailable,
     database,
@@ -17,7 +17,7 @@ from levelfield.rating.store import (
 from levelfield.rating.store.database import Database, migrations
 
 
-def test_a_new_store_has_the_study_and_nothing_else(store: Store, path: Path) -> None:
+def test_a_new_store_has_the_study_and_nothing_else(store: RatingStore, path: Path) -> None:
     assert store.frozen == STUDY
     assert store.raters() == []
     assert [row.kind for row in store.log()] == ["study"]
@@ -27,42 +27,48 @@ def test_a_new_store_has_the_study_and_nothing_else(store: Store, path: Path) ->
     assert path.read_bytes().startswith(b"SQLite format 3")
 
 
-def test_what_was_said_is_there_when_the_store_is_opened_again(store: Store, path: Path) -> None:
+def test_what_was_said_is_there_when_the_store_is_opened_again(
+    store: RatingStore, path: Path
+) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     before, log = store.state(rater), list(store.log())
     store.close()
-    for again in (Store.open(path), Store.create(path, STUDY), Store.open(path, read_only=True)):
+    for again in (
+        RatingStore.open(path),
+        RatingStore.create(path, STUDY),
+        RatingStore.open(path, read_only=True),
+    ):
         assert again.state(rater) == before
         assert list(again.log()) == log
         again.close()
 
 
 def test_the_same_study_frozen_again_opens_the_store_with_its_first_ids(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
-    again = Store.create(path, refrozen(STUDY))
+    again = RatingStore.create(path, refrozen(STUDY))
     assert again.frozen == STUDY
     assert again.frozen.digest == STUDY.digest
     again.close()
 
 
 def test_an_allocation_of_the_same_files_by_another_version_opens_the_store_as_it_is(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     turned = replace(STUDY, slots=tuple(reversed(STUDY.slots)))
-    Store.create(path, turned).close()
-    assert Store.open(path).frozen == STUDY
+    RatingStore.create(path, turned).close()
+    assert RatingStore.open(path).frozen == STUDY
     with pytest.raises(StoreError, match="slots"):
-        Store.create(path, replace(turned, source_digest="1" * 64))
+        RatingStore.create(path, replace(turned, source_digest="1" * 64))
 
 
 def test_a_changed_study_takes_the_place_of_one_that_nobody_has_rated(
-    store: Store, path: Path
+    store: RatingStore, path: Path
 ) -> None:
     token = store.new_link(0)
     rater = begin(store, 1, until="rating")
@@ -70,7 +76,7 @@ def test_a_changed_study_takes_the_place_of_one_that_nobody_has_rated(
     assert preview is not None
     last = begin(store, 3, until="welcome")
     changed = replace(refrozen(STUDY), title="Other words", slots=refrozen(STUDY).slots[:3])
-    other = Store.create(path, changed)
+    other = RatingStore.create(path, changed)
     assert other.frozen == changed
     assert store.state(rater).phase == "welcome"
     assert store.frozen == changed, "a server that runs sees the new study as well"
@@ -88,7 +94,7 @@ def test_a_changed_study_takes_the_place_of_one_that_nobody_has_rated(
 
 @pytest.mark.parametrize("kind", ["rating", "comment", "problem"])
 def test_a_changed_study_is_refused_after_the_first_rating_and_a_new_version_is_offered(
-    store: Store, path: Path, kind: str
+    store: RatingStore, path: Path, kind: str
 ) -> None:
     said = {"rating": 3, "comment": "odd", "problem": True}
     criterion = "style" if kind == "rating" else ""
@@ -96,31 +102,33 @@ def test_a_changed_study_is_refused_after_the_first_rating_and_a_new_version_is_
     store.record(rater, [rating(kind=kind, value=said[kind], criterion=criterion)])
     before = dump(path)
     with pytest.raises(StoreError, match=r"title.*`version = 2`"):
-        Store.create(path, replace(STUDY, title="Other words"))
+        RatingStore.create(path, replace(STUDY, title="Other words"))
     assert dump(path) == before
 
 
-def test_what_only_previews_rated_does_not_hold_a_study_fast(store: Store, path: Path) -> None:
+def test_what_only_previews_rated_does_not_hold_a_study_fast(
+    store: RatingStore, path: Path
+) -> None:
     rater = store.session(store.preview(0))
     assert rater is not None
     go_on(store, rater, "done")
     changed = replace(STUDY, title="Other words")
-    assert Store.create(path, changed).frozen == changed
+    assert RatingStore.create(path, changed).frozen == changed
 
 
-def test_a_study_whose_only_rater_has_withdrawn_was_rated(store: Store, path: Path) -> None:
+def test_a_study_whose_only_rater_has_withdrawn_was_rated(store: RatingStore, path: Path) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
     store.withdraw(rater)
     with pytest.raises(StoreError, match="title"):
-        Store.create(path, replace(STUDY, title="Other words"))
+        RatingStore.create(path, replace(STUDY, title="Other words"))
 
 
 def test_opening_what_is_not_there_says_so_and_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such store"):
-        Store.open(tmp_path / "none.sqlite")
+        RatingStore.open(tmp_path / "none.sqlite")
     with pytest.raises(StoreError, match="can't be made"):
-        Store.create(tmp_path / "none" / "study.sqlite", STUDY)
+        RatingStore.create(tmp_path / "none" / "study.sqlite", STUDY)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,8 +140,8 @@ def test_other_files_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
         db.execute("CREATE TABLE birds (name TEXT)")
     for file, words in ((text, "no store"), (other, "not a store")):
         before = file.read_bytes()
-        for action in (lambda file=file: Store.open(file),
-                       lambda file=file: Store.create(file, STUDY)):  # fmt: skip
+        for action in (lambda file=file: RatingStore.open(file),
+                       lambda file=file: RatingStore.create(file, STUDY)):  # fmt: skip
             with pytest.raises(StoreError, match=words):
                 action()
         assert sqlite_content(file, before)
@@ -148,22 +156,24 @@ def sqlite_content(file: Path, before: bytes) -> bool:
     return bytes(now) == before
 
 
-def test_a_store_of_a_later_version_is_refused_with_what_to_do(store: Store, path: Path) -> None:
+def test_a_store_of_a_later_version_is_refused_with_what_to_do(
+    store: RatingStore, path: Path
+) -> None:
     store.close()
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version = {len(migrations()) + 1}")
     for read_only in (False, True):
         with pytest.raises(StoreError, match="later one"):
-            Store.open(path, read_only=read_only)
+            RatingStore.open(path, read_only=read_only)
 
 
 def test_a_store_that_was_killed_before_it_was_made_is_made(path: Path) -> None:
     path.touch()
-    assert Store.create(path, STUDY).frozen == STUDY
+    assert RatingStore.create(path, STUDY).frozen == STUDY
 
 
 def test_a_later_version_takes_an_earlier_store_on_and_keeps_what_is_in_it(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: RatingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rater = begin(store)
     store.record(rater, [rating()])
@@ -177,9 +187,9 @@ def test_a_later_version_takes_an_earlier_store_on_and_keeps_what_is_in_it(
     ]
     monkeypatch.setattr(database, "migrations", lambda: later)
     with pytest.raises(StoreError, match="earlier version"):
-        Store.open(path, read_only=True)
+        RatingStore.open(path, read_only=True)
     for _ in range(2):
-        again = Store.open(path)
+        again = RatingStore.open(path)
         assert again.state(rater) == state
         again.close()
     with sqlite3.connect(path) as db:
@@ -188,7 +198,7 @@ def test_a_later_version_takes_an_earlier_store_on_and_keeps_what_is_in_it(
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: RatingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(store)
     store.close()
@@ -197,29 +207,29 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(database, "migrations", lambda: steps)
         with pytest.raises(sqlite3.OperationalError):
-            Store.open(path)
+            RatingStore.open(path)
     assert dump(path) == before
-    Store.open(path).close()
+    RatingStore.open(path).close()
 
 
 def test_a_store_without_a_study_says_so(path: Path) -> None:
     Database(path, create=True).close()
     with pytest.raises(StoreError, match="has no study"):
-        Store.open(path)
+        RatingStore.open(path)
 
 
-def test_a_study_of_a_later_format_is_refused(store: Store, path: Path) -> None:
+def test_a_study_of_a_later_format_is_refused(store: RatingStore, path: Path) -> None:
     store.close()
     with sqlite3.connect(path) as db:
         document = replace(STUDY, format=99).document()
         db.execute("INSERT INTO study (digest, document, at) VALUES ('', ?, '')", (document,))
     with pytest.raises(StoreError, match="format 99"):
-        Store.open(path)
+        RatingStore.open(path)
     with pytest.raises(StoreError, match="format 99"):
-        Store.create(path, STUDY)
+        RatingStore.create(path, STUDY)
 
 
-def test_a_store_that_is_closed_answers_nothing_more(store: Store) -> None:
+def test_a_store_that_is_closed_answers_nothing_more(store: RatingStore) -> None:
     store.close()
     with pytest.raises(StoreUnavailable):
         store.raters()

@@ -16,7 +16,7 @@ from chromium_pages import (
     value_of,
 )
 
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 
 pytestmark = pytest.mark.browser
 
@@ -73,7 +73,7 @@ def test_a_store_that_is_full_shows_not_saved_and_is_tried_again(place_of, monke
     def full(*_):
         raise StoreUnavailable("full")
 
-    monkeypatch.setattr(Store, "record", full)
+    monkeypatch.setattr(RatingStore, "record", full)
     click_slider(page, 0, 1)
     page.get_by_text("Not saved yet – the study can't be reached").wait_for()
     monkeypatch.undo()

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from levelfield.rating.model import Item
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 from levelfield.rating.web.app import create_app
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,7 @@ def answer(item: Item, _criterion: str) -> int:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> RatingStore:
     made = opened(tmp_path, direct_study({"owl": 80, "fox": 60, "elk": 35}, sources=8))
     for slot in range(3):
         rate(made, slot, answer)
@@ -37,12 +37,12 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def base(store: Store) -> Iterator[str]:
+def base(store: RatingStore) -> Iterator[str]:
     with served(create_app(store)) as base:
         yield base
 
 
-def signed_in(chromium, store: Store, base: str, troubles: list[str], width: int = 1280):
+def signed_in(chromium, store: RatingStore, base: str, troubles: list[str], width: int = 1280):
     context = chromium.new_context(viewport={"width": width, "height": 800})
     context.set_default_timeout(20_000)
     page = context.new_page()
@@ -55,7 +55,9 @@ def signed_in(chromium, store: Store, base: str, troubles: list[str], width: int
 
 
 @pytest.mark.parametrize("width", [1280, 320])
-def test_no_page_has_a_barrier_an_overflow_or_a_trouble(chromium, store: Store, base: str, width):
+def test_no_page_has_a_barrier_an_overflow_or_a_trouble(
+    chromium, store: RatingStore, base: str, width
+):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     troubles: list[str] = []
     page = signed_in(chromium, store, base, troubles, width)
@@ -68,7 +70,9 @@ def test_no_page_has_a_barrier_an_overflow_or_a_trouble(chromium, store: Store, 
     assert troubles == []
 
 
-def test_the_organiser_previews_watches_excludes_and_exports(chromium, store: Store, base: str):
+def test_the_organiser_previews_watches_excludes_and_exports(
+    chromium, store: RatingStore, base: str
+):
     troubles: list[str] = []
     page = signed_in(chromium, store, base, troubles)
     with page.context.expect_event(
@@ -93,7 +97,7 @@ def test_the_organiser_previews_watches_excludes_and_exports(chromium, store: St
 
 
 def test_the_overview_keeps_itself_fresh_but_not_under_somebodys_hands(
-    chromium, store: Store, base: str
+    chromium, store: RatingStore, base: str
 ):
     troubles: list[str] = []
     page = signed_in(chromium, store, base, troubles)

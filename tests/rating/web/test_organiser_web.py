@@ -15,10 +15,10 @@ from rating_study import small_study
 from simulated_raters import clipped, comment, direct_study, opened, rate, rater_of
 from starlette.testclient import TestClient
 
-from levelfield.rating.export import documents
-from levelfield.rating.model import Criterion, Item
-from levelfield.rating.results import counted
-from levelfield.rating.store import Store
+from levelfield.rating.export.documents import documents
+from levelfield.rating.model import Item, RatingCriterion
+from levelfield.rating.results.raters import counted
+from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.app import create_app
 
@@ -32,19 +32,19 @@ ACTIONS = (
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> RatingStore:
     return opened(tmp_path, direct_study(SYSTEMS, sources=6))
 
 
 @pytest.fixture
-def desk(store: Store) -> Iterator[TestClient]:
+def desk(store: RatingStore) -> Iterator[TestClient]:
     """The organiser's browser."""
     with TestClient(create_app(store)) as browser:
         sign_in(browser, store)
         yield browser
 
 
-def sign_in(browser: TestClient, store: Store) -> None:
+def sign_in(browser: TestClient, store: RatingStore) -> None:
     answer = browser.post(f"/organiser/enter/{store.organiser_secret()}", follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/organiser"
@@ -61,11 +61,13 @@ def act(browser: TestClient, what: str, **fields: object):
     return browser.post(f"/organiser/do/{what}", data=data, follow_redirects=False)
 
 
-def all_of(store: Store, levels: tuple[int, ...] = (0, 5, -5, 10), *, bad: int = 3) -> list[str]:
+def all_of(
+    store: RatingStore, levels: tuple[int, ...] = (0, 5, -5, 10), *, bad: int = 3
+) -> list[str]:
     """Everybody rates; later slots with a bias."""
 
     def rule_of(bias: int):
-        def rule(item: Item, criterion: Criterion) -> int:
+        def rule(item: Item, criterion: RatingCriterion) -> int:
             if item.control:
                 return bad
             level = SYSTEMS[item.candidates[0].samples[0].split(":")[0]]
@@ -80,7 +82,7 @@ def hash_of(word: str) -> int:
     return uuid.uuid5(uuid.NAMESPACE_OID, word).int
 
 
-def test_looking_at_the_link_signs_nobody_in(store: Store):
+def test_looking_at_the_link_signs_nobody_in(store: RatingStore):
     with TestClient(create_app(store)) as browser:
         secret = store.organiser_secret()
         page = browser.get(f"/organiser/enter/{secret}")
@@ -89,7 +91,7 @@ def test_looking_at_the_link_signs_nobody_in(store: Store):
         assert browser.get("/organiser").status_code == 401
 
 
-def test_the_cookie_is_not_for_scripts(store: Store):
+def test_the_cookie_is_not_for_scripts(store: RatingStore):
     with TestClient(create_app(store)) as browser:
         link = f"/organiser/enter/{store.organiser_secret()}"
         said = browser.post(link, follow_redirects=False).headers["set-cookie"].lower()
@@ -98,7 +100,7 @@ def test_the_cookie_is_not_for_scripts(store: Store):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/export/all.zip", "/export/backup.sqlite"])
-def test_no_page_opens_without_the_organisers_session(store: Store, path: str):
+def test_no_page_opens_without_the_organisers_session(store: RatingStore, path: str):
     with TestClient(create_app(store)) as browser:
         assert browser.get(f"/organiser{path}").status_code == 401
         rater = store.exchange(store.new_link(0)) or ""
@@ -115,7 +117,7 @@ def test_no_page_opens_without_the_organisers_session(store: Store, path: str):
 
 @pytest.mark.parametrize("what", ACTIONS)
 def test_no_action_without_session_or_with_a_foreign_token(
-    store: Store, desk: TestClient, what: str
+    store: RatingStore, desk: TestClient, what: str
 ):
     fields = {"slot": "0", "rater": "r1", "reason": "because", "csrf": "0" * 64}
     before = len(list(store.log()))
@@ -130,13 +132,13 @@ def test_no_action_without_session_or_with_a_foreign_token(
     assert len(list(store.log())) == before
 
 
-def test_without_an_organiser_there_are_no_such_pages(store: Store):
+def test_without_an_organiser_there_are_no_such_pages(store: RatingStore):
     with TestClient(create_app(store, organiser=False)) as browser:
         assert browser.get(f"/organiser/enter/{store.organiser_secret()}").status_code == 404
         assert browser.get("/organiser").status_code == 404
 
 
-def test_a_wrong_secret_opens_nothing_and_guessing_is_slowed(store: Store):
+def test_a_wrong_secret_opens_nothing_and_guessing_is_slowed(store: RatingStore):
     with TestClient(create_app(store)) as browser:
         codes = [browser.post(f"/organiser/enter/{n}").status_code for n in range(30)]
         assert codes[0] == 404
@@ -146,7 +148,7 @@ def test_a_wrong_secret_opens_nothing_and_guessing_is_slowed(store: Store):
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens_empty_halfway_and_full_with_all_headers(
-    store: Store, desk: TestClient, path: str
+    store: RatingStore, desk: TestClient, path: str
 ):
     for step in range(3):
         if step == 1:
@@ -170,7 +172,7 @@ def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):
     for slot in range(2):
         answers = iter(range(1000))
 
-        def rule(_item: Item, _criterion: Criterion, answers: Iterator[int] = answers):
+        def rule(_item: Item, _criterion: RatingCriterion, answers: Iterator[int] = answers):
             n = next(answers)
             return {"likert": 1 + n % 5, "pairwise": n % 3 - 1, "ranking": (1, 2, 3)}[scale]
 
@@ -180,7 +182,7 @@ def test_pages_know_every_scale(tmp_path: Path, scale: str, path: str):
         assert browser.get(f"/organiser{path}").status_code == 200
 
 
-def test_the_overview_shows_how_far_everybody_is(store: Store, desk: TestClient):
+def test_the_overview_shows_how_far_everybody_is(store: RatingStore, desk: TestClient):
     rater = rater_of(store, 0)
     opaque = store.frozen.slots[0].items[0].opaque
     store.record(rater, [Event("u1", "rating", opaque, "content", 50, 1)])
@@ -195,7 +197,7 @@ def test_the_overview_shows_how_far_everybody_is(store: Store, desk: TestClient)
     assert "just now" in page
 
 
-def test_links_are_made_shown_once_revoked_and_reassigned(store: Store, desk: TestClient):
+def test_links_are_made_shown_once_revoked_and_reassigned(store: RatingStore, desk: TestClient):
     made = act(desk, "link", slot=2)
     assert made.status_code == 200
     (token,) = re.findall(r"http://testserver/r/([\w-]+)", made.text)
@@ -210,7 +212,7 @@ def test_links_are_made_shown_once_revoked_and_reassigned(store: Store, desk: Te
     assert "r1" in store.excluded()
 
 
-def test_links_of_all_slots_come_as_csv(store: Store, desk: TestClient):
+def test_links_of_all_slots_come_as_csv(store: RatingStore, desk: TestClient):
     rater_of(store, 1)  # opened: its link stays
     answer = act(desk, "links", **{"as": "csv"})
     assert answer.headers["content-disposition"] == 'attachment; filename="simulated-links.csv"'
@@ -221,7 +223,7 @@ def test_links_of_all_slots_come_as_csv(store: Store, desk: TestClient):
     assert all(store.exchange(token) for token in tokens)
 
 
-def test_a_slot_that_is_not_there_is_said(store: Store, desk: TestClient):
+def test_a_slot_that_is_not_there_is_said(store: RatingStore, desk: TestClient):
     for slot in ("99", "-1", "x", "", "²", "1e3"):
         answer = act(desk, "link", slot=slot)
         assert answer.status_code == 422
@@ -229,7 +231,7 @@ def test_a_slot_that_is_not_there_is_said(store: Store, desk: TestClient):
     assert store.raters() == []
 
 
-def test_a_preview_is_what_a_rater_sees_and_no_data(store: Store, desk: TestClient):
+def test_a_preview_is_what_a_rater_sees_and_no_data(store: RatingStore, desk: TestClient):
     assert act(desk, "preview", slot=1).headers["location"] == "/study"
     page = desk.get("/study")
     assert "Preview: nothing that you answer here counts." in page.text
@@ -238,7 +240,9 @@ def test_a_preview_is_what_a_rater_sees_and_no_data(store: Store, desk: TestClie
     assert not [row for row in store.log() if row.kind in ("consent", "phase")]
 
 
-def test_exclusion_needs_a_reason_is_logged_and_changes_results(store: Store, desk: TestClient):
+def test_exclusion_needs_a_reason_is_logged_and_changes_results(
+    store: RatingStore, desk: TestClient
+):
     names = all_of(store)
     without = act(desk, "exclude", rater=names[0], reason="  ")
     assert without.status_code == 422
@@ -257,7 +261,7 @@ def test_exclusion_needs_a_reason_is_logged_and_changes_results(store: Store, de
     assert not store.excluded()
 
 
-def test_who_failed_can_be_excluded_at_once(store: Store, desk: TestClient):
+def test_who_failed_can_be_excluded_at_once(store: RatingStore, desk: TestClient):
     names = [*all_of(store, (0, 0), bad=99), rate(store, 2, _honest)]
     assert "2 raters fail by the negative samples" in desk.get("/organiser").text
     assert act(desk, "exclude-failed").status_code == 303
@@ -267,7 +271,7 @@ def test_who_failed_can_be_excluded_at_once(store: Store, desk: TestClient):
 
 
 def test_no_answer_outlives_withdrawal_in_the_reason_of_an_exclusion(
-    store: Store, desk: TestClient
+    store: RatingStore, desk: TestClient
 ):
     names = all_of(store, bad=97)
     act(desk, "exclude-failed")
@@ -280,11 +284,11 @@ def test_no_answer_outlives_withdrawal_in_the_reason_of_an_exclusion(
     assert {row["excluded"] for row in table} == {"failed the negative sample"}
 
 
-def _honest(item: Item, _criterion: Criterion) -> int:
+def _honest(item: Item, _criterion: RatingCriterion) -> int:
     return 1 if item.control else 70
 
 
-def test_a_closed_study_takes_nothing_until_it_is_reopened(store: Store, desk: TestClient):
+def test_a_closed_study_takes_nothing_until_it_is_reopened(store: RatingStore, desk: TestClient):
     assert act(desk, "close", reason="").status_code == 422
     assert act(desk, "close", reason="enough").status_code == 303
     assert store.closed()
@@ -293,7 +297,7 @@ def test_a_closed_study_takes_nothing_until_it_is_reopened(store: Store, desk: T
     assert not store.closed()
 
 
-def test_signing_out_ends_the_session_everywhere(store: Store, desk: TestClient):
+def test_signing_out_ends_the_session_everywhere(store: RatingStore, desk: TestClient):
     with TestClient(create_app(store)) as other:
         sign_in(other, store)
         assert act(desk, "leave").status_code == 200
@@ -302,7 +306,7 @@ def test_signing_out_ends_the_session_everywhere(store: Store, desk: TestClient)
 
 
 def test_downloads_are_the_export_and_a_backup_that_opens(
-    store: Store, desk: TestClient, tmp_path: Path
+    store: RatingStore, desk: TestClient, tmp_path: Path
 ):
     all_of(store)
     for name, text in documents(store).items():
@@ -313,13 +317,13 @@ def test_downloads_are_the_export_and_a_backup_that_opens(
         assert len(whole.namelist()) == len(documents(store))
     copy = tmp_path / "copy.sqlite"
     copy.write_bytes(desk.get("/organiser/export/backup.sqlite").content)
-    again = Store.open(copy)
+    again = RatingStore.open(copy)
     assert again.raters() == store.raters()
     assert desk.get("/organiser/export/..%2F..%2Fetc%2Fpasswd").status_code == 404
     assert desk.get("/organiser/export/none.txt").status_code == 404
 
 
-def test_excluded_raters_are_in_a_download_only_if_asked_for(store: Store, desk: TestClient):
+def test_excluded_raters_are_in_a_download_only_if_asked_for(store: RatingStore, desk: TestClient):
     names = all_of(store)
     store.exclude(names[0], "asleep")
     assert f'"{names[0]}"' not in desk.get("/organiser/export/ratings.jsonl").text
@@ -360,7 +364,7 @@ def test_texts_show_systems_and_which_sample_is_negative(desk: TestClient):
     assert "Number 0, as owl has it." in page
 
 
-def test_behind_a_proxy_links_carry_the_address_that_raters_use(store: Store):
+def test_behind_a_proxy_links_carry_the_address_that_raters_use(store: RatingStore):
     app = create_app(store, base_path="/letters", behind_proxy=True)
     with TestClient(app) as browser:
         forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "example.org"}

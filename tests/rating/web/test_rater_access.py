@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_browser import Browser, rate_all, rating
 
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 from levelfield.rating.web.security import Buckets, csrf_token
 
 
@@ -114,7 +114,7 @@ def test_every_response_has_the_headers(browser_of, monkeypatch):
         browser.post("/study/enter", {}, headers={"Origin": "https://evil.example"}),
         browser.client.put("/study"),
     ]
-    monkeypatch.setattr(Store, "state", lambda *_: 1 / 0)
+    monkeypatch.setattr(RatingStore, "state", lambda *_: 1 / 0)
     responses.append(browser.get("/study"))
     assert [r.status_code for r in responses] == [303, 200, 200, 404, 404, 422, 403, 404, 500]
     for response in responses:

@@ -14,14 +14,14 @@ from plain_browser import rate_all, rating, was
 from rating_study import small_study
 
 from levelfield.rating.answers import standard_ranks
-from levelfield.rating.model import Criterion
-from levelfield.rating.store import Store
+from levelfield.rating.model import RatingCriterion
+from levelfield.rating.store import RatingStore
 from levelfield.rating.web.shown import SLIDER_STEPS, shown_answer, step_of, stored_answer
 
-PAIR = Criterion("style", "Style", "Which?", "pairwise")
+PAIR = RatingCriterion("style", "Style", "Which?", "pairwise")
 
 
-RANKS = Criterion("style", "Style", "Order.", "ranking")
+RANKS = RatingCriterion("style", "Style", "Order.", "ranking")
 
 
 BAD = [0, 101, -1, True, False, 3.5, 3.0, "3", None, [], [3], {}, 10**30, "NaN"]
@@ -131,13 +131,13 @@ def test_a_form_sent_twice_at_the_same_moment_is_one_try(browser_of, monkeypatch
     browser.send("/study/welcome", agree="1")
     for phase in ("examples", "practice"):
         browser.send("/study/enter", phase=phase)
-    both, record = threading.Barrier(2), Store.record
+    both, record = threading.Barrier(2), RatingStore.record
 
     def together(self, rater, events):
         both.wait(30)  # both requests have seen the same state
         return record(self, rater, events)
 
-    monkeypatch.setattr(Store, "record", together)
+    monkeypatch.setattr(RatingStore, "record", together)
     fields = {"csrf": browser.csrf, "try": "0", **browser.bad()}
     with ThreadPoolExecutor(2) as pool:
         sent = [

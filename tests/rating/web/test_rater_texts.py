@@ -10,7 +10,7 @@ import pytest
 from plain_browser import rate_all, rating
 from rating_study import SCRIPT, SECRETS, small_study
 
-from levelfield.rating.store import Store, StoreUnavailable
+from levelfield.rating.store import RatingStore, StoreUnavailable
 from levelfield.rating.web.markdown import rendered
 from levelfield.rating.web.strings import Strings, catalogue
 
@@ -127,7 +127,7 @@ def test_a_store_that_cant_be_written_to_says_not_saved(browser_of, monkeypatch)
     def full(*_):
         raise StoreUnavailable("database or disk is full")
 
-    monkeypatch.setattr(Store, "record", full)
+    monkeypatch.setattr(RatingStore, "record", full)
     assert browser.api([rating(item, 5)]).status_code == 503
     page = browser.send(f"/study/item/{item}", **{"s.style": "1"})
     assert page.status_code == 503
@@ -144,7 +144,7 @@ def test_a_bug_is_a_plain_page(browser_of, monkeypatch):
     def broken(*_):
         raise RuntimeError("SECRET of the code")
 
-    monkeypatch.setattr(Store, "state", broken)
+    monkeypatch.setattr(RatingStore, "state", broken)
     for path in ("/study", "/api/state"):
         answer = browser.get(path)
         assert answer.status_code == 500

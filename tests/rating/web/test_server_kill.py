@@ -26,7 +26,7 @@ from rating_server import served
 from served_process import LEVELFIELD, ServedStudy, run_command
 from study_folder import rewrites, write_study
 
-from levelfield.rating.store import Store
+from levelfield.rating.store import RatingStore
 from levelfield.rating.web.app import create_app
 
 CRITERIA = """
@@ -401,7 +401,7 @@ def test_a_store_that_can_only_be_read_is_shown_and_not_saved_to(server: ServedS
     assert visitor.send(visitor.event(0, 40, 1))[0] == 200
     server.kill()
     with (
-        contextlib.closing(Store.open(server.store, read_only=True)) as store,
+        contextlib.closing(RatingStore.open(server.store, read_only=True)) as store,
         served(create_app(store)) as address,
     ):
         http = httpx.Client(base_url=address, cookies=visitor.http.cookies)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
 from levelfield.metrics.text.words import words
-from levelfield.rating.model import Criterion
-from levelfield.rating.reading import StudyFile
-from levelfield.rating.studyfile import Draft, draft
-from levelfield.rating.units import Question, Show, is_language, normal, systems_of
+from levelfield.rating.model import RatingCriterion
+from levelfield.rating.plan.file import StudyFile
+from levelfield.rating.plan.freezing import Draft, draft
+from levelfield.rating.units import BalancedItem, Show, is_language, normal, systems_of
 
 WORDS_A_MINUTE = 200
 """That a rater reads; slower than for pleasure."""
@@ -51,7 +51,7 @@ class SurveyCount:
 
 
 @dataclass(frozen=True)
-class Report:
+class StudyCheck:
     """What a study consists of, and what is wrong with it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Report:
         return not self.problems
 
 
-def check_study(path: str | os.PathLike[str]) -> Report:
+def check_study(path: str | os.PathLike[str]) -> StudyCheck:
     """Reads a study file and its samples, and says what there is and what is wrong.
 
     Raises:
@@ -97,7 +97,7 @@ def check_study(path: str | os.PathLike[str]) -> Report:
     made = draft(path)
     units = [*made.units, *made.bare]
     texts = sum(len(unit.outputs) for unit in units)
-    return Report(
+    return StudyCheck(
         title=made.study.title,
         problems=made.problems,
         warnings=tuple(_warnings(made)),
@@ -112,7 +112,7 @@ def check_study(path: str | os.PathLike[str]) -> Report:
     )
 
 
-def _count(questions: Sequence[Question], study: StudyFile) -> SurveyCount:
+def _count(questions: Sequence[BalancedItem], study: StudyFile) -> SurveyCount:
     items = [question.item for question in questions]
     read = sum(
         len(words(part.text))
@@ -187,7 +187,7 @@ def _of_file(study: StudyFile) -> Iterator[str]:
             yield f"raters read {study.language}, but {listed(english)} above texts; set [names]"
 
 
-def _unlabelled(criterion: Criterion) -> bool:
+def _unlabelled(criterion: RatingCriterion) -> bool:
     labelled = bool(criterion.low and criterion.high) or bool(criterion.labels)
     return criterion.scale in ("slider", "likert") and not labelled
 

@@ -21,8 +21,9 @@ from levelfield.io.toml import suggestion
 from levelfield.rating.allocate import deal, slots_of, with_survey
 from levelfield.rating.model import Frozen
 from levelfield.rating.negatives import Lacking, negatives_of
-from levelfield.rating.reading import StudyFile, blanks_of, read_study
-from levelfield.rating.units import Question, Unit, questions_of, units_of, wanted
+from levelfield.rating.plan.file import StudyFile, read_study
+from levelfield.rating.plan.questions import blanks_of
+from levelfield.rating.units import BalancedItem, Unit, questions_of, units_of, wanted
 
 MOST_CANDIDATES = 12
 """In a ranking; nobody can put more in order."""
@@ -46,7 +47,7 @@ class Draft:
     study: StudyFile
     samples: tuple[Sample, ...] = ()
     units: tuple[Unit, ...] = ()
-    surveys: tuple[tuple[Question, ...], ...] = ()
+    surveys: tuple[tuple[BalancedItem, ...], ...] = ()
     bare: tuple[Unit, ...] = ()
     problems: tuple[str, ...] = field(default=())
 
@@ -136,7 +137,7 @@ def draft(path: str | os.PathLike[str]) -> Draft:
     full = [unit for unit in units if questions[unit.key]]
     bare = [unit for unit in units if not questions[unit.key]]
     _check_units(study, samples, full, found_wrong)
-    surveys: list[tuple[Question, ...]] = []
+    surveys: list[tuple[BalancedItem, ...]] = []
     if not found_wrong:
         for number, of_survey in enumerate(deal(full, study.surveys, study.seed), 1):
             asked = [question for unit in of_survey for question in questions[unit.key]]

@@ -1,0 +1,94 @@
+"""Tables as CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from levelfield.rating.model import Frozen
+from levelfield.rating.results.negatives import verdict
+from levelfield.rating.results.raters import progress, spreads
+from levelfield.rating.results.ratings import (
+    natural,
+    records,
+    sample_ratings,
+    surveys_of,
+)
+from levelfield.rating.store import RatingStore
+from levelfield.rating.store.records import RaterState
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet may take a cell for a formula by."""
+
+
+def table(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV that no spreadsheet takes for formulas: see `safe_cell`."""
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow([safe_cell(cell) for cell in row])
+    return made.getvalue()
+
+
+def safe_cell(cell: object) -> object:
+    """The cell, with an apostrophe before text that a spreadsheet would calculate.
+
+    >>> safe_cell("=1+1"), safe_cell(-1), safe_cell("1+1")
+    ("'=1+1", -1, '1+1')
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def survey_of(frozen: Frozen, state: RaterState) -> int | None:
+    """The survey of a rater; None if the study has fewer slots now."""
+    return frozen.slots[state.slot].survey if state.slot < len(frozen.slots) else None
+
+
+def rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
+    """A row a rater, for spreadsheets: how far they are, how they used each scale."""
+    frozen, left_out = store.frozen, store.excluded()
+    names = [c.id for c in frozen.criteria]
+    yield (
+        *("rater", "survey", "slot", "state", "done", "items", "failed", "excluded", "code"),
+        *(f"{name} {what}" for name in names for what in ("n", "mean", "sd", "same")),
+    )
+    for state in sorted(store.raters(), key=lambda s: natural(s.rater)):
+        far, used = progress(frozen, state), spreads(frozen, state)
+        judged = verdict(frozen, state)
+        yield (
+            state.rater,
+            survey_of(frozen, state),
+            state.slot + 1,
+            state.phase,
+            far.done,
+            far.items,
+            "" if judged.failed is None else judged.failed,
+            left_out.get(state.rater, ""),
+            state.completion_code,
+            *(
+                "" if isinstance(value, float) and math.isnan(value) else value
+                for name in names
+                for value in (used[name].n, used[name].mean, used[name].sd, used[name].same)
+            ),
+        )
+
+
+def rating_rows(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[Sequence[object]]:
+    of_sample = {record["id"]: record for record in records(frozen, ())}
+    survey = surveys_of(frozen)
+    yield ["id", "aspect", "rater", "value", "survey", "system", "source", "text", "study_digest"]
+    for id, aspect, rater, value in sample_ratings(frozen, states):
+        record = of_sample[id]
+        yield (
+            id,
+            aspect,
+            rater,
+            int(value) if value == int(value) else value,
+            survey[id],
+            record.get("system", ""),
+            record.get("source", ""),
+            record["text"],
+            frozen.digest,
+        )

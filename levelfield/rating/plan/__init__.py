@@ -1,0 +1,1 @@
+"""From a study file and its samples to a frozen study: read, checked, planned."""
