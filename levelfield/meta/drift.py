@@ -7,8 +7,11 @@ parts, with fewer of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +19,13 @@ import polars as pl
 
 from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
+from levelfield.io.opening import PathLike
+from levelfield.meta.correlate import correlation_within
+from levelfield.meta.join import RatedScores
 from levelfield.stats.correlation import statistics
+from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.measures import Statistic
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 QUARTERS = 4
 DRAWS = 20
@@ -26,7 +34,7 @@ MOST_K = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class CorrelationSpread:
     """Correlations of several draws or systems.
 
     Attributes:
@@ -45,8 +53,20 @@ class Spread:
     total: int
     n: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "mean": finite(self.mean),
+            "deviation": finite(self.deviation),
+            "low": finite(self.low),
+            "high": finite(self.high),
+            "defined": self.defined,
+            "total": self.total,
+            "n": finite(self.n),
+        }
 
-def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> Spread:
+
+def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> CorrelationSpread:
     """
     >>> spread([0.25, 0.75, float("nan")]).mean
     0.5
@@ -54,7 +74,7 @@ def spread(values: Sequence[float], sizes: Sequence[int] = ()) -> Spread:
     nan = float("nan")
     v = np.asarray(values, dtype=np.float64)
     d = v[~np.isnan(v)]
-    return Spread(
+    return CorrelationSpread(
         mean=float(d.mean()) if d.size else nan,
         deviation=float(d.std(ddof=1)) if d.size > 1 else nan,
         low=float(d.min()) if d.size else nan,
@@ -76,10 +96,19 @@ class QualityDrift:
         between: the four means, as how much the metric changes with quality.
     """
 
-    subsets: tuple[Spread, ...]
+    subsets: tuple[CorrelationSpread, ...]
     shares: tuple[tuple[float, ...], ...]
     bounds: tuple[tuple[float, float], ...]
-    between: Spread
+    between: CorrelationSpread
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "subsets": [s.to_dict() for s in self.subsets],
+            "shares": [list(row) for row in self.shares],
+            "bounds": [[finite(low), finite(high)] for low, high in self.bounds],
+            "between": self.between.to_dict(),
+        }
 
 
 def quarters(y: npt.ArrayLike, rng: np.random.Generator) -> Codes:
@@ -158,7 +187,12 @@ class EvaluatorDrift:
     metric: str
     shared: bool
     k: tuple[int, ...]
-    spreads: tuple[Spread, ...]
+    spreads: tuple[CorrelationSpread, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        by_k = zip(self.k, self.spreads, strict=True)
+        return {"shared": self.shared, "k": [{"k": k, **s.to_dict()} for k, s in by_k]}
 
 
 def evaluator_drift(
@@ -226,7 +260,93 @@ def _numbers(most: int) -> Codes:
     return np.unique(np.geomspace(1, most, MOST_K).round().astype(np.intp))
 
 
-def load_parts(path: str) -> dict[str, pl.DataFrame]:
+@dataclass(frozen=True)
+class Drift:
+    """How one metric's correlation with one aspect changes.
+
+    Attributes:
+        metric, aspect: their names.
+        by_system: the correlation on the texts of each system; empty if no systems are named.
+        systems: the spread of those.
+        by_quality: on the four biased subsets.
+        by_evaluators: with fewer evaluators; None without parts.
+    """
+
+    metric: str
+    aspect: str
+    by_system: tuple[tuple[str, Estimate], ...]
+    systems: CorrelationSpread
+    by_quality: QualityDrift
+    by_evaluators: EvaluatorDrift | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "metric": self.metric,
+            "aspect": self.aspect,
+            "by_system": {name: e.to_dict() for name, e in self.by_system},
+            "systems": self.systems.to_dict(),
+            "by_quality": self.by_quality.to_dict(),
+            "by_evaluators": self.by_evaluators and self.by_evaluators.to_dict(),
+        }
+
+
+def drift(
+    table: RatedScores,
+    *,
+    parts: Mapping[str, pl.DataFrame] | None = None,
+    statistic: Statistic = "pearson",
+    draws: int = DRAWS,
+    resampling: Resampling = DEFAULT,
+) -> list[Drift]:
+    """Every metric on every aspect: by system, by quality, and by number of evaluators.
+
+    Args:
+        parts: metric -> its parts, as `load_parts` reads them.
+        draws: of each biased subset, and of each number of evaluators.
+    """
+    return list(_drifts(table, parts or {}, statistic, draws, resampling))
+
+
+def _drifts(
+    table: RatedScores,
+    parts: Mapping[str, pl.DataFrame],
+    statistic: Statistic,
+    draws: int,
+    resampling: Resampling,
+) -> Iterator[Drift]:
+    named = bool(np.any(table.systems != ""))
+    for aspect, metric in itertools.product(table.aspects, table.metrics):
+        rows = table.rows(aspect, metric)
+        x, y = table.metrics[metric][rows], table.aspects[aspect][rows]
+        by_system = []
+        if named:
+            systems = table.groups("system")
+            for name in np.unique(systems[rows]):
+                one = correlation_within(
+                    table, metric, aspect, systems == name, str(name), (statistic,), resampling
+                )
+                by_system.append((str(name), one.estimates[statistic]))
+        evaluators = None
+        if metric in parts:
+            sign = -1.0 if metric in table.flipped else 1.0
+            evaluators = evaluator_drift(
+                metric,
+                parts[metric].with_columns(pl.col("score") * sign),
+                {table.ids[i]: float(table.aspects[aspect][i]) for i in table.rows(aspect)},
+                statistic=statistic, draws=draws, seed=resampling.seed,
+            )  # fmt: skip
+        yield Drift(
+            metric,
+            aspect,
+            tuple(by_system),
+            spread([e.value for _, e in by_system], [e.n for _, e in by_system]),
+            quality_drift(x, y, statistic=statistic, draws=draws, seed=resampling.seed),
+            evaluators,
+        )
+
+
+def load_parts(path: PathLike) -> dict[str, pl.DataFrame]:
     """Metric -> its parts, from the JSONL that `levelfield score --parts` writes.
 
     Raises:
@@ -235,7 +355,7 @@ def load_parts(path: str) -> dict[str, pl.DataFrame]:
     schema = {"metric": pl.String, "id": pl.String, "part": pl.String,
               "score": pl.Float64, "weight": pl.Float64}  # fmt: skip
     try:
-        table = pl.read_ndjson(path, schema=schema)
+        table = pl.read_ndjson(os.fspath(path), schema=schema)
     except (OSError, pl.exceptions.PolarsError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise UserError(

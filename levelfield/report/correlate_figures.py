@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from levelfield.meta.evaluation import Drift, Table
+from levelfield.meta.drift import Drift
+from levelfield.meta.join import RatedScores
 from levelfield.report.figures import dots, svg
 
 MOST_POINTS = 1000
@@ -30,7 +31,7 @@ def colours(systems: Sequence[str]) -> dict[str, str]:
     return {s: COLOURS[i] if i < len(COLOURS) else OTHER for i, s in enumerate(systems)}
 
 
-def scatter(table: Table, metric: str, aspect: str, *, label: str) -> Markup:
+def scatter(table: RatedScores, metric: str, aspect: str, *, label: str) -> Markup:
     """Metric against rating, a dot a sample, with the least-squares line.
 
     Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples an even

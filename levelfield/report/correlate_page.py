@@ -13,7 +13,9 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.io import atomic_writer
-from levelfield.meta.evaluation import Correlation, MetaEvaluation, Ranking
+from levelfield.meta.compare import Ranking
+from levelfield.meta.correlate import Correlation
+from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.correlate_figures import (
     colours,
     evaluator_figure,
@@ -46,7 +48,7 @@ class CorrelateReport:
     Attributes:
         title: its heading.
         created: when, as it should be read.
-        found: the meta-evaluation.
+        evaluation: what it shows.
         notes: what a reader must know of the join.
         files: where scores and ratings come from.
         command: how the page was made; empty if not from a command line.
@@ -54,7 +56,7 @@ class CorrelateReport:
 
     title: str
     created: str
-    found: MetaEvaluation
+    evaluation: MetaEvaluation
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     command: str = ""
@@ -70,7 +72,7 @@ class Scatter(NamedTuple):
 
 def render_correlate_page(report: CorrelateReport) -> str:
     """The page as HTML. It loads nothing; every text of the report is escaped."""
-    found = report.found
+    found = report.evaluation
     rows = {(c.aspect, c.metric): c for c in found.rows()}
     table = found.table
     stats: list[Statistic] = list(next(iter(rows.values())).estimates) if rows else []

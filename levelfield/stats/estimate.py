@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,33 @@ class Estimate:
     why_undefined: str = ""
     why_no_interval: str = ""
     note: str = ""
+
+    def to_dict(
+        self, *, why_undefined: str = "why_undefined", why_no_interval: str = "why_no_interval"
+    ) -> dict[str, Any]:
+        """As JSON has it: what is not a finite number is None, and only reasons there are.
+
+        Args:
+            why_undefined, why_no_interval: the keys of the reasons.
+        """
+        reasons = {
+            why_undefined: self.why_undefined,
+            why_no_interval: self.why_no_interval,
+            "note": self.note,
+        }
+        return {
+            "value": finite(self.value),
+            "low": finite(self.low),
+            "high": finite(self.high),
+            "n": self.n,
+            "clusters": self.clusters,
+            **{name: why for name, why in reasons.items() if why},
+        }
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: None if it is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def undefined(why: str, *, n: int, clusters: int) -> Estimate:

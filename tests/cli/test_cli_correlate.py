@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from levelfield.meta.evaluation import correlate
+
 DATA = Path(os.environ.get("LEVELFIELD_DATA", "")) / "ctrleval" / "data" / "data_senti.txt"
 SMALL = ("--resamples", "50", "--permutations", "99")
 
@@ -80,6 +82,27 @@ def test_json_is_one_document_with_null_and_reasons(run, write, files):
     assert document["rankings"][0]["not_ranked"] == {"flat": "constant metric"}
     assert len(document["drift"]) == 6
     assert document["drift"][0]["by_quality"]["subsets"][0]["total"] == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "keywords"),
+    [
+        ((), {}),
+        (
+            ("--group", "system", "--compare", "spearman"),
+            {"group": "system", "compare": "spearman"},
+        ),
+        (("--aspect", "style", "-m", "good"), {"aspects": ["style"], "metrics": ["good"]}),
+        (
+            ("--drift", "--lower-is-better", "good", "--correction", "bonferroni", "--seed", "3"),
+            {"drift": True, "lower_is_better": ["good"], "correction": "bonferroni", "seed": 3},
+        ),
+    ],
+)
+def test_a_python_call_gives_the_document_of_the_command(run, files, words, keywords):
+    document = run("correlate", files[0], "--ratings", files[1], "--json", *words, *SMALL).json
+    evaluation = correlate([files[0]], [files[1]], resamples=50, permutations=99, **keywords)
+    assert evaluation.to_dict() == document
 
 
 def test_aspects_and_metrics_and_statistics_can_be_chosen(run, files):

@@ -8,7 +8,11 @@ import pytest
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
-from levelfield.meta.evaluation import compare, correlate, drift, evaluate, join
+from levelfield.meta.compare import compare
+from levelfield.meta.correlate import correlations
+from levelfield.meta.drift import drift
+from levelfield.meta.evaluation import evaluate
+from levelfield.meta.join import join
 from levelfield.stats.correlation import pearson, statistics
 from levelfield.stats.resampling import Resampling
 
@@ -81,14 +85,14 @@ def test_infinite_values_are_undefined_and_counted():
     first = next(iter(columns[0].values))
     spoiled = column("good", {**columns[0].values, first: math.inf})
     table = join([spoiled], rated, aspects=["content"])
-    (found,) = correlate(table, wanted=("pearson",), resampling=QUICK)
+    (found,) = correlations(table, wanted=("pearson",), resampling=QUICK)
     assert (found.n, found.undefined) == (47, 1)
 
 
 def test_all_together_equals_the_plain_statistics():
     columns, rated = made()
     table = join(columns, rated)
-    for c in correlate(table, resampling=QUICK):
+    for c in correlations(table, resampling=QUICK):
         plain = statistics(table.metrics[c.metric], table.aspects[c.aspect])
         for s, value in plain.items():
             assert c.estimates[s].value == pytest.approx(value)
@@ -98,7 +102,7 @@ def test_all_together_equals_the_plain_statistics():
 def test_by_system_there_is_a_row_each_and_their_mean():
     columns, rated = made()
     table = join(columns, rated, aspects=["content"], metrics=["good"])
-    *rows, mean = correlate(table, group="system", resampling=QUICK)
+    *rows, mean = correlations(table, group="system", resampling=QUICK)
     assert [r.group for r in rows] == sorted(SYSTEMS)
     for r in rows:
         mine = table.systems == r.group
@@ -115,7 +119,7 @@ def test_by_source_the_mean_leaves_out_sources_whose_ratings_are_constant():
     columns, rated = made()
     flat = tuple(r._replace(value=3.0) if r.id.startswith("00-") else r for r in rated.ratings)
     table = join(columns, Rated(flat, rated.samples), aspects=["content"], metrics=["good"])
-    (found,) = correlate(table, group="source", resampling=QUICK)
+    (found,) = correlations(table, group="source", resampling=QUICK)
     assert found.groups == 11
     assert found.left_out == {"constant rating": ("source 0",)}
     values = [
@@ -131,13 +135,17 @@ def test_by_source_the_mean_leaves_out_sources_whose_ratings_are_constant():
 def test_by_dataset_too():
     columns, rated = made()
     table = join(columns, rated, aspects=["content"], metrics=["good"])
-    assert [c.group for c in correlate(table, group="dataset", resampling=QUICK)] == ["a", "b", ""]
+    assert [c.group for c in correlations(table, group="dataset", resampling=QUICK)] == [
+        "a",
+        "b",
+        "",
+    ]
 
 
 def test_system_level_correlates_means_of_systems():
     columns, rated = made(sources=30)
     table = join(columns, rated, aspects=["content"])
-    found = {c.metric: c for c in correlate(table, level="system", resampling=QUICK)}
+    found = {c.metric: c for c in correlations(table, level="system", resampling=QUICK)}
     mean = {
         m: [v[table.systems == s].mean() for s in SYSTEMS]
         for m, v in (*table.metrics.items(), ("rating", table.aspects["content"]))
@@ -155,12 +163,12 @@ def test_one_system_has_no_system_level_and_unnamed_ones_are_the_users_mistake()
     columns, rated = made()
     one = {id: s for id, s in rated.samples.items() if s.system == "copy"}
     kept = tuple(r for r in rated.ratings if r.id in one)
-    found = correlate(join(columns, Rated(kept, one)), level="system", resampling=QUICK)
+    found = correlations(join(columns, Rated(kept, one)), level="system", resampling=QUICK)
     assert {e.why_undefined for c in found for e in c.estimates.values()} == {"one system"}
     bare = join(columns, Rated(kept, {}))
     for more in ({"level": "system"}, {"group": "source"}, {"group": "dataset"}):
         with pytest.raises(UserError, match="--samples"):
-            correlate(bare, resampling=QUICK, **more)
+            correlations(bare, resampling=QUICK, **more)
 
 
 def test_constant_metrics_have_reasons_everywhere():
@@ -212,8 +220,8 @@ def test_the_corrections_count_every_comparison_of_the_table():
 
 def test_lower_is_better_turns_the_sign():
     columns, rated = made()
-    there = correlate(join(columns, rated), wanted=("pearson",), resampling=QUICK)
-    back = correlate(join(columns, rated, flip=["good"]), wanted=("pearson",), resampling=QUICK)
+    there = correlations(join(columns, rated), wanted=("pearson",), resampling=QUICK)
+    back = correlations(join(columns, rated, flip=["good"]), wanted=("pearson",), resampling=QUICK)
     for a, b in zip(there, back, strict=True):
         sign = -1 if a.metric == "good" else 1
         assert b.estimates["pearson"].value == pytest.approx(sign * a.estimates["pearson"].value)

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from levelfield.core.sample import Sample
+from levelfield.io.latex import escape_latex
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
-from levelfield.meta.evaluation import evaluate, join
+from levelfield.meta.evaluation import evaluate
+from levelfield.meta.join import join
 from levelfield.report.correlate_page import (
     CorrelateReport,
     render_correlate_page,
     write_correlate_page,
 )
-from levelfield.report.latex import escape_latex, latex_table
 from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=99)
@@ -46,7 +47,7 @@ def found(metrics=3, systems=("plain", "steered", EVIL), constant=True, sources=
 
 def page(evaluation, **more):
     return render_correlate_page(
-        CorrelateReport(title="t", created="today", found=evaluation, **more)
+        CorrelateReport(title="t", created="today", evaluation=evaluation, **more)
     )
 
 
@@ -95,7 +96,7 @@ def test_every_dot_is_in_the_figure(systems):
 
 
 def test_latex_escapes_and_marks_the_best_of_each_column():
-    text = latex_table(found())
+    text = found().to_latex()
     assert "content \\& form" in text
     assert "\\textless{}script\\textgreater{}" in text
     assert text.count("\\textbf") >= 6
@@ -119,7 +120,7 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(tmp_path, width):
         pytest.skip("there is no chromium on this machine")
     file = tmp_path / "page.html"
     write_correlate_page(
-        file, CorrelateReport(title="t", created="today", found=found(with_drift=True))
+        file, CorrelateReport(title="t", created="today", evaluation=found(with_drift=True))
     )
     with sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(

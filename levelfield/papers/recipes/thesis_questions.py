@@ -20,7 +20,8 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
 from levelfield.meta.agreement import agreement
-from levelfield.meta.evaluation import Correlation, Table, correlate, join
+from levelfield.meta.correlate import Correlation, correlations
+from levelfield.meta.join import RatedScores, join
 from levelfield.meta.summary import MetricSummary, Tally, summarise
 from levelfield.papers.answers import Answer, Cell, Grid, Question
 from levelfield.papers.recipes.released import Scoring, samples_of
@@ -123,9 +124,11 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     every = join(columns.of, _rated(samples), flip=columns.flipped)
     distinct = join(columns.of, _rated(judgements(samples)), flip=columns.flipped)
     found = [
-        _by_metric(correlate(distinct, wanted=("tau-like",))),
-        _by_metric(c for c in correlate(every, group="system", wanted=("pearson",)) if c.is_mean),
-        _by_metric(correlate(every, level="system", wanted=("pearson",))),
+        _by_metric(correlations(distinct, wanted=("tau-like",))),
+        _by_metric(
+            c for c in correlations(every, group="system", wanted=("pearson",)) if c.is_mean
+        ),
+        _by_metric(correlations(every, level="system", wanted=("pearson",))),
     ]
     notes = [
         "τ: Kendall's-τ-like coefficient of the thesis over distinct judgements; r within: mean "
@@ -267,7 +270,7 @@ def _printed(metric: str, aspect: str) -> tuple[Cell, Cell]:
     )
 
 
-def _best_grid(table: Table) -> Grid:
+def _best_grid(table: RatedScores) -> Grid:
     """The best metric on each aspect against every other."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
@@ -290,7 +293,7 @@ def _best_grid(table: Table) -> Grid:
     )
 
 
-def _against_grid(distinct: Table, every: Table) -> Grid:
+def _against_grid(distinct: RatedScores, every: RatedScores) -> Grid:
     """The same measure against sources and against references."""
     rows: list[tuple[Cell, ...]] = []
     p: list[float] = []
@@ -311,13 +314,13 @@ def _against_grid(distinct: Table, every: Table) -> Grid:
     )
 
 
-def _r(table: Table, aspect: str, metric: str) -> float:
+def _r(table: RatedScores, aspect: str, metric: str) -> float:
     rows = table.rows(aspect, metric)
     return pearson(table.metrics[metric][rows], table.aspects[aspect][rows])
 
 
 def _difference(
-    table: Table, aspect: str, a: str, b: str, *, of_means: bool = False
+    table: RatedScores, aspect: str, a: str, b: str, *, of_means: bool = False
 ) -> tuple[tuple[Cell, ...], float]:
     """n, the difference of r and its p, on the texts that both metrics have a value for."""
     rows = table.rows(aspect, a, b)

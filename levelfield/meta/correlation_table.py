@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from levelfield.io.latex import booktabs, escape_latex
-from levelfield.meta.evaluation import MetaEvaluation
+from levelfield.meta.correlate import Correlation
 from levelfield.stats.measures import Statistic
 
-HEADINGS: dict[Statistic, str] = {
+HEADINGS: Mapping[Statistic, str] = {
     "pearson": "$r$",
     "spearman": "$\\rho$",
     "kendall": "$\\tau_b$",
@@ -18,17 +18,24 @@ HEADINGS: dict[Statistic, str] = {
 }
 
 
-def latex_table(
-    found: MetaEvaluation, wanted: Sequence[Statistic] = ("pearson", "spearman", "kendall")
+def correlation_table(
+    correlations: Sequence[Correlation], wanted: Sequence[Statistic], *, comment: str, what: str
 ) -> str:
     """A booktabs table, metric × (aspect × statistic), the best of a column in bold.
 
     In bold is the highest number of a column, not the highest shown to be higher; the caption
     says so. A dash is an undefined value.
+
+    Args:
+        correlations: one a metric and aspect.
+        wanted: statistics; those that some correlation lacks are left out.
+        comment: what a reader of the source sees above the table.
+        what: is correlated, for the caption.
     """
-    rows = {(c.metric, c.aspect): c for c in found.rows()}
-    aspects, metrics = list(found.table.aspects), list(found.table.metrics)
-    stats = [s for s in wanted if all(s in c.estimates for c in rows.values())]
+    rows = {(c.metric, c.aspect): c for c in correlations}
+    aspects = list(dict.fromkeys(c.aspect for c in correlations))
+    metrics = list(dict.fromkeys(c.metric for c in correlations))
+    stats = [s for s in wanted if all(s in c.estimates for c in correlations)]
     best = {
         (a, s): max(
             (
@@ -53,13 +60,6 @@ def latex_table(
     width = len(stats)
     spans = [(2 + i * width, 1 + (i + 1) * width) for i in range(len(aspects))]
     sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
-    what = {
-        "all": "samples together",
-        "system": "mean over systems",
-        "source": "mean over sources",
-        "dataset": "mean over data sets",
-    }[found.group]
-    what = "means of systems" if found.level == "system" else what
     caption = (
         f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
         "Bold: highest of its column."
@@ -72,7 +72,7 @@ def latex_table(
     ]
     cells = ([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)] for m in metrics)
     columns = f"l{'r' * (width * len(aspects))}"
-    return booktabs(columns, head, cells, caption, comment=found.signature) + "\n"
+    return booktabs(columns, head, cells, caption, comment=comment) + "\n"
 
 
 def _range(numbers: Sequence[int]) -> str:

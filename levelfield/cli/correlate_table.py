@@ -1,0 +1,157 @@
+"""Correlations and comparisons of metrics on a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from rich.table import Table
+from rich.text import Text
+
+from levelfield.cli.terminal import console
+from levelfield.meta.compare import MetricComparison
+from levelfield.meta.correlate import Correlation
+from levelfield.meta.drift import Drift
+from levelfield.meta.evaluation import MetaEvaluation
+
+SHORT = {
+    "pearson": "r",
+    "spearman": "ρ",
+    "kendall": "τ-b",
+    "tau-like": "τ-like",
+    "accuracy": "acc.",
+    "calibrated": "acc. cal.",
+}
+
+MOST_PRINTED = 30
+"""So many comparisons are printed; JSON and the page have all."""
+
+
+def print_evaluation(evaluation: MetaEvaluation) -> None:
+    """Prints a table of every aspect, its ranking and its comparisons."""
+    out = console()
+    grouped = evaluation.group in ("system", "dataset") and evaluation.level == "segment"
+    for aspect in evaluation.table.aspects:
+        mine = [c for c in evaluation.correlations if c.aspect == aspect]
+        out.print(Text(f"{aspect}: {_what(evaluation)}", "bold"))
+        lines = Table(box=None, pad_edge=False, show_header=True)
+        lines.add_column("metric", overflow="fold")
+        if grouped:
+            lines.add_column(evaluation.group)
+        for s in mine[0].estimates:
+            lines.add_column(SHORT[s], justify="right")
+            if s == next(iter(mine[0].estimates)):
+                lines.add_column("95 % interval", justify="right", no_wrap=True)
+        lines.add_column("n", justify="right")
+        for c in mine:
+            cells = [Text(c.metric)]
+            cells += [Text(c.group or "mean", "" if c.group else "bold")] if grouped else []
+            for i, e in enumerate(c.estimates.values()):
+                cells.append(Text(_shown(e.value)))
+                if i == 0:
+                    ends = f"{_shown(e.low)} … {_shown(e.high)}"
+                    cells.append(Text(e.why_undefined or e.why_no_interval or ends))
+            lines.add_row(*cells, Text(_size(c)))
+        out.print(lines)
+        for c in mine:
+            for remark in _remarks(c):
+                name = f"{c.metric}{f' ({c.group})' if grouped and c.group else ''}"
+                out.print(Text(f"  {name}: {remark}", "dim"), soft_wrap=True)
+        for ranking in evaluation.comparisons.rankings:
+            if ranking.aspect == aspect and len(ranking.r) > 1:
+                ranks = " > ".join(
+                    " ≈ ".join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
+                    for cluster in ranking.clusters
+                )
+                out.print(Text(f"  ranking ({SHORT[evaluation.by]}): {ranks}"), soft_wrap=True)
+        comparisons = [c for c in evaluation.comparisons.comparisons if c.aspect == aspect]
+        for comparison in comparisons[:MOST_PRINTED]:
+            out.print(Text(f"  {_compared(comparison, evaluation)}"), soft_wrap=True)
+        if len(comparisons) > MOST_PRINTED:
+            out.print(Text(f"  … and {len(comparisons) - MOST_PRINTED} more comparisons", "dim"))
+        for d in evaluation.drifts:
+            if d.aspect == aspect:
+                for line in _drifted(d):
+                    out.print(Text(f"  {line}"), soft_wrap=True)
+        out.print()
+    out.print(Text(evaluation.signature, "dim"), soft_wrap=True)
+
+
+def _what(evaluation: MetaEvaluation) -> str:
+    if evaluation.level == "system":
+        return "means of systems"
+    return {
+        "all": "all samples together",
+        "system": "by system",
+        "source": "mean over sources",
+        "dataset": "by dataset",
+    }[evaluation.group]
+
+
+def _size(c: Correlation) -> str:
+    if c.systems:
+        return f"{c.systems:,} systems"
+    total = c.groups + sum(map(len, c.left_out.values()))
+    return f"{c.n:,}" + (f" in {c.groups:,} of {total:,} groups" if c.is_mean else "")
+
+
+def _remarks(c: Correlation) -> list[str]:
+    """Why numbers are missing, and what else there is to know, each once."""
+    remarks: dict[str, list[str]] = {}
+    first = True
+    for s, e in c.estimates.items():
+        notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
+        for reason in notes:
+            if reason and not reason.startswith("tie thresholds"):
+                remarks.setdefault(reason, []).append(SHORT[s])
+        if e.why_no_interval and not e.why_undefined and not first:
+            remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SHORT[s])
+        first = False
+    lines = [f"{', '.join(of)}: {why}" for why, of in remarks.items()]
+    if c.undefined:
+        lines.append(f"no value for {c.undefined:,} of {c.n + c.undefined:,} rated samples")
+    for why, groups in c.left_out.items():
+        few = ", ".join(groups[:3]) + (", …" if len(groups) > 3 else "")
+        lines.append(f"{len(groups):,} groups left out, {why}: {few}")
+    return lines
+
+
+def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
+    if c.swapped.why_undefined:
+        p = f"not compared: {c.swapped.why_undefined}"
+    else:
+        p = f"permutation p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
+    w = (
+        f"Williams t = {c.williams.t:.2f}, p = {c.williams.p:.3g}"
+        if not c.williams.why_undefined
+        else c.williams.why_undefined
+    )
+    left = f", {c.left_out:,} left out" if c.left_out else ""
+    return (
+        f"{c.a} − {c.b} = {_shown(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
+        f"{c.verdict(evaluation.alpha)}"
+    )
+
+
+def _drifted(d: Drift) -> list[str]:
+    lines = []
+    if d.by_system:
+        of = ", ".join(f"{name} {_shown(e.value)}" for name, e in d.by_system)
+        lines.append(
+            f"drift of {d.metric} by system: {of}; {_shown(d.systems.mean)} ± "
+            f"{_shown(d.systems.deviation)}"
+        )
+    of = ", ".join(f"{_shown(s.mean)} ± {_shown(s.deviation)}" for s in d.by_quality.subsets)
+    lines.append(f"drift of {d.metric} by quality, low to high: {of}")
+    if d.by_evaluators is not None:
+        e = d.by_evaluators
+        pairs = list(zip(e.k, e.spreads, strict=True))
+        few = (
+            pairs if len(pairs) <= 6 else [pairs[round(i * (len(pairs) - 1) / 5)] for i in range(6)]
+        )
+        of = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
+        lines.append(f"drift of {d.metric} by number of evaluators: {of}")
+    return lines
+
+
+def _shown(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−") if math.isfinite(value) else "–"

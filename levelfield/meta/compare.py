@@ -1,0 +1,258 @@
+"""Which metric agrees better with people, and a ranking of those that can be told apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.meta.correlate import CorrelationLevel
+from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.stats.correlation import statistics
+from levelfield.stats.dependent import Swapped, Williams, swap_test, williams
+from levelfield.stats.estimate import finite
+from levelfield.stats.measures import why_undefined
+from levelfield.stats.multiplicity import Correction, adjusted, rank_clusters
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.rows import r_of_rows, rounded
+
+CompareBy = Literal["pearson", "spearman"]
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """Two metrics on one aspect, on the samples for which every metric has a value.
+
+    Attributes:
+        aspect, a, b: names; a has the higher correlation.
+        r_a, r_b: their correlations with the ratings (means over groups, if there are any).
+        r_ab: the correlation of the two with each other, among samples or among systems.
+        n: samples (at system level: systems).
+        left_out: rated samples that some metric has no value for, or whose group is constant.
+        williams, swapped: the tests.
+        williams_adjusted, p_adjusted: their two-sided p over all comparisons of the run.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    r_a: float
+    r_b: float
+    r_ab: float
+    n: int
+    left_out: int
+    williams: Williams
+    swapped: Swapped
+    williams_adjusted: float = math.nan
+    p_adjusted: float = math.nan
+
+    def verdict(self, alpha: float = 0.05) -> str:
+        """Who agrees better, by the permutation test: `a > b`, or that no difference is shown."""
+        if math.isnan(self.p_adjusted):
+            return "not compared"
+        shown = self.p_adjusted <= alpha and self.swapped.difference > 0
+        return f"{self.a} > {self.b}" if shown else "no difference shown"
+
+    def to_dict(self, alpha: float = 0.05) -> dict[str, Any]:
+        """As JSON has it; the verdict is at `alpha`."""
+        tests: dict[str, dict[str, Any]] = {
+            "williams": {
+                "t": finite(self.williams.t),
+                "p": finite(self.williams.p),
+                "p_greater": finite(self.williams.p_greater),
+                "p_adjusted": finite(self.williams_adjusted),
+            },
+            "permutation": {
+                "p": finite(self.swapped.p),
+                "p_greater": finite(self.swapped.p_greater),
+                "p_adjusted": finite(self.p_adjusted),
+                "clusters": self.swapped.clusters,
+                "groups": self.swapped.groups,
+            },
+        }
+        if self.williams.why_undefined:
+            tests["williams"]["why_undefined"] = self.williams.why_undefined
+        if self.swapped.why_undefined:
+            tests["permutation"]["why_undefined"] = self.swapped.why_undefined
+        return {
+            "aspect": self.aspect,
+            "a": self.a,
+            "b": self.b,
+            "r_a": finite(self.r_a),
+            "r_b": finite(self.r_b),
+            "r_ab": finite(self.r_ab),
+            "difference": finite(self.r_a - self.r_b),
+            "n": self.n,
+            "left_out": self.left_out,
+            **tests,
+            "verdict": self.verdict(alpha),
+        }
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The metrics on one aspect, those that can't be told apart together.
+
+    Attributes:
+        aspect: its name.
+        clusters: best first; within a cluster by correlation.
+        r: metric -> correlation on the compared samples.
+        not_ranked: metric -> why.
+    """
+
+    aspect: str
+    clusters: tuple[tuple[str, ...], ...]
+    r: Mapping[str, float]
+    not_ranked: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "aspect": self.aspect,
+            "clusters": [[{"metric": m, "r": finite(self.r[m])} for m in c] for c in self.clusters],
+            "not_ranked": dict(self.not_ranked),
+        }
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All comparisons of a run, and the ranking on every aspect."""
+
+    comparisons: tuple[MetricComparison, ...]
+    rankings: tuple[Ranking, ...]
+
+
+def compare(
+    table: RatedScores,
+    *,
+    level: CorrelationLevel = "segment",
+    group: GroupBy = "all",
+    by: CompareBy = "pearson",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    resampling: Resampling = DEFAULT,
+) -> Comparisons:
+    """Every two metrics on every aspect: `williams`, `swap_test`, and `rank_clusters`.
+
+    Metrics are compared on the samples that all of them have a value for (a metric without any, or
+    a constant one, is left aside with the reason), in the groups where none of them is constant.
+    p-values are adjusted over all comparisons of the run. Williams' test is for one group; it is
+    undefined for means over groups.
+
+    Args:
+        by: which correlation. For Spearman values are ranked within groups beforehand.
+        alpha: for the clusters of the ranking, on the adjusted p of the permutation test.
+    """
+    of = None if level == "system" or group == "all" else table.groups(group)
+    systems = table.groups("system") if level == "system" else None
+    pairs: list[MetricComparison] = []
+    parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
+    for aspect in table.aspects:
+        usable, why_not = _usable(table, aspect)
+        rows = table.rows(aspect, *usable)
+        if of is not None:
+            rows = rows[_varying(table, aspect, usable, rows, of)]
+        y = table.aspects[aspect][rows]
+        r = {}
+        for metric in usable:
+            r[metric] = _agreement(
+                table.metrics[metric][rows], y,
+                None if of is None else of[rows],
+                None if systems is None else systems[rows], by,
+            )  # fmt: skip
+        for metric in [m for m in usable if math.isnan(r[m])]:
+            why_not[metric] = "undefined on the samples that all metrics have values for"
+        order = sorted((m for m in usable if not math.isnan(r[m])), key=lambda m: (-r[m], m))
+        left_out = table.rows(aspect).size - rows.size
+        for a, b in itertools.combinations(order, 2):
+            xa, xb = table.metrics[a][rows], table.metrics[b][rows]
+            swapped = swap_test(
+                xa, xb, y, table.clusters[rows],
+                None if of is None else of[rows],
+                systems=None if systems is None else systems[rows],
+                ranks=by == "spearman",
+                permutations=resampling.permutations,
+                seed=resampling.seed,
+            )  # fmt: skip
+            n = rows.size if systems is None else np.unique(systems[rows]).size
+            r_ab = _agreement(xa, xb, None, None if systems is None else systems[rows], by)
+            nan = math.nan
+            test = (
+                williams(r[a], r[b], r_ab, n)
+                if of is None
+                else Williams(nan, nan, nan, n, "Williams' test is for one group")
+            )
+            pairs.append(
+                MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, test, swapped)
+            )
+        parts.append((aspect, {m: r[m] for m in order}, why_not))
+    p = adjusted([c.swapped.p for c in pairs], correction).tolist()
+    w = adjusted([c.williams.p for c in pairs], correction).tolist()
+    done = tuple(
+        replace(c, p_adjusted=p, williams_adjusted=w) for c, p, w in zip(pairs, p, w, strict=True)
+    )
+    shown = {(c.aspect, c.a, c.b) for c in done if " > " in c.verdict(alpha)}
+
+    def ranking(aspect: str, r: Mapping[str, float], why_not: Mapping[str, str]) -> Ranking:
+        clusters = rank_clusters(list(r), lambda a, b: (aspect, a, b) in shown)
+        return Ranking(aspect, tuple(map(tuple, clusters)), r, why_not)
+
+    return Comparisons(done, tuple(ranking(*part) for part in parts))
+
+
+def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]:
+    """The metrics that vary over the rated samples, and why the others do not."""
+    usable, why_not = [], {}
+    for metric in table.metrics:
+        rows = table.rows(aspect, metric)
+        why = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
+        if why:
+            why_not[metric] = why
+        else:
+            usable.append(metric)
+    return usable, why_not
+
+
+def _varying(
+    table: RatedScores,
+    aspect: str,
+    metrics: Sequence[str],
+    rows: Codes,
+    of: npt.NDArray[Any],
+) -> Bools:
+    """Which rows are in a group where the ratings and every metric vary."""
+    _, code = np.unique(of[rows], return_inverse=True)
+    varies = np.ones(code.size, dtype=bool)
+    G = int(code.max(initial=-1)) + 1
+    for v in (table.aspects[aspect][rows], *(table.metrics[m][rows] for m in metrics)):
+        low, high = np.full(G, np.inf), np.full(G, -np.inf)
+        np.minimum.at(low, code, v)
+        np.maximum.at(high, code, v)
+        varies &= (low < high)[code]
+    return varies
+
+
+def _agreement(
+    x: Floats,
+    y: Floats,
+    of: npt.NDArray[Any] | None,
+    systems: npt.NDArray[Any] | None,
+    by: CompareBy,
+) -> float:
+    if systems is not None:
+        _, system = np.unique(systems, return_inverse=True)
+        n = np.bincount(system)
+        mx, my = (np.bincount(system, weights=v) / n for v in (x, y))
+        return float(r_of_rows(rounded(mx[None]), rounded(my[None]), by == "spearman")[0]) \
+            if n.size > 1 else math.nan  # fmt: skip
+    if of is None:
+        return statistics(x, y, (by,))[by]
+    values = [statistics(x[of == g], y[of == g], (by,))[by] for g in np.unique(of)]
+    defined = [v for v in values if not math.isnan(v)]
+    return float(np.mean(defined)) if defined else math.nan

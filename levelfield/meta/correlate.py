@@ -1,0 +1,294 @@
+"""Correlations of every metric with every rated aspect, at segment, group and system level."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.arrays import Bools, Floats
+from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.clusters import cluster_draws
+from levelfield.stats.correlation import estimates, mean_over_groups, statistics
+from levelfield.stats.estimate import Estimate, estimate_from_draws
+from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.rows import row_statistics
+from levelfield.stats.ties import calibrated_within
+
+CorrelationLevel = Literal["segment", "system"]
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How far one metric agrees with the ratings on one aspect.
+
+    Attributes:
+        metric, aspect: their names.
+        group: `all`, the group's name, or for a mean over groups empty.
+        estimates: of every statistic.
+        n: how many samples have a value and a rating.
+        undefined: how many are rated and have no value.
+        systems: how many systems, at system level; else 0.
+        groups: over how many groups a mean is taken; 0 if it is none.
+        left_out: why groups are not in the mean -> which.
+    """
+
+    metric: str
+    aspect: str
+    group: str
+    estimates: Mapping[Statistic, Estimate]
+    n: int
+    undefined: int
+    systems: int = 0
+    groups: int = 0
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over groups."""
+        return not self.group
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "metric": self.metric,
+            "aspect": self.aspect,
+            "group": self.group or None,
+            "mean_over_groups": self.is_mean,
+            "n": self.n,
+            "undefined": self.undefined,
+            "systems": self.systems or None,
+            "groups": self.groups if self.is_mean else None,
+            "left_out": {
+                why: {"n": len(groups), "groups": list(groups[:20])}
+                for why, groups in self.left_out.items()
+            },
+            "statistics": {s: e.to_dict() for s, e in self.estimates.items()},
+        }
+
+
+def correlations(
+    table: RatedScores,
+    *,
+    level: CorrelationLevel = "segment",
+    group: GroupBy = "all",
+    wanted: Sequence[Statistic] = STATISTICS,
+    resampling: Resampling = DEFAULT,
+) -> list[Correlation]:
+    """Every metric against every aspect.
+
+    Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
+    by `source`, the mean over sources of the correlation among the outputs for one source. A group
+    in which a statistic is undefined (constant ratings, one sample) is left out of its mean.
+    System level: means per system over the samples with a value and a rating; intervals resample
+    the sources, the systems stay.
+
+    Raises:
+        UserError: the samples do not say what the grouping needs.
+    """
+    if level == "system":
+        systems = table.groups("system")
+        return [
+            _system_level(table, metric, aspect, systems, wanted, resampling)
+            for aspect, metric in itertools.product(table.aspects, table.metrics)
+        ]
+    if group == "all":
+        return [
+            correlation_within(table, metric, aspect, None, ALL, wanted, resampling)
+            for aspect, metric in itertools.product(table.aspects, table.metrics)
+        ]
+    of = table.groups(group)
+    found: list[Correlation] = []
+    for aspect, metric in itertools.product(table.aspects, table.metrics):
+        if group == "source":
+            found.append(_source_mean(table, metric, aspect, of, wanted, resampling))
+            continue
+        rows = [
+            correlation_within(table, metric, aspect, of == name, str(name), wanted, resampling)
+            for name in np.unique(of[~np.isnan(table.aspects[aspect])])
+        ]
+        found += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
+    return found
+
+
+def correlation_within(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    within: Bools | None,
+    name: str,
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    rated = table.rows(aspect)
+    rows = table.rows(aspect, metric)
+    if within is not None:
+        rated, rows = rated[within[rated]], rows[within[rows]]
+    found = estimates(
+        table.metrics[metric][rows],
+        table.aspects[aspect][rows],
+        table.clusters[rows],
+        wanted=wanted,
+        resamples=resampling.resamples,
+        level=resampling.level,
+        seed=resampling.seed,
+    )
+    return Correlation(metric, aspect, name, found, rows.size, rated.size - rows.size)
+
+
+def _group_mean(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    of: npt.NDArray[Any],
+    groups: Sequence[Correlation],
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    """The mean over systems or datasets; the sources they share are drawn for all at once."""
+    rows = table.rows(aspect, metric)
+    _, K_of = np.unique(table.clusters[rows], return_inverse=True)
+    drawn = mean_over_groups(
+        table.metrics[metric][rows],
+        table.aspects[aspect][rows],
+        K_of,
+        np.unique(of[rows], return_inverse=True)[1],
+        wanted=[s for s in wanted if s != "calibrated"],
+        resamples=resampling.resamples,
+        seed=resampling.seed,
+    )
+    K = int(K_of.max(initial=-1)) + 1
+    found: dict[Statistic, Estimate] = {}
+    for s in wanted:
+        defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
+        whys = {g.estimates[s].why_undefined for g in groups}
+        why = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
+        value = float(np.mean(defined)) if defined else math.nan
+        e = estimate_from_draws(
+            value, drawn.get(s), n=rows.size, clusters=K, why=why, level=resampling.level
+        )
+        if s == "calibrated" and not why:
+            e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
+        found[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
+    reasons: dict[str, tuple[str, ...]] = {}
+    for g in groups:
+        why = g.estimates[wanted[0]].why_undefined
+        if why:
+            reasons[why] = (*reasons.get(why, ()), g.group)
+    return Correlation(
+        metric, aspect, "", found, rows.size, sum(g.undefined for g in groups),
+        groups=len(groups) - sum(map(len, reasons.values())), left_out=reasons,
+    )  # fmt: skip
+
+
+def _used(note: str, used: int, total: int) -> str:
+    said = f"mean over {used:,} of {total:,} groups" if used < total else ""
+    return "; ".join(filter(None, (said, note)))
+
+
+def _source_mean(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    of: npt.NDArray[Any],
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    """The mean over sources of the correlation among the outputs for one source."""
+    rows = table.rows(aspect, metric)
+    x, y, source = table.metrics[metric][rows], table.aspects[aspect][rows], of[rows]
+    order = np.argsort(source, kind="stable")
+    names, starts = np.unique(source[order], return_index=True)
+    parts = np.split(order, starts[1:]) if rows.size else []
+    plain = [s for s in wanted if s != "calibrated"]
+    of_source: dict[Statistic, list[float]] = {s: [] for s in wanted}
+    reasons: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for s, value in statistics(x[part], y[part], plain).items():
+            of_source[s].append(value)
+        why = why_undefined(wanted[0], x[part], y[part])
+        if why:
+            reasons[why] = (*reasons.get(why, ()), _source_name(table, int(rows[part[0]])))
+    if "calibrated" in wanted:
+        accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
+        of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
+    found = {}
+    for s in wanted:
+        e = cluster_bootstrap_mean(
+            of_source[s], names, resamples=resampling.resamples, level=resampling.level,
+            seed=resampling.seed,
+        )  # fmt: skip
+        why = "" if e.n else "undefined for every source"
+        found[s] = replace(
+            e,
+            n=rows.size,
+            why_undefined=why,
+            why_no_interval=why or ("one source" if e.why_no_interval else ""),
+            note=_used("", e.n, len(parts)) if e.n else "",
+        )
+    return Correlation(
+        metric, aspect, "", found, rows.size, table.rows(aspect).size - rows.size,
+        groups=len(parts) - sum(map(len, reasons.values())), left_out=reasons,
+    )  # fmt: skip
+
+
+def _source_name(table: RatedScores, row: int) -> str:
+    sample = table.samples.get(table.ids[row])
+    name = " / ".join(sample.shared) if sample and sample.shared else table.ids[row]
+    return name if len(name) <= 60 else name[:59] + "…"
+
+
+def _system_level(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    systems: npt.NDArray[Any],
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    rows = table.rows(aspect, metric)
+    x, y = table.metrics[metric][rows], table.aspects[aspect][rows]
+    _, system = np.unique(systems[rows], return_inverse=True)
+    _, cluster = np.unique(table.clusters[rows], return_inverse=True)
+    S, K = int(system.max(initial=-1)) + 1, int(cluster.max(initial=-1)) + 1
+    undefined = table.rows(aspect).size - rows.size
+    if S < 2:
+        why = f"{'one system' if S else 'no samples'}"
+        none = estimate_from_draws(math.nan, None, n=S, clusters=K, why=why)
+        return Correlation(
+            metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, undefined, S
+        )
+    cell = cluster * S + system
+    sums = [
+        np.bincount(cell, weights=w, minlength=K * S).reshape(K, S) for w in (x, y, np.ones_like(x))
+    ]
+
+    def of_means(counts: Floats) -> dict[Statistic, Floats]:
+        sum_x, sum_y, n = (counts @ s for s in sums)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return row_statistics(sum_x / n, sum_y / n, wanted)
+
+    value = of_means(np.ones((1, K)))
+    draws = [of_means(c) for c in cluster_draws(K, resampling.resamples, resampling.seed,
+                                                 width=S * S)] if K > 1 else []  # fmt: skip
+    found: dict[Statistic, Estimate] = {}
+    for s in wanted:
+        drawn = np.concatenate([d[s] for d in draws]) if draws else None
+        v = float(value[s][0])
+        why = (
+            "not calibrated at system level" if s == "calibrated"
+            else "constant means" if math.isnan(v) else ""
+        )  # fmt: skip
+        found[s] = estimate_from_draws(
+            v, drawn, n=S, clusters=K, why=why, level=resampling.level, what="systems"
+        )
+    return Correlation(metric, aspect, ALL, found, rows.size, undefined, S)

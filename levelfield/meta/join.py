@@ -1,0 +1,272 @@
+"""Scores and ratings of the same samples, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.io.ratings import Rated, ScoreColumn
+
+GroupBy = Literal["all", "system", "source", "dataset"]
+
+UNNAMED = "(unnamed)"
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """Ids that only one side has: how many, and the first few."""
+
+    n: int
+    ids: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"n": self.n, "ids": list(self.ids)}
+
+
+@dataclass(frozen=True)
+class RatedScores:
+    """Scores and ratings of the same samples, rows sorted by id. Every array is (n,).
+
+    Attributes:
+        ids: of the samples that have a rating on some aspect and a row in the scores.
+        metrics: name -> values, NaN where undefined.
+        aspects: name -> ratings, the mean over raters; NaN where there are none.
+        clusters: samples with equal entries share a source, prompt or context.
+        systems, datasets: their names; empty where unknown.
+        sources: -1 where nothing is shared.
+        samples: the samples as far as they are known.
+        signatures: of the metrics.
+        raters: aspect -> how many different people rated it.
+        only_scored, only_rated: ids that the other side lacks.
+        flipped: metrics of which lower is better: their values have changed sign.
+        same_text: samples whose source and text another sample has as well: one judgement.
+    """
+
+    ids: tuple[str, ...]
+    metrics: Mapping[str, Floats]
+    aspects: Mapping[str, Floats]
+    clusters: Codes
+    systems: npt.NDArray[np.str_]
+    datasets: npt.NDArray[np.str_]
+    sources: Codes
+    samples: Mapping[str, Sample]
+    signatures: Mapping[str, str]
+    raters: Mapping[str, int]
+    only_scored: Unmatched
+    only_rated: Unmatched
+    same_text: int
+    flipped: frozenset[str] = frozenset()
+
+    def rows(self, aspect: str, *metrics: str) -> npt.NDArray[np.intp]:
+        """The samples that have a rating on the aspect and values of all the metrics."""
+        defined = ~np.isnan(self.aspects[aspect])
+        for metric in metrics:
+            defined &= ~np.isnan(self.metrics[metric])
+        return np.flatnonzero(defined)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of the join."""
+        notes = []
+        for unmatched, who, other in (
+            (self.only_scored, "scored", "rating"),
+            (self.only_rated, "rated", "score"),
+        ):
+            if unmatched.n:
+                ids = ", ".join(unmatched.ids) + (", …" if unmatched.n > len(unmatched.ids) else "")
+                notes.append(f"{unmatched.n:,} {who} ids have no {other} and are left out: {ids}")
+        if self.same_text:
+            notes.append(
+                f"{self.same_text:,} samples share source and text with another: "
+                "one judgement each; they are drawn and swapped together"
+            )
+        if not self.samples:
+            notes.append("nothing but ids is known of the samples: each counts as independent")
+        return notes
+
+    def groups(self, group: GroupBy) -> npt.NDArray[Any]:
+        """(n,) the group of every sample.
+
+        Raises:
+            UserError: nothing is known that could group the samples.
+        """
+        if group == "source":
+            if not np.any(self.sources >= 0):
+                raise UserError(_unknown("source, prompt or context", "--group source"))
+            alone = -1 - np.arange(len(self.ids))  # nothing shared: a group of one
+            return np.where(self.sources >= 0, self.sources, alone)
+        names = self.systems if group == "system" else self.datasets
+        if not np.any(names != ""):
+            raise UserError(_unknown(group, f"--group {group} or --level system"))
+        return np.where(names == "", UNNAMED, names)
+
+
+def _unknown(what: str, option: str) -> str:
+    return (
+        f"no rated sample has a {what}, which {option} needs; "
+        "give a file of the samples with --samples, or --group all"
+    )
+
+
+def join(
+    columns: Sequence[ScoreColumn],
+    rated: Rated,
+    *,
+    aspects: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    flip: Sequence[str] = (),
+    samples: Mapping[str, Sample] | None = None,
+) -> RatedScores:
+    """Scores and ratings by id.
+
+    Args:
+        columns: one a metric. Infinite values count as undefined.
+        rated: ratings; a sample's rating on an aspect is the mean over its raters.
+        aspects, metrics: those to keep, all if empty; `ctrleval` stands for its family.
+        flip: metrics of which lower is better; their values change sign, so that every
+            correlation is one of agreement.
+        samples: id -> sample, over those in `rated`: for systems, sources and datasets.
+
+    Raises:
+        UserError: a name that is not there, two columns of one metric, or no id in common.
+    """
+    by_name: dict[str, ScoreColumn] = {}
+    for column in columns:
+        if column.metric in by_name:
+            raise UserError(
+                f"two columns of {column.metric}: {by_name[column.metric].signature} and "
+                f"{column.signature}; correlate one of them at a time"
+            )
+        by_name[column.metric] = column
+    kept = _chosen("metric", list(by_name), metrics)
+    turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
+    sums: dict[str, dict[str, list[float]]] = {}
+    raters: dict[str, set[str]] = {}
+    for rating in rated.ratings:
+        sums.setdefault(rating.aspect, {}).setdefault(rating.id, []).append(rating.value)
+        raters.setdefault(rating.aspect, set()).add(rating.rater)
+    names = _chosen("aspect", list(sums), aspects)
+    rated_ids = {id for aspect in names for id in sums[aspect]}
+    scored_ids = {id for metric in kept for id in by_name[metric].values}
+    only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
+    ids = tuple(sorted(rated_ids & scored_ids))
+    if not ids:
+        raise UserError(
+            f"no id is in both: the scores have {_some(only_scored)}, "
+            f"the ratings have {_some(only_rated)}; ids must be equal"
+        )
+    known = {**rated.samples, **(samples or {})}
+    of_id = [known.get(id) for id in ids]
+    shared = [s.shared if s else () for s in of_id]
+    codes = {key: i for i, key in enumerate(sorted({s for s in shared if s}))}
+    sources = np.array([codes.get(s, -1) for s in shared], dtype=np.intp)
+    texts: dict[tuple[tuple[str, ...], str], int] = {}
+    for sample in of_id:
+        if sample and sample.shared and sample.text:
+            key = (sample.shared, sample.text)
+            texts[key] = texts.get(key, 0) + 1
+
+    def values(column: ScoreColumn) -> Floats:
+        v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
+        v[~np.isfinite(v)] = np.nan
+        return -v if column.metric in turned else v
+
+    return RatedScores(
+        ids=ids,
+        metrics={metric: values(by_name[metric]) for metric in kept},
+        aspects={
+            a: np.array([_mean(sums[a].get(id, [])) for id in ids], dtype=np.float64) for a in names
+        },
+        clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
+        systems=np.array([s.system if s else "" for s in of_id], dtype=np.str_),
+        datasets=np.array([s.dataset if s else "" for s in of_id], dtype=np.str_),
+        sources=sources,
+        samples={id: s for id, s in zip(ids, of_id, strict=True) if s},
+        signatures={metric: by_name[metric].signature for metric in kept},
+        raters={a: len(raters[a]) for a in names},
+        only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
+        only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
+        same_text=sum(n for n in texts.values() if n > 1),
+        flipped=frozenset(turned),
+    )
+
+
+def _chosen(kind: str, there: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    if not wanted:
+        return list(there)
+    found: list[str] = []
+    for name in wanted:
+        matching = [t for t in there if t == name or t.startswith(f"{name}.")]
+        if not matching:
+            raise UserError(f"there is no {kind} '{name}'; there are {', '.join(there)}")
+        found += [m for m in matching if m not in found]
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _some(ids: set[str]) -> str:
+    shown = ", ".join(repr(id) for id in sorted(ids)[:_SHOWN])
+    return f"{len(ids):,} ids ({shown}{', …' if len(ids) > _SHOWN else ''})" if ids else "none"
+
+
+def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColumn]:
+    """Returns one column a metric; a metric with two signatures has one of each file.
+
+    Args:
+        of_file: the file of each column, or another name that tells two signatures apart.
+
+    Raises:
+        UserError: two columns of a file and metric with two signatures, or with two values of an
+            id.
+    """
+    signatures: dict[str, list[str]] = {}
+    for _, column in of_file:
+        known = signatures.setdefault(column.metric, [])
+        if column.signature not in known:
+            known.append(column.signature)
+    merged: dict[str, ScoreColumn] = {}
+    for path, column in of_file:
+        several = len(signatures[column.metric]) > 1
+        name = f"{column.metric} ({_stem(path)})" if several else column.metric
+        column = replace(column, metric=name)
+        if name not in merged:
+            merged[name] = column
+            continue
+        first = merged[name]
+        if first.signature != column.signature:
+            raise UserError(
+                f"{path}: {name} has two signatures, {first.signature} and {column.signature}; "
+                "give the files different names"
+            )
+        common = first.values.keys() & column.values.keys()
+        differing = [
+            id
+            for id in sorted(common)
+            if first.values[id] != column.values[id]
+            and not (math.isnan(first.values[id]) and math.isnan(column.values[id]))
+        ]
+        if differing:
+            raise UserError(
+                f"{path}: {name} of '{differing[0]}' is {column.values[differing[0]]:g}, and "
+                f"{first.values[differing[0]]:g} in an earlier file"
+            )
+        merged[name] = replace(first, values={**first.values, **column.values})
+    return list(merged.values())
+
+
+def _stem(path: str) -> str:
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    return name.rsplit(".", 1)[0] or name

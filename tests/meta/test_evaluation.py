@@ -1,0 +1,83 @@
+"""`levelfield.correlate` on files and on what is loaded already."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.meta.evaluation import correlate
+from levelfield.stats.correlation import pearson
+
+QUICK = {"resamples": 40, "permutations": 99}
+RATED = [
+    Sample(
+        id=str(i),
+        text=f"Text {i}.",
+        source=f"s{i // 2}",
+        system="ab"[i % 2],
+        ratings={"style": {"ann": i % 5, "bo": math.nan if i == 2 else (i * 3) % 5}},
+    )
+    for i in range(20)
+]
+
+
+def scores(metric: str, values: list[float]) -> Scores:
+    undefined = {str(i): "empty text" for i, v in enumerate(values) if math.isnan(v)}
+    ids = tuple(str(i) for i in range(len(values)))
+    return Scores(metric, ids, np.array(values), undefined, f"{metric}|v:1", True)
+
+
+GOOD = scores("good", [math.nan if i == 7 else i % 5 + 0.1 * i for i in range(20)])
+TIES = scores("ties", [float(i % 2) for i in range(20)])
+
+
+def test_scores_and_samples_need_no_files():
+    evaluation = correlate([GOOD, TIES], RATED, **QUICK)
+    ratings = [np.nanmean([*s.ratings["style"].values()]) for s in RATED]
+    defined = ~np.isnan(GOOD.values)
+    (found,) = [c for c in evaluation.correlations if c.metric == "good"]
+    assert found.estimates["pearson"].value == pytest.approx(
+        pearson(GOOD.values[defined], np.array(ratings)[defined])
+    )
+    assert (found.n, found.undefined) == (19, 1)
+    assert evaluation.to_dict()["scores"] == []
+    assert evaluation.to_dict()["ratings"] == []
+
+
+def test_one_metric_has_no_comparisons_and_a_missing_rating_is_no_rating():
+    document = correlate(GOOD, RATED, **QUICK).to_dict()
+    assert document["comparisons"] == []
+    assert document["n"] == 20
+    assert document["raters"] == {"style": 2}
+
+
+def test_a_frame_has_a_row_for_every_statistic_of_every_correlation():
+    evaluation = correlate([GOOD, TIES, scores("flat", [1.0] * 20)], RATED, group="system", **QUICK)
+    frame = evaluation.to_polars()
+    assert len(frame) == sum(len(c.estimates) for c in evaluation.correlations)
+    assert set(frame["group"]) == {"a", "b", None}
+    flat = frame.filter(metric="flat", statistic="pearson", group="a")
+    assert flat["value"].to_list() == [None]
+    assert flat["why_undefined"].to_list() == ["constant metric"]
+
+
+def test_the_latex_table_names_metrics_and_marks_the_best():
+    table = correlate([GOOD, TIES], RATED, statistics=["pearson"], **QUICK).to_latex()
+    assert table.count("\\textbf{") == 1
+    assert "good & \\textbf{" in table
+    assert "mean" not in table
+
+
+def test_the_same_metric_twice_is_named_after_its_place():
+    again = Scores("good", GOOD.ids, GOOD.values, GOOD.undefined, "good|v:2", True)
+    assert set(correlate([GOOD, again], RATED, **QUICK).table.metrics) == {"good (1)", "good (2)"}
+
+
+def test_system_level_takes_no_group():
+    with pytest.raises(UserError, match="takes no --group"):
+        correlate(GOOD, RATED, level="system", group="source")
