@@ -1,15 +1,37 @@
-"""levelfield measures generated text, and measures the measures."""
+"""levelfield measures generated text, and measures the measures.
 
-from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
-from levelfield.io import load_samples
-from levelfield.metrics.ctrleval import CTRLEval
+The verbs are imported when they are first used, so that `import levelfield` is quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from levelfield.version import __version__
 
-__all__ = [
-    "CTRLEval",
-    "Sample",
-    "Scores",
-    "__version__",
-    "load_samples",
-]
+if TYPE_CHECKING:
+    from levelfield.core.sample import Sample
+    from levelfield.core.scores import Scores
+    from levelfield.io.opening import load_samples
+    from levelfield.run.compare import compare
+    from levelfield.run.score import score
+
+__all__ = ["Sample", "Scores", "__version__", "compare", "load_samples", "score"]
+
+_MODULES = {
+    "Sample": "levelfield.core.sample",
+    "Scores": "levelfield.core.scores",
+    "compare": "levelfield.run.compare",
+    "load_samples": "levelfield.io.opening",
+    "score": "levelfield.run.score",
+}
+"""Where each of them is."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES])

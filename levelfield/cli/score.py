@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from levelfield.cli.options import pairs
-from levelfield.cli.task import TASKS, Task, print_task
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric, create, matching, partitions
-from levelfield.core.progress import Progress
+from levelfield.run.tasks import TASKS
 
 if TYPE_CHECKING:
-    from levelfield.core.sample import Sample
-    from levelfield.core.scores import Scores
-    from levelfield.io import Census, Source
-    from levelfield.meta.joint import Criterion
-    from levelfield.meta.summary import Tally
-    from levelfield.report.gallery import Gallery
+    from levelfield.io.source import Ids
+    from levelfield.run.result import ScoreSummary
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where results go: paths, `-` for stdout."""
+
+    out: str
+    parts: str | None
+    report: str | None
+    as_json: bool
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path in (self.out, self.parts, self.report) if path is not None]
+
+    def check(self, inputs: Sequence[str]) -> None:
+        """Says before any work what can't be written."""
+        from levelfield.io import check_targets
+
+        named = {"--out": self.out, "--parts": self.parts, "--report": self.report}
+        targets = {option: path for option, path in named.items() if path is not None}
+        on_stdout = [f"{option} -" for option, path in targets.items() if path == "-"]
+        if len(on_stdout) + self.as_json > 1:
+            raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
+        check_targets(targets, inputs)
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--metric", "-m", "names", multiple=True, help="A metric or a family.")
+@click.option("--metric", "-m", "metrics", multiple=True, help="A metric or a family.")
 @click.option("--task", type=click.Choice(sorted(TASKS)), help="Metrics that belong together.")
 @click.option(
     "--content",
@@ -79,325 +95,73 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
-def score(files: tuple[str, ...], names: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def score(
+    files: tuple[str, ...],
+    words: tuple[str, ...],
+    format: str | None,
+    mapping: tuple[str, ...],
+    control: tuple[str, ...],
+    system: str,
+    ids: Ids,
+    out: str,
+    parts: str | None,
+    report: str | None,
+    as_json: bool,
+    no_cache: bool,
+    **options: Any,
+) -> None:
     """Score texts with one or more metrics, and compare the systems that wrote them.
 
     Reads JSONL, JSON, CSV, TSV, Parquet, plain text, CTRLEval's files and Hugging Face data sets
     (hf:NAME?split=test). Prints means with 95 % intervals by system (or by label where no system
     is named), and which differences are real.
     """
-    from levelfield.io import check_targets, open_samples
+    from levelfield.io import open_samples
+    from levelfield.run.gallery import Gallery
+    from levelfield.run.options import ScoreOptions
+    from levelfield.run.score import measure
 
-    outputs = ("out", "parts", "report")
-    targets = {f"--{name}": given[name] for name in outputs if given[name] is not None}
-    on_stdout = [f"{name} -" for name, path in targets.items() if path == "-"]
-    if len(on_stdout) + as_json > 1:
-        raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
-    check_targets(targets, files)
-    task = _task(names, given)
+    outputs = _Outputs(out, parts, report, as_json)
+    outputs.check(files)
+    chosen = ScoreOptions(options=pairs("--option", words), cache=not no_cache, **options)
     source = open_samples(
         files,
-        format=given["format"],
-        mapping=pairs("--map", given["mapping"]),
-        control=pairs("--control", given["control"]),
-        system=given["system"],
-        ids=given["ids"],
+        format=format,
+        mapping=pairs("--map", mapping),
+        control=pairs("--control", control),
+        system=system,
+        ids=ids,
     )
-    with progress_bar("reading", None) as progress:
-        census = source.check(progress=progress)
-    metrics = [_counted(metric, source, census) for metric in _metrics(names, task, census, given)]
-    for metric in metrics:
-        _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
-    joined = _joined(task, metrics, given["content"])
-    grouping = Grouping.choose(given["by"], census)
-    corpora = [Corpora(m, given["corpus_by"]) for m in metrics if is_corpus_metric(m)]
-    of_samples = [m for m in metrics if not is_corpus_metric(m)]
-    run = _run(source, census, of_samples, corpora, grouping, given)
-    _results(run, grouping, files, given, as_json, joined)
-
-
-def _task(names: Sequence[str], given: Mapping[str, Any]) -> Task | None:
-    """The task asked for, if any."""
-    if not names and not given["task"]:
-        raise UserError("name what to measure: --metric NAME (`levelfield metrics` lists them)")
-    if not given["task"]:
-        if given["content"]:
-            raise UserError("--content needs --task")
-        return None
-    if given["model"] is not None:
-        raise UserError(
-            f"--task {given['task']} has models of several kinds; say whose: "
-            f"--option bertscore:model={given['model']}"
-        )
-    return TASKS[given["task"]]
-
-
-def _joined(
-    task: Task | None, metrics: Sequence[Metric], wanted: str | None
-) -> tuple[Task, list[Criterion]] | None:
-    """What the joint mean of a task is made of: content and style; empty if one is not scored."""
-    from levelfield.meta.joint import Criterion
-
-    if task is None:
-        return None
-    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
-    if wanted is not None and wanted not in by_name:
-        raise UserError(
-            f"--content {wanted}: expected a metric of samples that is scored and of which higher "
-            f"is better: {', '.join(by_name)}"
-        )
-    content = wanted or next((name for name in task.content if name in by_name), None)
-    if content is None or task.style not in by_name:
-        return task, []
-    chosen = [by_name[content], by_name[task.style]]
-    return task, [Criterion(m.name, getattr(m, "best", 1.0)) for m in chosen]
-
-
-def _metrics(
-    names: Sequence[str], task: Task | None, census: Census, given: Mapping[str, Any]
-) -> list[Metric]:
-    """The metrics asked for; of a family or task those that the samples have the fields for."""
-    wanted: dict[str, bool] = dict.fromkeys(
-        (member for name in (task.metrics if task else ()) for member in matching(name)), False
+    result = measure(
+        source,
+        chosen,
+        files=files,
+        out=out,
+        parts=parts,
+        gallery=Gallery() if report else None,
+        stages=progress_bar,
+        note=lambda note: say(f"note: {note}"),
     )
-    for name in names:
-        for member in matching(name):
-            wanted[member] = wanted.get(member, False) or member == name
-    common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
-    common |= {"model": given["model"]} if given["model"] is not None else {}
-    said = pairs("--option", given["words"])
-    usual = task.usual(said) if task else {}
-    made = create(list(wanted), common, {**usual, **said})
-    kept = []
-    for metric in made:
-        if unknown := sorted(set(metric.requires) - set(census.filled)):
-            raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
-        lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
-        if not lacking:
-            kept.append(metric)
-            continue
-        example = "control.sentiment" if lacking[0] == "control" else lacking[0]
-        why = (
-            f"{metric.name} needs '{lacking[0]}' and none of the {census.n:,} samples has it; "
-            f"name your column with --map {example}=COLUMN"
-        )
-        if wanted[metric.name] or len(made) == 1:
-            raise UserError(why)
-        say(f"note: left out: {why}")
-    if not kept:
-        raise UserError(f"the samples lack what {', '.join(wanted)} need")
-    return kept
+    _show(result, outputs)
 
 
-def _counted(metric: Metric, source: Source, census: Census) -> Metric:
-    """SLOR that was given no corpus takes its unigrams from the texts that it scores."""
-    from levelfield.metrics.fluency import SLOR
-
-    if not isinstance(metric, SLOR):
-        return metric
-    with progress_bar("counting", census.n) as progress:
-        return metric.counting(_texts(source, progress))
-
-
-def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
-    for sample in samples:
-        yield sample.text
-        progress(1)
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """What the rows of the table are.
-
-    Attributes:
-        by: `system`, `dataset`, `seed`, `control`, an attribute as `control.sentiment`, or
-            `none`.
-    """
-
-    by: str
-
-    @classmethod
-    def choose(cls, by: str | None, census: Census) -> Grouping:
-        """What the user says; else systems if there are any, else labels."""
-        if by is None:
-            return cls("system" if census.systems else "control" if census.control else "none")
-        known = ["system", "dataset", "seed", "control", "none"]
-        known += [f"control.{attribute}" for attribute in census.control]
-        if by not in known:
-            raise UserError(f"--by {by}: these samples can be grouped by {', '.join(known)}")
-        return cls(by)
-
-    @property
-    def name(self) -> str:
-        """One word for a table's heading."""
-        return {"control": "label", "none": "group"}.get(self.by, self.by.removeprefix("control."))
-
-    @property
-    def compares(self) -> bool:
-        """Whether a difference between groups says who is better."""
-        return self.by == "system"
-
-    def group(self, sample: Sample) -> str:
-        """The group of a sample."""
-        if self.by == "none":
-            return "all texts"
-        if self.by == "control":
-            labels = [_label(wanted) for wanted in sample.control.values()]
-            return " + ".join(labels) or "(none)"
-        if self.by.startswith("control."):
-            return _label(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
-        value = getattr(sample, self.by)
-        return "(none)" if value in ("", None) else str(value)
-
-
-def _label(wanted: str | tuple[str, ...]) -> str:
-    return wanted if isinstance(wanted, str) else ", ".join(wanted)
-
-
-class Corpora:
-    """The values of one corpus metric as texts go by, and to which row of the table each belongs.
-
-    Args:
-        by: as the user wrote it: fields with commas, or `none`; None leaves it to the metric.
-    """
-
-    def __init__(self, metric: CorpusMetric, by: str | None) -> None:
-        fields = None if by is None else [f for f in by.split(",") if f != "none"]
-        if unknown := sorted(set(fields or ()) - set(BY)):
-            raise UserError(f"--corpus-by {unknown[0]}: expected some of {', '.join(BY)}, or none")
-        self._states = GroupStates(metric, fields)
-        self._rows: dict[str, set[str]] = {}
-
-    def add(self, samples: Sequence[Sample], groups: Sequence[str]) -> None:
-        for sample, group in zip(samples, groups, strict=True):
-            self._rows.setdefault(self._states.name_of(sample), set()).add(group)
-        self._states.merge(self._states.states(samples))
-
-    def scores(self) -> Scores:
-        return self._states.scores()
-
-    def rows(self) -> dict[str, str]:
-        """Corpus -> its row; none for one whose texts are in several rows."""
-        return {name: next(iter(rows)) for name, rows in self._rows.items() if len(rows) == 1}
-
-
-@dataclass
-class Run:
-    """What is kept of a run once its texts have gone by."""
-
-    tally: Tally
-    gallery: Gallery | None
-    corpora: Sequence[Corpora]
-    n: int = 0
-    notes: list[str] = field(default_factory=list)
-
-
-def _run(
-    source: Source,
-    census: Census,
-    metrics: Sequence[Metric],
-    corpora: Sequence[Corpora],
-    grouping: Grouping,
-    given: Mapping[str, Any],
-) -> Run:
-    """Streams the samples through the metrics; no more than a partition of texts is in memory."""
-    from levelfield.io import atomic_writer
-    from levelfield.meta.summary import Tally
-    from levelfield.report.gallery import Gallery
-    from levelfield.run.cache import keeping
-
-    run = Run(Tally(), Gallery() if given["report"] else None, corpora)
-    with contextlib.ExitStack() as stack:
-        out = stack.enter_context(atomic_writer(given["out"]))
-        parts = stack.enter_context(atomic_writer(given["parts"])) if given["parts"] else None
-        kept = stack.enter_context(keeping(run.notes, enabled=not given["no_cache"]))
-        progress = stack.enter_context(
-            progress_bar("scoring", census.n * (len(metrics) + len(corpora)))
-        )
-        for partition in partitions(source):
-            groups = [grouping.group(sample) for sample in partition]
-            for sample, group in zip(partition, groups, strict=True):
-                run.tally.add(sample, group)
-            scored = []
-            for metric in metrics:
-                scored.append(kept.score(metric, partition))
-                progress(len(partition))
-            for corpus in corpora:
-                corpus.add(partition, groups)
-                progress(len(partition))
-            for scores in scored:
-                run.tally.add_scores(scores)
-                _write(scores, out, parts)
-            if run.gallery:
-                run.gallery.add(partition, groups, scored)
-            run.n += len(partition)
-        for corpus in corpora:
-            _write(corpus.scores(), out, None)
-    asked = [(metric.name, getattr(metric, "costs", None)) for metric in metrics]
-    run.notes += [f"{name}: {costs}" for name, costs in asked if costs]
-    return run
-
-
-def _write(scores: Scores, out: TextIO, parts: TextIO | None) -> None:
-    for record in scores.records():
-        out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-    if parts is not None and scores.parts is not None:
-        for row in scores.parts.iter_rows(named=True):
-            parts.write(json.dumps({"metric": scores.metric, **row}, ensure_ascii=False) + "\n")
-
-
-def _results(
-    run: Run,
-    grouping: Grouping,
-    files: Sequence[str],
-    given: Mapping[str, Any],
-    as_json: bool,
-    joined: tuple[Task, list[Criterion]] | None,
-) -> None:
+def _show(result: ScoreSummary, outputs: _Outputs) -> None:
     """Says what came out: on the terminal, as JSON, as a page."""
-    from levelfield.cli.summaries import metric_document, print_summaries
-    from levelfield.meta.joint import joint
-    from levelfield.meta.summary import adjusted, summarise, summarise_corpus
-    from levelfield.stats.resampling import Resampling
-
-    resampling = Resampling(seed=given["seed"])
-    summaries = summarise(run.tally, compare=grouping.compares, resampling=resampling)
-    if joined and joined[1]:
-        content, style = joined[1]
-        means = joint(run.tally, content, style, compare=grouping.compares, resampling=resampling)
-        summaries = adjusted([*summaries, *means])
-    summaries += [summarise_corpus(corpus.scores(), corpus.rows()) for corpus in run.corpora]
-    for note in run.notes:
+    for note in result.notes:
         say(f"note: {note}")
-    if given["report"] and run.gallery:
-        from levelfield.report import Report, write_page
+    if outputs.report:
+        from levelfield.report import score_page, write_page
 
-        report = Report(
-            title=f"levelfield: {given['task'] or ', '.join(s.metric for s in summaries)}",
-            created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
-            n=run.n,
-            summaries=summaries,
-            samples=run.gallery.shown(),
-            shown_how=run.gallery.how(),
-            grouped_by=grouping.name,
-            files=files,
-            command=shlex.join(["levelfield", *sys.argv[1:]]),
-            resampling=resampling,
-        )
-        write_page(given["report"], report)
-    if as_json:
-        document = {
-            "n": run.n,
-            "files": list(files),
-            "by": grouping.by,
-            "notes": run.notes,
-            "metrics": [metric_document(summary) for summary in summaries],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
-    elif "-" not in (given["out"], given["parts"], given["report"]):
-        if joined:
-            print_task(joined[0], summaries, grouping.name)
-        print_summaries(summaries, grouping.name)
-    written = [w for w in (given["out"], given["parts"], given["report"]) if w and w != "-"]
+        page = score_page(result, command=shlex.join(["levelfield", *sys.argv[1:]]))
+        write_page(outputs.report, page)
+    if outputs.as_json:
+        click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+    elif "-" not in outputs.paths:
+        from levelfield.cli.summaries import print_summaries, print_task
+
+        if result.task:
+            print_task(TASKS[result.task], result.summaries, result.grouping.name)
+        print_summaries(result.summaries, result.grouping.name)
+    written = [path for path in outputs.paths if path and path != "-"]
     if written:
         say(f"wrote {', '.join(written)}")

@@ -1,10 +1,9 @@
-"""The summary of a run for a person and for a program."""
+"""Prints the summaries of a run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from levelfield.cli.terminal import console
 from levelfield.meta.summary import GroupSummary, MetricSummary, verdict
+from levelfield.run.tasks import ScoringTask
 
 
 def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None:
@@ -49,51 +49,50 @@ def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None
         out.print()
 
 
-def metric_document(s: MetricSummary) -> dict[str, Any]:
-    """One metric's summary as JSON has it; what is not a finite number is null."""
-    return {
-        "metric": s.metric,
-        "signature": s.signature,
-        "higher_is_better": s.higher_is_better,
-        "overall": _group(s.overall),
-        "groups": [_group(g) for g in s.groups],
-        "comparisons": [
-            {
-                "a": c.a,
-                "b": c.b,
-                "inputs": c.inputs,
-                "left_out": c.left_out,
-                "clusters": c.clusters,
-                "difference": _number(c.difference),
-                "low": _number(c.low),
-                "high": _number(c.high),
-                "effect": _number(c.effect),
-                "p": _number(c.p),
-                "p_adjusted": _number(c.p_adjusted),
-                "note": c.note,
-            }
-            for c in s.comparisons
-        ],
-        "undefined": dict(s.reasons),
-    }
+def print_task(task: ScoringTask, summaries: Sequence[MetricSummary], grouped_by: str) -> None:
+    """One table on stdout: a row a system, a column a metric, under the criterion it measures."""
+    columns = list(task.columns(summaries))
+    table = Table(escape(grouped_by), "n", box=None, pad_edge=False, collapse_padding=True)
+    table.columns[1].justify = "right"
+    shown = ""
+    for criterion, s in columns:
+        measure, _, member = s.metric.rpartition(".")
+        above = criterion if criterion != shown else ""
+        arrow = "↑" if s.higher_is_better else "↓"
+        table.add_column(
+            f"{above}\n{escape(measure)}\n{escape(_SHORT.get(member, member))} {arrow}",
+            justify="right",
+        )
+        shown = criterion
+    rows = [{group.group: group for group in s.groups} for _, s in columns]
+    for name in dict.fromkeys(name for of in rows for name in of):
+        n = next(of[name].n for of in rows if name in of)
+        # a corpus whose texts are in several rows is in none of them
+        table.add_row(Text(name), f"{n:,}", *(_cell(of.get(name)) for of in rows))
+    out = console()
+    out.print(table)
+    said = "means, and under them half of the 95 % interval's width; –: no value, see below for why"
+    out.print(Text(said, "dim"))
+    out.print()
 
 
-def _group(group: GroupSummary) -> dict[str, Any]:
+_SHORT = {
+    "references": "refs",
+    "infilling-perplexity": "perplexity",
+    "corpus-perplexity": "corpus-ppl",
+    "degenerate": "share",
+}
+
+
+def _cell(group: GroupSummary | None) -> Text:
+    if group is None or not math.isfinite(group.mean.value):
+        return Text("–")
     mean = group.mean
-    return {
-        "group": group.group,
-        "n": group.n,
-        "defined": mean.n,
-        "undefined": group.undefined,
-        "mean": _number(mean.value),
-        "low": _number(mean.low),
-        "high": _number(mean.high),
-        "clusters": mean.clusters,
-    }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    digits = 1 if abs(mean.value) >= 10 else 2
+    shown = Text(f"{mean.value:.{digits}f}")
+    if math.isfinite(mean.low):
+        shown.append(f"\n±{(mean.high - mean.low) / 2:.{digits}f}", "dim")
+    return shown
 
 
 def _shown(value: float) -> str:

@@ -50,6 +50,12 @@ class Metric(Protocol):
     are; it opens files and models at the first `score`. The value of a sample depends on that
     sample alone. `signature` names every choice that could change a value; asking for it may
     resolve the model (its revision is such a choice) but loads no weights.
+
+    A metric may also have:
+        reads: fields of a sample that it can do without; a value depends on them where they are.
+        best: what a perfect value is, by which joint means divide; 1 without it.
+        costs: what its values have cost so far, as text for a note; None if nothing.
+        counting: a method `counting(texts)`, as `CountsTexts` has it.
     """
 
     @property
@@ -63,6 +69,14 @@ class Metric(Protocol):
     @property
     def signature(self) -> str: ...
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
+
+
+@typing.runtime_checkable
+class CountsTexts(Protocol):
+    """A metric that takes something from all texts of a run before it scores the first one."""
+
+    def counting(self, texts: Iterable[str]) -> Metric:
+        """The metric that scores these texts; itself where it needs nothing of them."""
 
 
 def installed() -> dict[str, EntryPoint]:
@@ -140,14 +154,15 @@ def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
 
 
 def create(
-    names: Sequence[str], given: Mapping[str, Any], words: Mapping[str, str]
+    names: Sequence[str], given: Mapping[str, Any], words: Mapping[str, object]
 ) -> list[Metric]:
     """The metrics of these names with the options that each of them knows.
 
     Args:
         names: names of metrics, no families.
         given: options with their values; a metric that does not have one is made without it.
-        words: options as the user wrote them; one that no metric has is the user's mistake.
+        words: options as the user wrote them, or values; one that no metric has is the user's
+            mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
     known: dict[str, dict[str, inspect.Parameter]] = {n: options(metric_class(n)) for n in names}
@@ -165,7 +180,8 @@ def create(
         values = {k: v for k, v in given.items() if k in parameters}
         for k, v in mine[name].items():
             if k in parameters:
-                values[k] = parse_option(f"{name}: option {k}", v, parameters[k])
+                text = isinstance(v, str)
+                values[k] = parse_option(f"{name}: option {k}", v, parameters[k]) if text else v
         required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
         if any(parameters[k].kind in _NAMED for k in required):
             raise UserError(f"metric '{name}' needs --option {required[0]}=…")
@@ -173,9 +189,9 @@ def create(
     return made
 
 
-def _words_of(name: str, words: Mapping[str, str]) -> dict[str, str]:
+def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
     """The options among `words` that are for a metric; what names it more closely wins."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
         whose, _, option = word.rpartition(":")
         if not whose or _is_of(name, whose):

@@ -17,7 +17,7 @@ from levelfield.io.formats import FORMATS, Format, format_named, format_of
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import STDIN, Spool
 from levelfield.io.problems import Problems, kind, printable, shown
-from levelfield.io.records import Rules
+from levelfield.io.records import Rules, as_record
 from levelfield.io.source import Ids, Input, Source
 
 PathLike = str | os.PathLike[str]
@@ -77,8 +77,8 @@ def open_samples(
     return Source(inputs, rules, ids)
 
 
-class _Options(TypedDict, total=False):
-    """Those of `open_samples`."""
+class Reading(TypedDict, total=False):
+    """The options of `open_samples`."""
 
     format: str | None
     mapping: Mapping[str, str]
@@ -89,14 +89,15 @@ class _Options(TypedDict, total=False):
 
 
 def load_samples(
-    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str]],
-    **options: Unpack[_Options],
+    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
+    **options: Unpack[Reading],
 ) -> list[Sample]:
     """All samples at once, checked.
 
     Args:
         source: a path as a `str` or `Path`; or a list: of strings, which are texts, of mappings,
-            which are records, or of `Path`s. Texts and records without an id are "1", "2", ….
+            which are records, of `Sample`s, or of `Path`s. Texts and records without an id are
+            "1", "2", ….
         options: as for `open_samples`; `format` and `ids` are for files.
 
     Raises:
@@ -105,16 +106,26 @@ def load_samples(
     >>> load_samples(["What a day."], control={"sentiment": "positive"})[0].id
     '1'
     """
-    if isinstance(source, str | os.PathLike):
-        opened = open_samples([source], **options)
-    else:
-        items = list(source)
-        if items and all(isinstance(item, os.PathLike) for item in items):
-            opened = open_samples([p for p in items if isinstance(p, os.PathLike)], **options)
-        else:
-            opened = _in_memory(items, options)
+    opened = open_source(source, **options)
     opened.check()
     return list(opened)
+
+
+def open_source(
+    source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
+    **options: Unpack[Reading],
+) -> Source:
+    """What `load_samples` takes, to be read one by one.
+
+    Raises:
+        UserError: as for `open_samples`.
+    """
+    if isinstance(source, str | os.PathLike):
+        return open_samples([source], **options)
+    items = list(source)
+    if items and all(isinstance(item, os.PathLike) for item in items):
+        return open_samples([p for p in items if isinstance(p, os.PathLike)], **options)
+    return _in_memory(items, options)
 
 
 def labels(paths: Sequence[str]) -> list[str]:
@@ -165,11 +176,12 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
     return Input(name, label, rows, format.unit, format.cells, format.is_table)
 
 
-def _in_memory(items: Sequence[Any], options: _Options) -> Source:
+def _in_memory(items: Sequence[Any], options: Reading) -> Source:
     if not items:
         raise InputError(["no samples are given; expected a path or a list of texts or records"])
     if all(isinstance(item, str) for item in items):
         items = [{"text": text} for text in items]
+    items = [as_record(item) if isinstance(item, Sample) else item for item in items]
     for n, item in enumerate(items, 1):
         if not isinstance(item, Mapping):
             raise InputError([f"item {n}: {kind(item)}; expected texts only, or records only"])

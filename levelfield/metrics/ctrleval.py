@@ -358,7 +358,7 @@ class CTRLEvalAttributeRelevance(_CTRLEvalMetric):
 class CTRLEval:
     """The three aspects of CTRLEval with one model.
 
-    >>> from levelfield import CTRLEval, load_samples
+    >>> from levelfield import load_samples
     >>> samples = load_samples(["It rained. We stayed in and read."])
     >>> scores = CTRLEval(aspects=("coherence",)).score(samples)
     >>> scores["coherence"].values.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,20 @@ from levelfield.io import atomic_writer
 from levelfield.meta.summary import MetricSummary, verdict
 from levelfield.report import words
 from levelfield.report.figures import means_figure
-from levelfield.report.rows import Part, ShownSample, rows, score_axes
+from levelfield.report.rows import rows, score_axes
+from levelfield.run.gallery import ShownSample, ValuePart
+from levelfield.run.result import ScoreSummary
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.version import __version__
 
-__all__ = ["Part", "Report", "ShownSample", "render", "write_page"]
+__all__ = ["ScorePage", "ShownSample", "ValuePart", "render", "score_page", "write_page"]
 
 FEW_CLUSTERS = 20
 """Below this many clusters the page warns that intervals are too narrow."""
 
 
 @dataclass(frozen=True)
-class Report:
+class ScorePage:
     """All that a page shows.
 
     Attributes:
@@ -53,7 +56,27 @@ class Report:
     resampling: Resampling = field(default=DEFAULT)
 
 
-def render(report: Report) -> str:
+def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
+    """The page of a run.
+
+    Args:
+        command: how the run was made; empty if not from a command line.
+    """
+    return ScorePage(
+        title=f"levelfield: {result.task or ', '.join(s.metric for s in result.summaries)}",
+        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        n=result.n,
+        summaries=result.summaries,
+        samples=result.gallery.shown() if result.gallery else (),
+        shown_how=result.gallery.how() if result.gallery else "",
+        grouped_by=result.grouping.name,
+        files=result.files,
+        command=command,
+        resampling=result.resampling,
+    )
+
+
+def render(report: ScorePage) -> str:
     """The page as HTML. It loads nothing; every text of the report is escaped."""
     summaries = report.summaries
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
@@ -76,14 +99,14 @@ def render(report: Report) -> str:
     return html + "\n"
 
 
-def write_page(path: str | os.PathLike[str], report: Report) -> None:
+def write_page(path: str | os.PathLike[str], report: ScorePage) -> None:
     """Write the page to a file, whole or not at all."""
     html = render(report)
     with atomic_writer(path) as file:
         file.write(html)
 
 
-def _undefined(report: Report) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
+def _undefined(report: ScorePage) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
     """Metric, reason, count, and those of the shown samples it holds for: row number, id."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for number, shown in enumerate(report.samples):

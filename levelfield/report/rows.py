@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from levelfield.core.sample import Sample
+from levelfield.run.gallery import ShownSample, ValuePart
 
 PREVIEW = 320
 """Characters of a text that its row shows; the rest is in the expansion."""
@@ -24,38 +25,11 @@ FARTHEST = 6
 """Of many parts, how many of those that pull the value farthest are named."""
 
 
-class Part(NamedTuple):
-    """One evaluator behind a value; the weights of a sample's parts sum to 1."""
-
-    part: str
-    score: float
-    weight: float
-
-
 class Piece(NamedTuple):
     """A stretch of a text and the score of the part that it is."""
 
     text: str
     score: float
-
-
-@dataclass(frozen=True)
-class ShownSample:
-    """A sample of the page.
-
-    Attributes:
-        sample: the sample.
-        group: the group it is summarised in.
-        values: metric -> value; NaN or missing where undefined.
-        undefined: metric -> reason.
-        parts: metric -> what its value is made of, in the order of the text.
-    """
-
-    sample: Sample
-    group: str
-    values: Mapping[str, float]
-    undefined: Mapping[str, str] = field(default_factory=dict)
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,9 +63,9 @@ class Breakdown:
     """
 
     metric: str
-    parts: tuple[Part, ...]
-    listed: tuple[Part, ...]
-    lowest: Part | None
+    parts: tuple[ValuePart, ...]
+    listed: tuple[ValuePart, ...]
+    lowest: ValuePart | None
     value: float
     many: bool
     heaviest: float
@@ -141,7 +115,7 @@ def score_axes(samples: Sequence[ShownSample]) -> dict[str, Axis]:
     }
 
 
-def pull(part: Part, value: float) -> float:
+def pull(part: ValuePart, value: float) -> float:
     """How far a part moves the value from where the others would put it: `w (s − S)`."""
     moved = part.weight * (part.score - value)
     return moved if math.isfinite(moved) else 0.0
@@ -171,7 +145,7 @@ def _row(shown: ShownSample) -> Row:
     )
 
 
-def _breakdown(metric: str, parts: tuple[Part, ...], sample: Sample) -> Breakdown:
+def _breakdown(metric: str, parts: tuple[ValuePart, ...], sample: Sample) -> Breakdown:
     weights = sum(p.weight for p in parts)
     value = sum(p.weight * p.score for p in parts) / weights if weights else float("nan")
     shortened = tuple(p._replace(part=_shortened(p.part)) for p in parts)
@@ -193,7 +167,7 @@ def _breakdown(metric: str, parts: tuple[Part, ...], sample: Sample) -> Breakdow
     )
 
 
-def _pieces(parts: Sequence[Part], sample: Sample) -> tuple[Piece, ...]:
+def _pieces(parts: Sequence[ValuePart], sample: Sample) -> tuple[Piece, ...]:
     """Parts that are numbered from 1, have scores of both signs and are the text in its order, all
     of it, what follows its prompt, or it with its context before it; none where they are not."""
     labels = [part.part.partition(": ") for part in parts]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from levelfield import CTRLEval, Sample
+from levelfield import Sample
 from levelfield.aspects import load_aspect
 from levelfield.core.continuation import prompt_end
 from levelfield.core.errors import ModelError, UserError
@@ -25,7 +25,7 @@ from levelfield.metrics import (
     CTRLEvalConsistency,
     ctrleval,
 )
-from levelfield.metrics.ctrleval import combine
+from levelfield.metrics.ctrleval import CTRLEval, combine
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
 

@@ -5,7 +5,7 @@ import numpy as np
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.meta.summary import Tally, summarise
-from levelfield.report import Part, Report, ShownSample
+from levelfield.report import ScorePage, ShownSample, ValuePart
 
 PROMPTS = (
     "The bridge over the river",
@@ -54,7 +54,7 @@ def report_of(shown, metrics=METRICS, compare=True, **more):
     for metric in metrics:
         tally.add_scores(scores_of(metric, shown))
     settings = {"title": "Three ways to continue a sentence", "created": "12 May 2025"} | more
-    return Report(
+    return ScorePage(
         n=len(shown), summaries=summarise(tally, compare=compare), samples=shown, **settings
     )
 
@@ -125,4 +125,6 @@ def _measured(text, prompt, wanted, level, rng):
 def _parts(names, scores, rng, spread=0.7):
     weights = rng.lognormal(sigma=spread, size=len(names))
     weights /= weights.sum()
-    return [Part(n, float(s), float(w)) for n, s, w in zip(names, scores, weights, strict=True)]
+    return [
+        ValuePart(n, float(s), float(w)) for n, s, w in zip(names, scores, weights, strict=True)
+    ]

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.report import Part, Report, render, write_page
+from levelfield.report import ScorePage, ValuePart, render, write_page
 from levelfield.report.rows import FEW_PARTS, rows, score_axes
 
 VOID = {"meta", "br", "wbr", "input", "col", "link", "img"}
@@ -79,7 +79,7 @@ def test_every_text_of_the_report_is_escaped():
             dataset=EVIL,
             control={EVIL: (EVIL, EVIL)},
             values={METRICS[0]: 0.5 + i},
-            parts={METRICS[0]: [Part(EVIL, 0.5, 1.0)]},
+            parts={METRICS[0]: [ValuePart(EVIL, 0.5, 1.0)]},
         )
         for i in range(2)
     ]
@@ -115,8 +115,8 @@ def test_every_undefined_reason_is_there_with_its_count():
         [one()],
         [one(values={METRICS[0]: math.nan}, undefined={METRICS[0]: "empty text"}, text="")],
         [one(str(i), group=f"s{i % 2}", prompt=f"P{i % 3}") for i in range(6)],
-        [one(parts={METRICS[0]: [Part("a", math.nan, 0.0), Part("b", math.inf, 0.0)]})],
-        [one(parts={METRICS[0]: [Part(str(i), -i, 0.0) for i in range(40)]})],
+        [one(parts={METRICS[0]: [ValuePart("a", math.nan, 0.0), ValuePart("b", math.inf, 0.0)]})],
+        [one(parts={METRICS[0]: [ValuePart(str(i), -i, 0.0) for i in range(40)]})],
         [one(parts={METRICS[0]: []}, group="", control={"keywords": ("rain", "tea")})],
         [one(text=" " * 1000), one("2", text="x" * 1000), one("3", text="\n\nlines\n")],
         [one(values={METRICS[0]: 0.0}), one("2", values={METRICS[0]: 1e12})],
@@ -130,7 +130,7 @@ def test_small_and_odd_runs_have_a_page(shown):
 
 
 def test_a_run_without_metrics_has_a_page():
-    report = Report(title="Nothing", created="today", n=0, summaries=[], samples=[])
+    report = ScorePage(title="Nothing", created="today", n=0, summaries=[], samples=[])
     assert "No metric was asked for" in Page(render(report)).text
 
 
@@ -160,7 +160,11 @@ def test_the_prompt_is_bold_only_where_the_text_continues_it():
 
 
 def test_few_parts_keep_their_order_and_the_one_that_pulls_down_most_is_marked():
-    parts = [Part("first", -1.0, 0.2), Part("second", -3.0, 0.1), Part("third", -2.0, 0.7)]
+    parts = [
+        ValuePart("first", -1.0, 0.2),
+        ValuePart("second", -3.0, 0.1),
+        ValuePart("third", -2.0, 0.7),
+    ]
     (row,) = rows([one(parts={METRICS[0]: parts})])
     (breakdown,) = row.breakdowns
     assert [p.part for p in breakdown.listed] == ["first", "second", "third"]
@@ -172,13 +176,13 @@ def test_few_parts_keep_their_order_and_the_one_that_pulls_down_most_is_marked()
 
 
 def test_equal_parts_have_none_that_pulls_down():
-    (row,) = rows([one(parts={METRICS[0]: [Part(str(i), -1.0, 0.25) for i in range(4)]})])
+    (row,) = rows([one(parts={METRICS[0]: [ValuePart(str(i), -1.0, 0.25) for i in range(4)]})])
     assert row.breakdowns[0].lowest is None
 
 
 def test_of_many_parts_those_that_pull_farthest_are_named():
-    parts = [Part(f"prompt {i}", 0.8, 1 / 72) for i in range(72)]
-    parts[40] = Part("prompt 40", 0.1, 1 / 72)
+    parts = [ValuePart(f"prompt {i}", 0.8, 1 / 72) for i in range(72)]
+    parts[40] = ValuePart("prompt 40", 0.1, 1 / 72)
     (row,) = rows([one(parts={METRICS[0]: parts})])
     (breakdown,) = row.breakdowns
     assert breakdown.many
@@ -191,7 +195,9 @@ def test_of_many_parts_those_that_pull_farthest_are_named():
 def test_parts_that_are_the_text_itself_colour_it():
     text = "one <b>bee</b>, two bees and then a great many more of them all at once there"
     words = [" " * (i > 0) + word for i, word in enumerate(text.split(" "))]
-    parts = [Part(f"{i}: {w}", (-1) ** i * i / 4, 1 / len(words)) for i, w in enumerate(words, 1)]
+    parts = [
+        ValuePart(f"{i}: {w}", (-1) ** i * i / 4, 1 / len(words)) for i, w in enumerate(words, 1)
+    ]
     sample = one(text=text, parts={METRICS[0]: parts})
     (row,) = rows([sample])
     assert "".join(piece.text for piece in row.breakdowns[0].pieces) == text
@@ -215,13 +221,13 @@ def test_parts_that_are_the_text_itself_colour_it():
 
 
 def test_a_long_part_is_cut():
-    (row,) = rows([one(parts={METRICS[0]: [Part("very " * 1000, 0.5, 1.0)]})])
+    (row,) = rows([one(parts={METRICS[0]: [ValuePart("very " * 1000, 0.5, 1.0)]})])
     assert len(row.breakdowns[0].parts[0].part) <= 300
 
 
 def test_scores_between_0_and_1_are_drawn_on_0_to_1():
-    probability = one(parts={"a": [Part("p", 0.2, 0.5), Part("q", 0.9, 0.5)]})
-    logs = one(parts={"b": [Part("p", -4.0, 0.5), Part("q", -2.0, 0.5)]})
+    probability = one(parts={"a": [ValuePart("p", 0.2, 0.5), ValuePart("q", 0.9, 0.5)]})
+    logs = one(parts={"b": [ValuePart("p", -4.0, 0.5), ValuePart("q", -2.0, 0.5)]})
     axes = score_axes([probability, logs])
     assert axes["a"].place(0.5) == 50
     assert (axes["b"].place(-4.0), axes["b"].place(-2.5)) == (0, 75)
@@ -230,7 +236,7 @@ def test_scores_between_0_and_1_are_drawn_on_0_to_1():
 def test_a_large_run_says_which_samples_are_shown():
     shown = run()
     full = report_of(shown)
-    part = Report(
+    part = ScorePage(
         title="t",
         created="c",
         n=full.n,

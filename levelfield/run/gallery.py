@@ -1,25 +1,53 @@
-"""Which samples of a run a page shows, chosen while the samples go by."""
+"""Chooses the samples that the page of a run shows, while the samples go by."""
 
 from __future__ import annotations
 
 import hashlib
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.report.rows import Part, ShownSample
 
 DRAWN = 200
 LOWEST = 25
 UNDEFINED = 50
 
 
+class ValuePart(NamedTuple):
+    """One evaluator behind a value; the weights of a sample's parts sum to 1."""
+
+    part: str
+    score: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class ShownSample:
+    """A sample of the page.
+
+    Attributes:
+        sample: the sample.
+        group: the group it is summarised in.
+        values: metric -> value; NaN or missing where undefined.
+        undefined: metric -> reason.
+        parts: metric -> what its value is made of, in the order of the text.
+    """
+
+    sample: Sample
+    group: str
+    values: Mapping[str, float]
+    undefined: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[ValuePart]] = field(default_factory=dict)
+
+
 class Gallery:
     """Some hundreds of the samples of a run, whatever its size.
 
-    Kept are `DRAWN` samples by the hash of their ids (as good as at random, and the same in every
+    It keeps `DRAWN` samples by the hash of their ids (as good as at random, and the same in every
     run), the `LOWEST` values of every metric, and the first `UNDEFINED` of every metric.
     """
 
@@ -32,36 +60,36 @@ class Gallery:
     def add(
         self, samples: Sequence[Sample], groups: Sequence[str], scored: Sequence[Scores]
     ) -> None:
-        """Looks at samples with their groups and the scores of all metrics."""
-        parts: dict[tuple[str, str], list[Part]] = {}
+        """Takes in samples with their groups and the scores of all metrics."""
+        parts: dict[tuple[str, str], list[ValuePart]] = {}
         for scores in scored:
             if scores.parts is not None:
                 for id, *part in scores.parts.iter_rows():
-                    parts.setdefault((id, scores.metric), []).append(Part(*part))
+                    parts.setdefault((id, scores.metric), []).append(ValuePart(*part))
         for i, (sample, group) in enumerate(zip(samples, groups, strict=True)):
             values = {s.metric: float(s.values[i]) for s in scored}
             undefined = {
                 s.metric: s.undefined[sample.id] for s in scored if sample.id in s.undefined
             }
-            made = {
+            made_of = {
                 metric: parts[sample.id, metric]
                 for metric in values
                 if (sample.id, metric) in parts
             }
-            shown = (self._seen, ShownSample(sample, group, values, undefined, made))
+            shown = (self._seen, ShownSample(sample, group, values, undefined, made_of))
             self._seen += 1
             self._drawn.offer(_hash(sample.id), shown)
             for s in scored:
                 if s.metric in undefined:
-                    kept = self._undefined.setdefault(s.metric, _Smallest(UNDEFINED))
-                    kept.offer(self._seen, shown)
+                    chosen = self._undefined.setdefault(s.metric, _Smallest(UNDEFINED))
+                    chosen.offer(self._seen, shown)
                 else:
                     sign = 1 if s.higher_is_better else -1
-                    kept = self._lowest.setdefault(s.metric, _Smallest(LOWEST))
-                    kept.offer(sign * values[s.metric], shown)
+                    chosen = self._lowest.setdefault(s.metric, _Smallest(LOWEST))
+                    chosen.offer(sign * values[s.metric], shown)
 
     def shown(self) -> list[ShownSample]:
-        """Those kept, in the order of the run."""
+        """The chosen samples, in the order of the run."""
         every = itertools.chain(self._drawn, *self._lowest.values(), *self._undefined.values())
         return [sample for _, sample in sorted(dict(every).items())]
 

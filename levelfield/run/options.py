@@ -1,0 +1,151 @@
+"""What a run scores and how, and the metrics that this comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric, create, matching
+from levelfield.io.census import Census
+from levelfield.meta.joint import Criterion
+from levelfield.run.tasks import TASKS, ScoringTask
+
+Note = Callable[[str], object]
+"""Called with a line that the user should know at once."""
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """The words of `levelfield score` that say what is scored and how.
+
+    Attributes:
+        metrics: names of metrics and families, or metrics.
+        task: metrics that belong together.
+        content: with a task: the metric of content in the joint mean of content and style.
+        model: of every metric that has one.
+        options: `NAME`, `METRIC:NAME` or `FAMILY:NAME` -> value, as text or as it is.
+        by: what the rows of the table are; see `Grouping`.
+        corpus_by: what the texts of a corpus share: fields with commas, or `none`.
+        device, dtype, batch_tokens, allow_pickle: how models are loaded.
+        seed: of resampling.
+        cache: whether values are taken from the cache and kept there.
+
+    Raises:
+        UserError: options that contradict each other, or nothing to measure.
+    """
+
+    metrics: tuple[str | Metric, ...] = ()
+    task: str | None = None
+    content: str | None = None
+    model: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    by: str | None = None
+    corpus_by: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+    seed: int = 0
+    cache: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.metrics and not self.task:
+            raise UserError("name what to measure: --metric NAME (`levelfield metrics` lists them)")
+        if not self.task:
+            if self.content:
+                raise UserError("--content needs --task")
+            return
+        if self.task not in TASKS:
+            raise UserError(f"--task {self.task}: expected {', '.join(sorted(TASKS))}")
+        if self.model is not None:
+            raise UserError(
+                f"--task {self.task} has models of several kinds; say whose: "
+                f"--option bertscore:model={self.model}"
+            )
+
+    @property
+    def scoring_task(self) -> ScoringTask | None:
+        """The task, if any."""
+        return TASKS[self.task] if self.task else None
+
+
+def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Metric]:
+    """The metrics to score; of a family or task those that the samples have the fields for.
+
+    Raises:
+        UserError: there is no such metric or option, or the samples lack what a metric needs.
+    """
+    task = options.scoring_task
+    named: dict[str, bool] = dict.fromkeys(
+        (member for name in (task.metrics if task else ()) for member in matching(name)), False
+    )
+    instances: list[Metric] = []
+    for wanted in options.metrics:
+        if not isinstance(wanted, str):
+            instances.append(wanted)
+            continue
+        for member in matching(wanted):
+            named[member] = named.get(member, False) or member == wanted
+    common: dict[str, object] = {
+        "device": options.device,
+        "dtype": options.dtype,
+        "batch_tokens": options.batch_tokens,
+        "allow_pickle": options.allow_pickle,
+    }
+    if options.model is not None:
+        common["model"] = options.model
+    defaults = task.defaults(options.options) if task else {}
+    metrics = [*create(list(named), common, {**defaults, **options.options}), *instances]
+    names = [metric.name for metric in metrics]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"metric '{twice[0]}' is asked for twice")
+    fitting = []
+    for metric in metrics:
+        lacking = _lacking(metric, census)
+        if not lacking:
+            fitting.append(metric)
+        elif named.get(metric.name, True) or len(metrics) == 1:
+            raise UserError(lacking)
+        else:
+            note(f"left out: {lacking}")
+    if not fitting:
+        raise UserError(f"the samples lack what {', '.join(names)} need")
+    return fitting
+
+
+def _lacking(metric: Metric, census: Census) -> str:
+    """What the samples lack for a metric and how to give it; empty if nothing."""
+    if unknown := sorted(set(metric.requires) - set(census.filled)):
+        raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
+    lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
+    if not lacking:
+        return ""
+    example = "control.sentiment" if lacking[0] == "control" else lacking[0]
+    return (
+        f"{metric.name} needs '{lacking[0]}' and none of the {census.n:,} samples has it; "
+        f"name your column with --map {example}=COLUMN"
+    )
+
+
+def joint_criteria(options: ScoreOptions, metrics: Sequence[Metric]) -> list[Criterion]:
+    """Content and style, of which a task reports the joint mean; none where one is not scored.
+
+    Raises:
+        UserError: the metric named as content can't be one.
+    """
+    task = options.scoring_task
+    if task is None:
+        return []
+    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
+    if options.content is not None and options.content not in by_name:
+        raise UserError(
+            f"--content {options.content}: expected a metric of samples that is scored and of "
+            f"which higher is better: {', '.join(by_name)}"
+        )
+    content = options.content or next((name for name in task.content if name in by_name), None)
+    if content is None or task.style not in by_name:
+        return []
+    chosen = [by_name[content], by_name[task.style]]
+    return [Criterion(m.name, getattr(m, "best", 1.0)) for m in chosen]

@@ -1,0 +1,238 @@
+"""`levelfield.score`: samples in, scores and their summaries out.
+
+A sample's way to its value: `io.source` reads it, `run.stream` passes its partition on,
+`run.cache` asks for the values that are not kept, `core.metric` holds the metric to its contract,
+and the metric scores it with its words or its model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Unpack
+
+from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.metric import CountsTexts, Metric, partitions
+from levelfield.core.progress import Progress, Stages, no_stages
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores, concatenate
+from levelfield.io.census import Census
+from levelfield.io.opening import PathLike, Reading, open_source
+from levelfield.io.source import Source
+from levelfield.io.writing import atomic_writer
+from levelfield.meta.joint import Criterion, joint
+from levelfield.meta.summary import (
+    MetricSummary,
+    Tally,
+    adjusted,
+    summarise,
+    summarise_corpus,
+)
+from levelfield.run.cache import keeping
+from levelfield.run.gallery import Gallery
+from levelfield.run.grouping import Corpora, Grouping
+from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
+from levelfield.run.outputs import write_scores, written
+from levelfield.run.result import ScoreResult, ScoreSummary
+from levelfield.run.stream import ScoredPartition, stream
+from levelfield.stats.resampling import Resampling
+
+Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
+"""A path; or a list of texts, records, samples or paths."""
+
+
+def score(
+    texts: Texts,
+    metrics: str | Metric | Sequence[str | Metric] = (),
+    *,
+    task: str | None = None,
+    content: str | None = None,
+    model: str | None = None,
+    options: Mapping[str, object] = {},
+    by: str | None = None,
+    corpus_by: str | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    batch_tokens: int | None = None,
+    allow_pickle: bool = False,
+    seed: int = 0,
+    cache: bool = True,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+    **reading: Unpack[Reading],
+) -> ScoreResult:
+    """Scores texts with one or more metrics, and compares the systems that wrote them.
+
+    Does what `levelfield score` does, with the command's words and defaults.
+
+    Args:
+        texts: a path as a `str` or `Path`; or a list: of strings, which are texts, of records, of
+            `Sample`s, or of `Path`s.
+        metrics: names of metrics and families, or metrics.
+        task, content, model, options, by, corpus_by: as in `ScoreOptions`.
+        device, dtype, batch_tokens, allow_pickle, seed, cache: as in `ScoreOptions`.
+        stages: told of the progress of each stage: reading, counting, scoring.
+        note: called with what is left out of a family or task, and why.
+        reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, as for `load_samples`.
+
+    Raises:
+        LevelfieldError: what is wrong with a text, a metric, a model or an option.
+
+    >>> result = score(["The court sat.", "The sun shone."], "diversity.distinct-1", cache=False)
+    >>> result.n, result.scores["diversity.distinct-1"].values
+    (2, array([0.75]))
+    """
+    chosen = ScoreOptions(
+        metrics=_listed(metrics),
+        task=task,
+        content=content,
+        model=model,
+        options=options,
+        by=by,
+        corpus_by=corpus_by,
+        device=device,
+        dtype=dtype,
+        batch_tokens=batch_tokens,
+        allow_pickle=allow_pickle,
+        seed=seed,
+        cache=cache,
+    )
+    source = open_source(texts, **reading)
+    scored: dict[str, list[Scores]] = {}
+
+    def collect(partition: ScoredPartition) -> None:
+        for scores in partition.scores:
+            scored.setdefault(scores.metric, []).append(scores)
+
+    run = measure(
+        source, chosen, files=paths_of(texts), gallery=Gallery(), each=collect, stages=stages,
+        note=note,
+    )  # fmt: skip
+    values = {metric: concatenate(parts) for metric, parts in scored.items()}
+    values |= {scores.metric: scores for scores in run.corpora}
+    return ScoreResult(**vars(run), scores=values)
+
+
+def _listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+    if isinstance(metrics, str) or not isinstance(metrics, Sequence):
+        return (metrics,)
+    return tuple(metrics)
+
+
+def paths_of(texts: Texts) -> tuple[str, ...]:
+    """The files among what `score` is given."""
+    if isinstance(texts, str | os.PathLike):
+        return (os.fspath(texts),)
+    if isinstance(texts, Sequence):
+        return tuple(os.fspath(item) for item in texts if isinstance(item, os.PathLike))
+    return ()
+
+
+def measure(
+    source: Source,
+    options: ScoreOptions,
+    *,
+    files: Sequence[str] = (),
+    out: str | None = None,
+    parts: str | None = None,
+    gallery: Gallery | None = None,
+    each: Callable[[ScoredPartition], object] = lambda _: None,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+) -> ScoreSummary:
+    """Streams samples through the metrics; only a partition of texts is in memory.
+
+    Args:
+        files: names for the summary.
+        out, parts: where values and what they are made of are written, whole or not at all.
+        gallery: chooses samples to show.
+        each: called with every partition that is scored.
+        stages, note: as for `score`.
+
+    Raises:
+        LevelfieldError: as for `score`.
+        KeyboardInterrupt: says what is kept.
+    """
+    with stages("reading", None) as progress:
+        census = source.check(progress=progress)
+    metrics = [
+        _prepared(metric, source, census, stages)
+        for metric in choose_metrics(options, census, note)
+    ]
+    for metric in metrics:
+        _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
+    criteria = joint_criteria(options, metrics)
+    grouping = Grouping.choose(options.by, census)
+    corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
+    of_samples = [m for m in metrics if not is_corpus_metric(m)]
+    states = [corpus.states for corpus in corpora]
+    tally = Tally()
+    notes: list[str] = []
+    with contextlib.ExitStack() as stack:
+        out_file = stack.enter_context(atomic_writer(out)) if out else None
+        parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
+        keeper = stack.enter_context(keeping(notes, enabled=options.cache))
+        progress = stack.enter_context(stages("scoring", census.n * len(metrics)))
+        scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
+        for partition in written(scored, out_file, parts_file):
+            groups = [grouping.group(sample) for sample in partition.samples]
+            for sample, group in zip(partition.samples, groups, strict=True):
+                tally.add(sample, group)
+            for scores in partition.scores:
+                tally.add_scores(scores)
+            for corpus in corpora:
+                corpus.add(partition.samples, groups)
+            if gallery is not None:
+                gallery.add(partition.samples, groups, partition.scores)
+            each(partition)
+        of_corpora = tuple(group_states.scores() for group_states in states)
+        if out_file is not None:
+            for scores in of_corpora:
+                write_scores(scores, out_file)
+    costs = [(metric.name, getattr(metric, "costs", None)) for metric in of_samples]
+    notes += [f"{name}: {cost}" for name, cost in costs if cost]
+    resampling = Resampling(seed=options.seed)
+    summaries = _summaries(tally, criteria, grouping, resampling)
+    summaries += [
+        summarise_corpus(scores, corpus.rows())
+        for scores, corpus in zip(of_corpora, corpora, strict=True)
+    ]
+    return ScoreSummary(
+        n=len(tally),
+        files=tuple(files),
+        grouping=grouping,
+        notes=tuple(notes),
+        summaries=tuple(summaries),
+        corpora=of_corpora,
+        task=options.task or "",
+        gallery=gallery,
+        resampling=resampling,
+    )
+
+
+def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) -> Metric:
+    """The metric, after it has counted all texts if it does so."""
+    if not isinstance(metric, CountsTexts):
+        return metric
+    with stages("counting", census.n) as progress:
+        return metric.counting(_texts(source, progress))
+
+
+def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
+    for sample in samples:
+        yield sample.text
+        progress(1)
+
+
+def _summaries(
+    tally: Tally, criteria: Sequence[Criterion], grouping: Grouping, resampling: Resampling
+) -> list[MetricSummary]:
+    """Summaries of the sample metrics, and of the joint mean of content and style if there is
+    one."""
+    summaries = summarise(tally, compare=grouping.compares, resampling=resampling)
+    if not criteria:
+        return summaries
+    content, style = criteria
+    means = joint(tally, content, style, compare=grouping.compares, resampling=resampling)
+    return adjusted([*summaries, *means])
