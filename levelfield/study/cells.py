@@ -60,7 +60,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SystemAnswer:
     """What a system answered to a request, before any post-processing.
 
     Attributes:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from levelfield.study.callable_worker import GROUP
+from levelfield.study.ask.callable_worker import GROUP
+from levelfield.study.ask.files import file_of
+from levelfield.study.ask.requests import request_record
 from levelfield.study.cells import CellKey, Request
-from levelfield.study.files import file_of
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
-from levelfield.study.requests import request_record
 
 
 @dataclass(frozen=True)

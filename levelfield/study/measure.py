@@ -20,7 +20,7 @@ from levelfield.run.cache import Keeper
 from levelfield.run.stream import stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
-from levelfield.study.store import Store
+from levelfield.study.store.folder import StudyStore
 
 _STAMP = "measured.json"
 """What the values in a cell's folder were computed from, written after them."""
@@ -47,7 +47,7 @@ def metrics_of(plan: Plan, given: Mapping[str, Any]) -> list[Metric]:
 
 def measure(
     keys: Sequence[CellKey],
-    store: Store,
+    store: StudyStore,
     metrics: Sequence[Metric],
     keeper: Keeper,
     *,
@@ -87,7 +87,7 @@ def measure(
 def _measure_cell(
     key: CellKey,
     samples: Sequence[Sample],
-    store: Store,
+    store: StudyStore,
     metrics: Sequence[Metric],
     keeper: Keeper,
     progress: Progress,

@@ -25,7 +25,7 @@ from levelfield.io.formats import Format
 from levelfield.io.problems import Wrong, kind, listed, printable, shown
 from levelfield.io.records import Rules
 from levelfield.io.toml import TomlTable, read_toml, suggestion, toml_kind
-from levelfield.study import callable_worker
+from levelfield.study.ask import callable_worker
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import (
     CallableSource,

@@ -39,7 +39,7 @@ _JOINS_RIGHT = re.compile(r"[\s\u0e00-\u0eff\u1780-\u17ff\u3040-\u9fff]$")
 
 
 @dataclass(frozen=True)
-class Given:
+class StepContext:
     """What a step may look at besides the text: its argument, the request, the model's input."""
 
     argument: str
@@ -48,7 +48,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Step:
+class PostprocessStep:
     """A step of post-processing.
 
     Attributes:
@@ -61,7 +61,7 @@ class Step:
 
     name: str
     what: str
-    run: Callable[[str, Given], str]
+    run: Callable[[str, StepContext], str]
     argument: str = ""
     is_argument: Callable[[str], bool] = bool
 
@@ -85,12 +85,12 @@ def process(steps: Sequence[str], raw: str, request: Request, input: str = "") -
     text = raw
     for word in steps:
         step, argument = parse_step(word)
-        text = step.run(text, Given(argument, request, input))
+        text = step.run(text, StepContext(argument, request, input))
     return text
 
 
 @functools.cache
-def parse_step(word: str) -> tuple[Step, str]:
+def parse_step(word: str) -> tuple[PostprocessStep, str]:
     """The step that a word names, and its argument.
 
     Raises:
@@ -119,20 +119,20 @@ def _without_start(text: str, start: str) -> str | None:
     return None
 
 
-def _strip_input(text: str, given: Given) -> str:
+def _strip_input(text: str, given: StepContext) -> str:
     rest = _without_start(text, given.input)
     if rest is None:
         rest = _without_start(text, given.input.strip())
     return text if rest is None else rest
 
 
-def _strip_start(text: str, given: Given) -> str:
+def _strip_start(text: str, given: StepContext) -> str:
     while (rest := _without_start(text, given.argument)) is not None:
         text = rest.lstrip()
     return text
 
 
-def _strip_label(text: str, given: Given) -> str:
+def _strip_label(text: str, given: StepContext) -> str:
     prompt = given.request.prompt
     # a prompt may begin with the very word that is the label: that is no control code
     if prompt and _without_start(text, prompt) is not None:
@@ -151,31 +151,31 @@ def _words(labels: Mapping[str, str | tuple[str, ...]]) -> Iterable[str]:
         yield from (value,) if isinstance(value, str) else value
 
 
-def _strip_words(text: str, given: Given) -> str:
+def _strip_words(text: str, given: StepContext) -> str:
     parts = text.split(maxsplit=int(given.argument))
     return parts[-1] if len(parts) > int(given.argument) else ""
 
 
-def _strip_preface(text: str, _: Given) -> str:
+def _strip_preface(text: str, _: StepContext) -> str:
     found = _PREFACE.match(text)
     return text[found.end() :] if found else text
 
 
-def _cut_at(text: str, given: Given) -> str:
+def _cut_at(text: str, given: StepContext) -> str:
     return text.partition(given.argument)[0]
 
 
-def _between(text: str, given: Given) -> str:
+def _between(text: str, given: StepContext) -> str:
     start, _, end = given.argument.partition(GAP)
     before, found, after = text.partition(start)
     return (after if found else before).partition(end)[0]
 
 
-def _first_line(text: str, _: Given) -> str:
+def _first_line(text: str, _: StepContext) -> str:
     return next(iter(text.lstrip().splitlines()), "")
 
 
-def _add_prompt(text: str, given: Given) -> str:
+def _add_prompt(text: str, given: StepContext) -> str:
     prompt = given.request.prompt
     bare = text.lstrip()
     # an empty answer stays empty: the prompt alone would hide that the system wrote nothing
@@ -187,42 +187,44 @@ def _add_prompt(text: str, given: Given) -> str:
     return prompt + text if joined else f"{prompt} {text}"
 
 
-STEPS: Mapping[str, Step] = {
+STEPS: Mapping[str, PostprocessStep] = {
     step.name: step
     for step in (
-        Step(
+        PostprocessStep(
             "strip-input",
             "Removes what the model was given (the answer's `input`) where the answer begins "
             "with it.",
             _strip_input,
         ),
-        Step(
+        PostprocessStep(
             "strip-label",
             "Removes the system's words for the control at the start, and a colon behind them, "
             "unless the answer begins with the prompt.",
             _strip_label,
         ),
-        Step(
+        PostprocessStep(
             "strip-words",
             "Removes the first N words, for control codes that no label names.",
             _strip_words,
             "N",
             lambda argument: bool(_COUNT.fullmatch(argument)),
         ),
-        Step("strip-start", "Removes MARK at the start, however often.", _strip_start, "MARK"),
-        Step(
+        PostprocessStep(
+            "strip-start", "Removes MARK at the start, however often.", _strip_start, "MARK"
+        ),
+        PostprocessStep(
             "strip-preface",
             "Removes a first line that announces the text, such as `Sure! Here is a story:`.",
             _strip_preface,
         ),
-        Step(
+        PostprocessStep(
             "strip-special-tokens",
             "Removes marks of tokenizers and chat formats wherever they are: `<s>`, `</s>`, "
             "`<pad>`, `<|endoftext|>` and its like, `[INST]`, ….",
             lambda text, _: _SPECIAL.sub("", text),
         ),
-        Step("cut-at", "Removes the first MARK and all that follows.", _cut_at, "MARK"),
-        Step(
+        PostprocessStep("cut-at", "Removes the first MARK and all that follows.", _cut_at, "MARK"),
+        PostprocessStep(
             "between",
             "Keeps what stands between the first START and the next END; without START, from "
             "the beginning; without END, to the end.",
@@ -230,14 +232,14 @@ STEPS: Mapping[str, Step] = {
             f"START{GAP}END",
             lambda argument: argument.count(GAP) == 1 and all(argument.split(GAP)),
         ),
-        Step("first-line", "Keeps the first line that is not blank.", _first_line),
-        Step("strip", "Removes white space at both ends.", lambda text, _: text.strip()),
-        Step(
+        PostprocessStep("first-line", "Keeps the first line that is not blank.", _first_line),
+        PostprocessStep("strip", "Removes white space at both ends.", lambda text, _: text.strip()),
+        PostprocessStep(
             "collapse-blanks",
             "Makes every run of white space one blank, and removes it at both ends.",
             lambda text, _: _BLANK.sub(" ", text).strip(),
         ),
-        Step(
+        PostprocessStep(
             "add-prompt",
             "Puts the prompt in front, unless the text begins with it or is empty.",
             _add_prompt,

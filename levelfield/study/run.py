@@ -15,15 +15,16 @@ from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
-from levelfield.study.cells import Answer, CellKey, Cost, Request
+from levelfield.study.ask.intake import TimedAnswer
+from levelfield.study.ask.requests import requests_of
+from levelfield.study.ask.systems import AskOutcome, answer
+from levelfield.study.cells import CellKey, Cost, Request, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
-from levelfield.study.intake import Kept
 from levelfield.study.plan import FilesSource, Plan
 from levelfield.study.postprocess import process
-from levelfield.study.requests import requests_of
 from levelfield.study.status import CellStatus, cell_status, status_of
-from levelfield.study.store import CellRecord, Store
-from levelfield.study.systems import Outcome, answer
+from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.record import CellRecord
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST_PROBLEMS = 20
@@ -102,7 +103,7 @@ class _Work:
         on_cell: Callable[[CellStatus], object],
         stop: threading.Event,
     ) -> None:
-        self.store = Store(plan.out)
+        self.store = StudyStore(plan.out)
         self.ended: dict[CellKey, CellStatus] = {}
         self.held: set[CellKey] = set()
         self.fresh: set[CellKey] = set()
@@ -198,7 +199,7 @@ class _Work:
 
     def _obtain(
         self, key: CellKey, requests: Sequence[Request], mark: Fingerprint
-    ) -> tuple[list[Kept], Outcome]:
+    ) -> tuple[list[TimedAnswer], AskOutcome]:
         """All answers there are: those of earlier runs, and those that the system gives now."""
         source = self._plan.system(key.system).source
         ask = partial(
@@ -211,19 +212,19 @@ class _Work:
             stop=self._stop,
         )
         if isinstance(source, FilesSource):  # read anew every time, which costs nothing
-            read: list[Kept] = []
+            read: list[TimedAnswer] = []
             outcome = ask(keep=read.append)
             self._progress(len(read))
             return read, outcome
         kept = self.store.resume(key, mark)
         self._progress(len(kept))
         if len(kept) == len(requests):
-            return kept, Outcome()
+            return kept, AskOutcome()
         before_s = max((one.wall_s for one in kept), default=0.0)
         known = [one.answer for one in kept]
         with self.store.keeping(key, mark) as write:
 
-            def keep(one: Kept) -> None:
+            def keep(one: TimedAnswer) -> None:
                 one = replace(one, wall_s=before_s + one.wall_s)
                 write(one)
                 kept.append(one)
@@ -262,7 +263,7 @@ class _Work:
         self._say(replace(status, state="failed", failure=said))
 
 
-def _cost(kept: Sequence[Kept], outcome: Outcome) -> Cost:
+def _cost(kept: Sequence[TimedAnswer], outcome: AskOutcome) -> Cost:
     tokens = [one.answer.tokens for one in kept]
     peaks = [outcome.peak_bytes, *(one.peak_bytes for one in kept)]
     return Cost(
@@ -287,7 +288,7 @@ def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
     )
 
 
-def _sample(key: CellKey, request: Request, answer: Answer, steps: Sequence[str]) -> Sample:
+def _sample(key: CellKey, request: Request, answer: SystemAnswer, steps: Sequence[str]) -> Sample:
     """An answer as a sample, post-processed."""
     text = process(steps, answer.text, request, answer.input)
     extra = {"request": request.id}

@@ -11,11 +11,12 @@ from typing import Any, Literal
 import polars as pl
 
 from levelfield.io.latex import booktabs, escape_latex
+from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan
-from levelfield.study.requests import requests_of
-from levelfield.study.store import State, Store
+from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.record import State
 
 CellState = State | Literal["held"]
 """As of the store; `held` if another process is at the cell."""
@@ -174,18 +175,18 @@ def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
     Args:
         only: these systems; all if there are none.
     """
-    store = Store(plan.out)
+    store = StudyStore(plan.out)
     keys = [key for key in plan.cells() if not only or key.system in only]
     return StudyStatus(plan.name, tuple(cell_status(store, plan, key) for key in keys))
 
 
-def cell_status(store: Store, plan: Plan, key: CellKey) -> CellStatus:
+def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
     """Returns how far a cell is."""
     requests = requests_of(plan, key)
     return status_of(store, key, fingerprint(plan, key, requests), len(requests))
 
 
-def status_of(store: Store, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
+def status_of(store: StudyStore, key: CellKey, mark: Fingerprint, asked: int) -> CellStatus:
     """Returns how far a cell is that is made from what the fingerprint says."""
     state = store.state(key, mark)
     record = store.record(key)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -27,7 +27,9 @@ from levelfield.study.published import published_cells
 from levelfield.study.report import StudyReport
 from levelfield.study.run import run
 from levelfield.study.status import CellStatus, StudyStatus, study_status
-from levelfield.study.store import Store
+from levelfield.study.store.export import Exported, export
+from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.reading import read_cell
 
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
@@ -178,10 +180,10 @@ class Study:
         findings = self._audit(cells).findings if audit else None
         return StudyReport(self.name, self.path, summary, findings)
 
-    def export(self, file: str | os.PathLike[str], what: Literal["texts", "scores"]) -> int:
+    def export(self, file: str | os.PathLike[str], what: Exported) -> int:
         """Writes all texts or scores to one .jsonl or .parquet file; returns the number of rows."""
         plan = self._plan()
-        return Store(plan.out).export(Path(file), plan.cells(), what)
+        return export(StudyStore(plan.out), Path(file), plan.cells(), what)
 
     def cells(self) -> list[Cell]:
         """Returns the cells with all that is known of them.
@@ -191,8 +193,8 @@ class Study:
         """
         if self.plan is None:
             return published_cells(self.path)
-        store = Store(self.plan.out)
-        cells = [store.read_cell(key) for key in self.plan.cells()]
+        store = StudyStore(self.plan.out)
+        cells = [read_cell(store, key) for key in self.plan.cells()]
         if not any(cell.samples for cell in cells):
             mend = f"`levelfield study run {self.path}` gets them"
             raise UserError(f"{self.path}: there are no texts yet; {mend}")
@@ -244,7 +246,7 @@ def _measure(
 ) -> int:
     """Measures the cells whose texts or metrics have changed; returns their number."""
     notes: list[str] = []
-    store = Store(plan.out)
+    store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
     with (
         keeping(notes, enabled=cache) as keeper,

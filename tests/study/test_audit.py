@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Sample
 from levelfield.study.audit import Finding, audit
-from levelfield.study.audit.findings import Limits, Study
+from levelfield.study.audit.findings import AuditedStudy, Limits
 from levelfield.study.audit.judged import judged
 from levelfield.study.audit.judging import majority_bounds
 from levelfield.study.audit.strength import strengths
@@ -390,8 +390,8 @@ def test_one_text_for_all_wanted_values_is_control_that_changes_nothing():
 
 def test_strength_is_the_same_from_votes_and_from_rates():
     cells = [replace(c, rates=c.rates[: -len(LABELS["topic"])]) for c in clean_cells(TOPIC)]
-    by_votes = strengths(Study(tuple(cells)))
-    by_rates = strengths(Study(tuple(only_rates(cells))))
+    by_votes = strengths(AuditedStudy(tuple(cells)))
+    by_rates = strengths(AuditedStudy(tuple(only_rates(cells))))
     assert by_votes.keys() == by_rates.keys()
     for key, interval in by_votes.items():
         assert interval == pytest.approx(by_rates[key])
@@ -401,7 +401,7 @@ def test_strength_is_the_same_from_votes_and_from_rates():
 def test_strength_of_several_attributes_is_read_from_their_overall_rates():
     (cell,) = batched(1)
     rates = (Rate("both", "", 12.5), Rate("sentiment", "", 50.0), Rate("topic", "", 85.0))
-    found = strengths(Study((replace(cell, rates=rates),)))
+    found = strengths(AuditedStudy((replace(cell, rates=rates),)))
     assert found["multi", "multiple", "sentiment"][0] == pytest.approx(0)
     assert found["multi", "multiple", "topic"][0] == pytest.approx((0.85 - 0.25) / 0.75)
 
@@ -517,7 +517,7 @@ def test_repeats_are_counted_as_by_hand():
 def test_rates_of_judges_are_read_in_percent_or_as_shares():
     (cell,) = batched(1)
     rates = (Rate("p", "x", 40.0), Rate("p", "y", 80.0), Rate("s", "x", 0.4), Rate("s", "y", 0.8))
-    found = judged(Study((replace(cell, samples=(), asked=10, rates=rates),)))
+    found = judged(AuditedStudy((replace(cell, samples=(), asked=10, rates=rates),)))
     assert [(one.right, one.n) for one in found] == [(0.4, 5), (0.8, 5)] * 2
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from levelfield.study.ask.requests import parse_answer, request_record, requests_of
 from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan
 from levelfield.study.plan_file import load_plan
 from levelfield.study.postprocess import process
-from levelfield.study.requests import parse_answer, request_record, requests_of
 
 STUDY = Path(__file__).parents[2] / "examples" / "study" / "study.toml"
 

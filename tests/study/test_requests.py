@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
-from levelfield.study.cells import Answer, CellKey, Request
-from levelfield.study.plan import CommandSource, ControlKind, Plan, PromptSet, SystemPlan
-from levelfield.study.requests import (
+from levelfield.study.ask.requests import (
     parse_answer,
     request_record,
     requests_of,
     value_slugs,
 )
+from levelfield.study.cells import CellKey, Request, SystemAnswer
+from levelfield.study.plan import CommandSource, ControlKind, Plan, PromptSet, SystemPlan
 
 KEY = CellKey("s", "d", "c", 3)
 
@@ -125,10 +125,10 @@ def test_a_request_is_sent_as_json():
 @pytest.mark.parametrize(
     ("record", "answer"),
     [
-        ({"id": "1", "text": ""}, Answer("1", "")),
-        ({"id": "1", "text": "a", "input": None, "tokens": None}, Answer("1", "a")),
-        ({"id": "1", "text": "🎉", "input": "b", "tokens": 0}, Answer("1", "🎉", "b", 0)),
-        ({"id": "1", "text": "a", "prompt": "c", "model": {}}, Answer("1", "a")),
+        ({"id": "1", "text": ""}, SystemAnswer("1", "")),
+        ({"id": "1", "text": "a", "input": None, "tokens": None}, SystemAnswer("1", "a")),
+        ({"id": "1", "text": "🎉", "input": "b", "tokens": 0}, SystemAnswer("1", "🎉", "b", 0)),
+        ({"id": "1", "text": "a", "prompt": "c", "model": {}}, SystemAnswer("1", "a")),
     ],
 )
 def test_an_answer_is_an_id_and_a_text(record, answer):

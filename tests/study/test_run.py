@@ -26,7 +26,8 @@ from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
 from levelfield.study.run import run
 from levelfield.study.status import CellStatus, study_status
-from levelfield.study.store import Store
+from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.reading import read_cell
 
 HERE = str(Path(__file__).parent)
 
@@ -65,7 +66,7 @@ def wait_for(path: Path, n: int, process: subprocess.Popen[str]) -> None:
 
 
 def folder_of(study: Plan, key: CellKey = KEY) -> Path:
-    return Store(study.out).folder(key)
+    return StudyStore(study.out).folder(key)
 
 
 def partial_of(study: Plan) -> Path:
@@ -73,7 +74,7 @@ def partial_of(study: Plan) -> Path:
 
 
 def texts(study: Plan, key: CellKey = KEY) -> dict[str, str]:
-    return {s.extra["request"]: s.text for s in Store(study.out).read_cell(key).samples}
+    return {s.extra["request"]: s.text for s in read_cell(StudyStore(study.out), key).samples}
 
 
 def expected(prompts: int) -> dict[str, str]:
@@ -90,7 +91,7 @@ def test_a_run_answers_all_cells_and_the_next_has_nothing_to_do(tmp_path: Path, 
     assert sum(answered) == 8
     assert tuple(ended) == report.cells == study_status(study).cells
     assert texts(study) == expected(4)
-    cell = Store(study.out).read_cell(KEY)
+    cell = read_cell(StudyStore(study.out), KEY)
     assert cell.samples[1].id == "S/openings/sentiment/1/1:positive"
     assert cell.samples[1].prompt == cell.samples[1].extra["input"] == "Opening 1"
     assert cell.cost is not None
@@ -118,7 +119,7 @@ def test_after_kill_9_only_what_was_not_answered_is_asked_again(tmp_path: Path, 
     assert len(kept) >= 4
     (before,) = study_status(study).cells
     assert (before.state, before.answered) == ("partial", len(kept))
-    assert Store(study.out).read_cell(KEY).failure
+    assert read_cell(StudyStore(study.out), KEY).failure
 
     report = run(study)
     assert report.counts == {"done": 1}
@@ -258,7 +259,7 @@ def test_a_cell_that_fails_does_not_keep_the_others_and_is_tried_again(
     assert [cell.state for cell in first.cells] == ["failed", "done"]
     assert "exit code 3: out of memory" in first.cells[0].failure
     assert len(texts(study)) == 2  # what there is can be looked at
-    assert Store(study.out).read_cell(KEY).missing == ("2:positive", "3:positive")
+    assert read_cell(StudyStore(study.out), KEY).missing == ("2:positive", "3:positive")
     assert not (folder_of(study) / "answers.jsonl").exists()
 
     second = run(study)
@@ -267,7 +268,7 @@ def test_a_cell_that_fails_does_not_keep_the_others_and_is_tried_again(
     assert second.cells[0].answered == 3
     third = run(study)  # one request is left: half of one is none
     assert third.cells[0].answered == 3
-    assert Store(study.out).record(KEY).attempts == 3  # type: ignore[union-attr]
+    assert StudyStore(study.out).record(KEY).attempts == 3  # type: ignore[union-attr]
     assert len(third.cells[0].problems) == 1
 
 
@@ -290,7 +291,7 @@ def test_two_processes_share_a_study(tmp_path: Path, log: Path) -> None:
 
 def test_a_cell_in_the_hands_of_another_process_is_passed_over(tmp_path: Path) -> None:
     study = plan(tmp_path, command("well"), seeds=(1, 2))
-    with Store(study.out).lock(KEY) as is_ours:
+    with StudyStore(study.out).lock(KEY) as is_ours:
         assert is_ours
         report = run(study)
     assert [cell.state for cell in report.cells] == ["held", "done"]
@@ -316,7 +317,7 @@ def test_as_many_cells_run_at_once_as_jobs_say_and_come_out_the_same(
 def test_other_steps_make_texts_anew_without_asking_the_system(tmp_path: Path, log: Path) -> None:
     study = plan(tmp_path, command("well", log))
     cost = run(study).cells[0].cost
-    store = Store(study.out)
+    store = StudyStore(study.out)
     store.write_lines(KEY, "scores.jsonl", [{"id": "x", "metric": "m", "value": 1.0}])
 
     changed = replace(study, systems=(replace(study.systems[0], postprocess=("cut-at: and",)),))
@@ -379,7 +380,7 @@ def test_files_are_read_with_their_faults_and_again_when_they_change(tmp_path: P
     report = run(study)
     assert [cell.state for cell in report.cells] == ["failed", "failed"]
     assert "2.jsonl: there is no such file" in report.cells[1].failure
-    cell = Store(study.out).read_cell(KEY)
+    cell = read_cell(StudyStore(study.out), KEY)
     assert cell.problems[0].startswith("1 answer given twice")
     assert (len(cell.samples), cell.missing, cell.cost) == (3, ("3:positive",), None)
     assert run(study).cells[0].problems == report.cells[0].problems
@@ -403,7 +404,7 @@ def test_names_with_slashes_give_ids_that_differ(tmp_path: Path) -> None:
     datasets = tuple(replace(study.datasets[0], name=name) for name in ("b/c", "c"))
     study = replace(study, systems=systems, datasets=datasets)
     run(study)
-    ids = [s.id for key in study.cells() for s in Store(study.out).samples(key)]
+    ids = [s.id for key in study.cells() for s in StudyStore(study.out).samples(key)]
     assert len(ids) == len(set(ids)) == 6
 
 

@@ -15,16 +15,19 @@ from studies import KEY, command, plan
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
-from levelfield.study.cells import Answer, CellKey, Cost, GroupValue
+from levelfield.study.ask.intake import TimedAnswer
+from levelfield.study.ask.requests import requests_of
+from levelfield.study.cells import CellKey, Cost, GroupValue, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
-from levelfield.study.intake import Kept
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
-from levelfield.study.requests import requests_of
-from levelfield.study.store import CellRecord, Store
+from levelfield.study.store.export import export
+from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.reading import read_cell
+from levelfield.study.store.record import CellRecord
 
 MARK = Fingerprint("answers", "texts")
 RECORD = CellRecord(MARK, asked=2, answered=2, cost=Cost(1.5, 2, None, 10), problems=("odd",))
-ANSWERS = [Answer("1", "one"), Answer("2", "zwei\n🎉", "given", 5)]
+ANSWERS = [SystemAnswer("1", "one"), SystemAnswer("2", "zwei\n🎉", "given", 5)]
 SAMPLES = [
     Sample("S/1", "one", prompt="o", control={"k": ("a", "b")}, seed=1, extra={"request": "1"}),
     Sample("S/2", "", control={"k": ("c",)}, seed=1, extra={"request": "2", "raw": "x"}),
@@ -32,18 +35,18 @@ SAMPLES = [
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "out")
+def store(tmp_path: Path) -> StudyStore:
+    return StudyStore(tmp_path / "out")
 
 
-def test_a_finished_cell_reads_as_it_was_written(store: Store) -> None:
+def test_a_finished_cell_reads_as_it_was_written(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     record = store.record(KEY)
     assert record is not None
     assert replace(record, when="") == RECORD
     assert record.when.endswith("+00:00")
     assert [kept.answer for kept in store.resume(KEY, MARK)] == ANSWERS
-    cell = store.read_cell(KEY)
+    cell = read_cell(store, KEY)
     assert cell.samples == tuple(SAMPLES)
     assert (cell.asked, cell.problems, cell.cost) == (2, ("odd",), RECORD.cost)
     assert store.state(KEY, MARK) == "done"
@@ -52,13 +55,13 @@ def test_a_finished_cell_reads_as_it_was_written(store: Store) -> None:
     assert store.resume(KEY, Fingerprint("other", "other")) == []
 
 
-def test_a_cell_that_never_ran_says_so(store: Store) -> None:
+def test_a_cell_that_never_ran_says_so(store: StudyStore) -> None:
     assert store.state(KEY, MARK) == "missing"
-    assert "not finished" in store.read_cell(KEY).failure
+    assert "not finished" in read_cell(store, KEY).failure
     assert not store.out.exists()
 
 
-def test_values_votes_and_groups_come_back(store: Store) -> None:
+def test_values_votes_and_groups_come_back(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     scores = [
         {"id": "S/1", "metric": "m", "value": 0.5, "signature": "m|v"},
@@ -80,7 +83,7 @@ def test_values_votes_and_groups_come_back(store: Store) -> None:
     store.write_lines(KEY, "scores.jsonl", scores)
     store.write_lines(KEY, "parts.jsonl", parts)
     store.write_lines(KEY, "groups.jsonl", [row, row | {"value": 2.0, "n": 3}])
-    cell = store.read_cell(KEY)
+    cell = read_cell(store, KEY)
     assert cell.scores["m"]["S/1"] == 0.5
     assert math.isnan(cell.scores["m"]["S/2"])
     assert cell.votes == {"sentiment": {"org/judge": {"S/1": "positive", "S/2": ""}}}
@@ -89,7 +92,7 @@ def test_values_votes_and_groups_come_back(store: Store) -> None:
     assert cell.signatures == {"m": "m|v", "d": "d|v"}
 
 
-def test_votes_come_back_in_the_words_of_the_study(store: Store) -> None:
+def test_votes_come_back_in_the_words_of_the_study(store: StudyStore) -> None:
     samples = [
         Sample(id=f"S/{n}", text="So.", control={"topic": topic})
         for n, topic in enumerate(["Science/Technology", "World", "World"])
@@ -101,15 +104,15 @@ def test_votes_come_back_in_the_words_of_the_study(store: Store) -> None:
         for id, v, s in votes
     ]
     store.write_lines(KEY, "parts.jsonl", parts)
-    found = store.read_cell(KEY).votes["topic"]["j"]
+    found = read_cell(store, KEY).votes["topic"]["j"]
     assert found == {"S/0": "Science/Technology", "S/1": "Science/Technology", "S/2": "World"}
 
 
 kept_answers = st.lists(
     st.builds(
-        Kept,
+        TimedAnswer,
         st.builds(
-            Answer,
+            SystemAnswer,
             id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
             text=st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
             tokens=st.none() | st.integers(0, 9),
@@ -124,9 +127,9 @@ kept_answers = st.lists(
 
 @given(kept_answers, st.randoms())
 def test_however_a_crash_tears_the_file_whole_answers_stay_and_more_can_follow(
-    tmp_path_factory: pytest.TempPathFactory, given: list[Kept], random: Any
+    tmp_path_factory: pytest.TempPathFactory, given: list[TimedAnswer], random: Any
 ) -> None:
-    store = Store(tmp_path_factory.mktemp("out"))
+    store = StudyStore(tmp_path_factory.mktemp("out"))
     store.folder(KEY).mkdir(parents=True)
     with store.keeping(KEY, MARK) as keep:
         for kept in given:
@@ -144,11 +147,11 @@ def test_however_a_crash_tears_the_file_whole_answers_stay_and_more_can_follow(
     assert store.resume(KEY, MARK) == given
 
 
-def test_a_line_that_is_spoilt_costs_that_answer_only(store: Store) -> None:
+def test_a_line_that_is_spoilt_costs_that_answer_only(store: StudyStore) -> None:
     store.folder(KEY).mkdir(parents=True)
     with store.keeping(KEY, MARK) as keep:
         for answer in ANSWERS:
-            keep(Kept(answer))
+            keep(TimedAnswer(answer))
     path = store.folder(KEY) / "answers.partial.jsonl"
     head, one, two = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(head + b"\0" * len(one) + b"\n[]\n7\n" + two)
@@ -157,7 +160,7 @@ def test_a_line_that_is_spoilt_costs_that_answer_only(store: Store) -> None:
     assert store.state(KEY, Fingerprint("other", "texts")) == "stale"
 
 
-def test_an_error_while_writing_leaves_what_was_there(store: Store) -> None:
+def test_an_error_while_writing_leaves_what_was_there(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
 
     def broken() -> Any:
@@ -170,18 +173,18 @@ def test_an_error_while_writing_leaves_what_was_there(store: Store) -> None:
     assert [p for p in store.folder(KEY).iterdir() if p.suffix == ".tmp"] == []
 
 
-def test_a_broken_line_is_named_with_its_place(store: Store) -> None:
+def test_a_broken_line_is_named_with_its_place(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     path = store.folder(KEY) / "texts.jsonl"
     path.write_text(path.read_text() + "{oops\n")
     with pytest.raises(UserError, match=r"texts\.jsonl:3: not JSON"):
-        store.read_cell(KEY)
+        read_cell(store, KEY)
     path.write_text('{"id": "no text"}\n')
     with pytest.raises(UserError, match=r"texts\.jsonl: text: missing"):
-        store.read_cell(KEY)
+        read_cell(store, KEY)
 
 
-def test_stale_answers_outlive_a_run_that_answered_nothing(store: Store) -> None:
+def test_stale_answers_outlive_a_run_that_answered_nothing(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     assert store.set_aside(KEY)
     assert store.state(KEY, MARK) == "missing"
@@ -194,13 +197,13 @@ def test_stale_answers_outlive_a_run_that_answered_nothing(store: Store) -> None
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
-def test_exported_texts_read_as_samples(store: Store, tmp_path: Path, suffix: str) -> None:
+def test_exported_texts_read_as_samples(store: StudyStore, tmp_path: Path, suffix: str) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     other = KEY._replace(control="keywords")
     mixed = [Sample("T/1", "t", control={"k": "a", "topic": "World"}, extra={"request": "1"})]
     store.finish(other, RECORD, [], mixed)
     path = tmp_path / f"all{suffix}"
-    assert store.export(path, [KEY, other]) == 3
+    assert export(store, path, [KEY, other]) == 3
     samples = load_samples(path)
     assert [s.id for s in samples] == ["S/1", "S/2", "T/1"]
     assert samples[0].control == {"k": ("a", "b")}
@@ -210,7 +213,7 @@ def test_exported_texts_read_as_samples(store: Store, tmp_path: Path, suffix: st
     assert [s.extra["kind"] for s in samples] == ["sentiment", "sentiment", "keywords"]
 
 
-def test_exported_scores_have_their_cell(store: Store, tmp_path: Path) -> None:
+def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> None:
     import polars as pl
 
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
@@ -219,14 +222,14 @@ def test_exported_scores_have_their_cell(store: Store, tmp_path: Path) -> None:
         for i, v in ((1, 1), (2, None))
     ]
     store.write_lines(KEY, "scores.jsonl", rows)
-    assert store.export(tmp_path / "s.parquet", [KEY], "scores") == 2
+    assert export(store, tmp_path / "s.parquet", [KEY], "scores") == 2
     table = pl.read_parquet(tmp_path / "s.parquet")
     assert table["value"].to_list() == [1, None]
     assert table["system"].to_list() == ["S", "S"]
     with pytest.raises(UserError, match=r"expected a name in \.parquet or \.jsonl"):
-        store.export(tmp_path / "s.xls", [KEY])
+        export(store, tmp_path / "s.xls", [KEY])
     with pytest.raises(UserError, match="can't be written"):
-        store.export(tmp_path / "nowhere" / "s.parquet", [KEY])
+        export(store, tmp_path / "nowhere" / "s.parquet", [KEY])
 
 
 class TestFingerprint:

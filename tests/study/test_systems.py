@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import KEY, Source, command, lines, requests
 
-from levelfield.study import command as command_module
-from levelfield.study.cells import Answer, Request
-from levelfield.study.intake import Kept
+from levelfield.study.ask import attempt
+from levelfield.study.ask.intake import TimedAnswer
+from levelfield.study.ask.pipes import STDERR_BYTES, LineReader
+from levelfield.study.ask.systems import AskOutcome, answer
+from levelfield.study.cells import Request, SystemAnswer
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource
-from levelfield.study.systems import Outcome, answer
 
 
 class Asked:
@@ -26,11 +27,11 @@ class Asked:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kept: list[Kept] = []
+        self.kept: list[TimedAnswer] = []
 
     def __call__(
         self, source: Source, asked: list[Request] | None = None, **options: Any
-    ) -> Outcome:
+    ) -> AskOutcome:
         return answer(
             source,
             KEY,
@@ -51,7 +52,7 @@ WELL = {f"{i}:positive": f"Opening {i} and so on." for i in range(4)}
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    monkeypatch.setattr(command_module, "_GRACE_S", 0.2)
+    monkeypatch.setattr(attempt, "_GRACE_S", 0.2)
     return Asked(tmp_path)
 
 
@@ -59,7 +60,7 @@ def test_every_answer_of_a_good_command_is_taken_with_what_it_says_of_itself(ask
     outcome = ask(command("well"))
     assert ask.texts == WELL
     assert (outcome.problems, outcome.failure, outcome.attempts) == ((), "", 1)
-    assert ask.kept[0].answer == Answer("0:positive", WELL["0:positive"], "Opening 0", 3)
+    assert ask.kept[0].answer == SystemAnswer("0:positive", WELL["0:positive"], "Opening 0", 3)
     times = [kept.wall_s for kept in ask.kept]
     assert 0 < times[0] <= times[-1] < 20
     assert times == sorted(times)
@@ -107,7 +108,7 @@ def test_valid_answers_count_whatever_stands_around_them(
     ask: Asked, mode: str, problems: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if mode == "stays":
-        monkeypatch.setattr(command_module, "_FAREWELL_S", 0.3)
+        monkeypatch.setattr(attempt, "_FAREWELL_S", 0.3)
     outcome = ask(command(mode))
     last = {"0:positive": "the last"} if mode == "no last line end" else {}
     assert ask.texts == WELL | last
@@ -128,8 +129,8 @@ def test_a_flood_on_stderr_is_kept_in_part_and_does_not_fill_the_disk(ask: Asked
     said = (ask.folder / "stderr.txt").read_text()
     assert said.startswith("beginning\n")
     assert said.endswith("\nthe end\n")
-    assert len(said) < 2 * command_module.STDERR_BYTES + 100
-    left_out = 5_000_000 + len("beginning\n\nthe end\n") - 2 * command_module.STDERR_BYTES
+    assert len(said) < 2 * STDERR_BYTES + 100
+    left_out = 5_000_000 + len("beginning\n\nthe end\n") - 2 * STDERR_BYTES
     assert f"… {left_out:,} bytes are left out here …" in said
 
 
@@ -175,7 +176,7 @@ def test_an_attempt_that_mends_the_first_leaves_a_problem_and_no_failure(ask: As
 
 def test_answers_of_an_earlier_run_are_not_asked_for_and_stay(ask: Asked) -> None:
     log = ask.folder / "log"
-    outcome = ask(command("well", log), known=[Answer("2:positive", "as before")])
+    outcome = ask(command("well", log), known=[SystemAnswer("2:positive", "as before")])
     assert lines(log) == ["0:positive", "1:positive", "3:positive"]
     assert "2:positive" not in ask.texts
     assert outcome.failure == ""
@@ -227,7 +228,7 @@ def test_when_told_to_stop_the_command_is_ended_at_once(ask: Asked) -> None:
     stop = threading.Event()
     began = time.monotonic()
 
-    def keep(kept: Kept) -> None:
+    def keep(kept: TimedAnswer) -> None:
         ask.kept.append(kept)
         stop.set()
 
@@ -239,7 +240,7 @@ def test_when_told_to_stop_the_command_is_ended_at_once(ask: Asked) -> None:
 
 
 def test_what_keep_raises_ends_the_command(ask: Asked) -> None:
-    def full(_: Kept) -> None:
+    def full(_: TimedAnswer) -> None:
         raise OSError(28, "No space left on device")
 
     began = time.monotonic()
@@ -313,7 +314,7 @@ class TestFiles:
 
     def read(
         self, ask: Asked, records: list[dict[str, Any]], source: FilesSource = SOURCE
-    ) -> Outcome:
+    ) -> AskOutcome:
         path = ask.folder / source.pattern.format(**KEY._asdict())
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
         return ask(source)
@@ -412,7 +413,7 @@ def test_two_requests_that_are_alike_get_a_text_each(ask: Asked) -> None:
 def test_lines_are_the_same_however_the_bytes_arrive(given: list[bytes], random: Any) -> None:
     content = b"".join(line + b"\n" for line in given) + b"rest"
     cuts = sorted(random.randint(0, len(content)) for _ in range(5))
-    split = command_module._Lines()
+    split = LineReader()
     found: list[bytes | None] = []
     for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
         found += split.feed(content[start:end])

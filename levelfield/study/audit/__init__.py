@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from levelfield.study.audit import alignment, comparison, judging, strength, wording
-from levelfield.study.audit.findings import SEVERITIES, Example, Finding, Severity, Study
+from levelfield.study.audit.findings import SEVERITIES, AuditedStudy, Example, Finding, Severity
 from levelfield.study.cells import Cell, CellKey
 
 __all__ = ["CHECKS", "Example", "Finding", "Severity", "audit"]
 
-CHECKS: tuple[Callable[[Study], list[Finding]], ...] = (
+CHECKS: tuple[Callable[[AuditedStudy], list[Finding]], ...] = (
     comparison.missing_cells,
     comparison.missing_texts,
     comparison.label_sets_differ,
@@ -42,6 +42,6 @@ def audit(cells: Sequence[Cell], *, expected: Sequence[CellKey] = ()) -> list[Fi
         cells: of one study, with texts, votes, rates and values as far as they are known.
         expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
     """
-    study = Study(tuple(cells), tuple(expected))
+    study = AuditedStudy(tuple(cells), tuple(expected))
     found = [finding for check in CHECKS for finding in check(study)]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))

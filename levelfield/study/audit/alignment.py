@@ -11,9 +11,9 @@ from itertools import groupby
 from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Control
 from levelfield.study.audit.findings import (
+    AuditedStudy,
     Finding,
     Limits,
-    Study,
     Text,
     counted,
     share_found,
@@ -23,7 +23,7 @@ from levelfield.study.cells import value_name
 _NEAR = 60
 
 
-def prompt_not_continued(study: Study) -> list[Finding]:
+def prompt_not_continued(study: AuditedStudy) -> list[Finding]:
     """Texts that do not begin with their prompt.
 
     White space, quotes and case do not count. Serious from 10 % on, where other systems continue
@@ -44,7 +44,7 @@ def _comes_late(text: Text) -> bool:
     return letters(text.sample.prompt) in letters(text.sample.text)
 
 
-def wrong_request(study: Study) -> list[Finding]:
+def wrong_request(study: AuditedStudy) -> list[Finding]:
     """Texts that begin with the prompt of another request of their dataset and not their own.
 
     Answers were given to the wrong requests, so what they were asked for is wrong as well.
@@ -90,7 +90,7 @@ def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> st
     return ""
 
 
-def label_in_input(study: Study) -> list[Finding]:
+def label_in_input(study: AuditedStudy) -> list[Finding]:
     """The wanted value, or the system's word for it, typed in front of the prompt.
 
     Looked for in what the model was given (`extra["input"]`) and at the beginning of the text. A

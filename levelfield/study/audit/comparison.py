@@ -9,10 +9,10 @@ from statistics import median, multimode
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    AuditedStudy,
     Finding,
     Limits,
     Severity,
-    Study,
     Text,
     grouped,
     percent,
@@ -21,7 +21,7 @@ from levelfield.study.audit.findings import (
 from levelfield.study.cells import Cell, CellKey, value_name
 
 
-def identical_seeds(study: Study) -> list[Finding]:
+def identical_seeds(study: AuditedStudy) -> list[Finding]:
     """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
 
     Serious if all texts of two seeds are byte-identical: three such seeds are one observation, and
@@ -61,7 +61,7 @@ def identical_seeds(study: Study) -> list[Finding]:
     return findings
 
 
-def _equal_texts(study: Study, first: Cell, second: Cell) -> tuple[list[Text], int]:
+def _equal_texts(study: AuditedStudy, first: Cell, second: Cell) -> tuple[list[Text], int]:
     """Texts of the first cell that the second has too, and how many requests both answer."""
     one, other = (_by_request(study.texts[cell.key]) for cell in (first, second))
     both = one.keys() & other.keys()
@@ -95,7 +95,7 @@ def _only(names: Iterable[str]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def length_differs(study: Study) -> list[Finding]:
+def length_differs(study: AuditedStudy) -> list[Finding]:
     """Systems that write much more than others for the same requests.
 
     Compared: the median number of words after the prompt, of the longest and the shortest system
@@ -134,7 +134,7 @@ def length_differs(study: Study) -> list[Finding]:
     return findings
 
 
-def missing_cells(study: Study) -> list[Finding]:
+def missing_cells(study: AuditedStudy) -> list[Finding]:
     """Cells that the grid has and the study has not, and cells that failed.
 
     The grid is what was expected, or else every combination of the systems, datasets and seeds seen
@@ -166,7 +166,7 @@ def missing_cells(study: Study) -> list[Finding]:
     return findings
 
 
-def _grid(study: Study) -> list[CellKey]:
+def _grid(study: AuditedStudy) -> list[CellKey]:
     if study.expected:
         return list(dict.fromkeys(study.expected))
     grid = []
@@ -185,7 +185,7 @@ def _seeds(keys: Iterable[CellKey]) -> str:
     return "seeds " + ", ".join(str(key.seed) for key in keys)
 
 
-def missing_texts(study: Study) -> list[Finding]:
+def missing_texts(study: AuditedStudy) -> list[Finding]:
     """Fewer texts than were asked for, or than most cells have for the same value.
 
     A warning; serious if a cell lacks 10 % or more. What was wrong with answers is a warning too.
@@ -236,7 +236,7 @@ def _numbers(cell: Cell) -> Counter[str]:
     return Counter(value_name(sample.control) for sample in cell.samples)
 
 
-def _usual_numbers(study: Study) -> dict[tuple[str, str, str], int]:
+def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
     """Dataset, kind of control, value -> the number of texts that most cells have."""
     found: dict[tuple[str, str, str], list[int]] = {}
     for cell in study.cells:
@@ -249,7 +249,7 @@ def _where(cell: Cell) -> tuple[str, str, str, int]:
     return (cell.key.system, cell.key.dataset, cell.key.control, cell.key.seed)
 
 
-def label_sets_differ(study: Study) -> list[Finding]:
+def label_sets_differ(study: AuditedStudy) -> list[Finding]:
     """Systems that were asked for fewer values of a control than others.
 
     Serious: to be right on one of four topics is another task than on all four, and a mean over

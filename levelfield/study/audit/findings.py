@@ -82,7 +82,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Study:
+class AuditedStudy:
     """The cells of a study with their texts taken apart, once for all checks."""
 
     cells: tuple[Cell, ...]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from levelfield.study.audit.findings import Study, grouped
+from levelfield.study.audit.findings import AuditedStudy, grouped
 from levelfield.study.cells import Cell, CellKey
 
 MAJORITY = "majority"
@@ -33,7 +33,7 @@ class Judged:
     n: int | None
 
 
-def judged(study: Study) -> list[Judged]:
+def judged(study: AuditedStudy) -> list[Judged]:
     """From votes, where there are any, else from rates; rates in percent, not those of all values.
 
     A judge whose rates are all between 0 and 1 is read as one that gives shares.
@@ -78,6 +78,6 @@ def is_majority(judge: str) -> bool:
     return judge.partition(" ")[0] == MAJORITY
 
 
-def _judges_in_shares(study: Study) -> list[str]:
+def _judges_in_shares(study: AuditedStudy) -> list[str]:
     rates = grouped((rate for cell in study.cells for rate in cell.rates), lambda rate: rate.judge)
     return [judge for judge, own in rates.items() if max(rate.percent for rate in own) <= 1]

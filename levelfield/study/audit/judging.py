@@ -8,7 +8,14 @@ from itertools import combinations
 from statistics import fmean, median
 
 from levelfield.stats.kappa import kappa_of_labels
-from levelfield.study.audit.findings import Finding, Limits, Severity, Study, grouped, percent
+from levelfield.study.audit.findings import (
+    AuditedStudy,
+    Finding,
+    Limits,
+    Severity,
+    grouped,
+    percent,
+)
 from levelfield.study.audit.judged import Judged, is_majority, judged
 from levelfield.study.audit.strength import strengths
 
@@ -17,7 +24,7 @@ _ROUNDING = 0.05
 _ENOUGH = 100
 
 
-def majority_is_none(study: Study) -> list[Finding]:
+def majority_is_none(study: AuditedStudy) -> list[Finding]:
     """Rates called majority that no majority of the judges can have.
 
     Of J judges who find shares a_1 … a_J right, h = ⌈J / 2⌉ can agree on at most
@@ -98,7 +105,7 @@ def _most(a: Sequence[float]) -> float:
     return min(100.0, *(round(bound, 9) for bound in bounds))
 
 
-def judges_disagree(study: Study) -> list[Finding]:
+def judges_disagree(study: AuditedStudy) -> list[Finding]:
     """A judge that agrees with the others little more than by chance.
 
     Cohen's κ = (o − e) / (1 − e) over all texts that two judges voted on, o the share with equal
@@ -110,7 +117,7 @@ def judges_disagree(study: Study) -> list[Finding]:
     return [*_by_votes(study), *_by_rates(study)]
 
 
-def _by_votes(study: Study) -> list[Finding]:
+def _by_votes(study: AuditedStudy) -> list[Finding]:
     findings = []
     for control, cells in study.controls.items():
         for attribute in dict.fromkeys(name for cell in cells for name in cell.votes):
@@ -142,7 +149,7 @@ def _kappa(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[float, int
     return kappa_of_labels(*labels), len(both)
 
 
-def _by_rates(study: Study) -> list[Finding]:
+def _by_rates(study: AuditedStudy) -> list[Finding]:
     findings = []
     rated = [one for one in judged(study) if one.elsewhere is None and not is_majority(one.judge)]
     for control, of in grouped(rated, lambda one: one.key.control).items():
@@ -165,7 +172,7 @@ def _by_rates(study: Study) -> list[Finding]:
     return findings
 
 
-def judge_biased(study: Study) -> list[Finding]:
+def judge_biased(study: AuditedStudy) -> list[Finding]:
     """A judge that prefers a value far more than the other judges of the same texts do.
 
     Preference for a value: the share found right among texts asked for it, minus the mean over
@@ -234,7 +241,7 @@ def _shares_right(of: Sequence[Judged], judge: str) -> dict[str, float]:
     return {value: fmean(one.right for one in ones) for value, ones in own.items()}
 
 
-def mixed_scales(study: Study) -> list[Finding]:
+def mixed_scales(study: AuditedStudy) -> list[Finding]:
     """Values of one kind of measure, some as shares (0 to 1) and others in percent.
 
     Looked for among the judges of a kind of control, and among the systems for each metric of

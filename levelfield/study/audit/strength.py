@@ -8,10 +8,10 @@ from statistics import fmean
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    AuditedStudy,
     Finding,
     Limits,
     Severity,
-    Study,
     grouped,
     percent,
     shown,
@@ -19,7 +19,7 @@ from levelfield.study.audit.findings import (
 from levelfield.study.audit.judged import Judged, is_majority, judged, size
 
 
-def control_changes_nothing(study: Study) -> list[Finding]:
+def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
     """Control without effect: what a text was asked for does not show in it.
 
     Strength s = (b − 1/K) / (1 − 1/K), b the mean over the K values of the share found right, so
@@ -54,7 +54,7 @@ def control_changes_nothing(study: Study) -> list[Finding]:
     return findings
 
 
-def _same_for_all_values(study: Study) -> list[Finding]:
+def _same_for_all_values(study: AuditedStudy) -> list[Finding]:
     findings = []
     for (system, control), cells in study.systems.items():
         same, of = [], 0
@@ -76,7 +76,7 @@ def _same_for_all_values(study: Study) -> list[Finding]:
     return findings
 
 
-def strengths(study: Study) -> dict[tuple[str, str, str], tuple[float, float, float]]:
+def strengths(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
     """System, control, attribute -> strength and its 95 % interval."""
     every: dict[tuple[str, str], set[str]] = {}
     alone = [one for one in judged(study) if not is_majority(one.judge)]
@@ -101,7 +101,7 @@ def strengths(study: Study) -> dict[tuple[str, str, str], tuple[float, float, fl
     return _of_whole_cells(study) | found
 
 
-def _of_whole_cells(study: Study) -> dict[tuple[str, str, str], tuple[float, float, float]]:
+def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[float, float, float]]:
     """Strengths from rates of all texts, by a judge that is named after the attribute it judges.
 
     That is all a study of several attributes at once may have published.

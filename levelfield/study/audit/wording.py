@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    AuditedStudy,
     Finding,
     Limits,
-    Study,
     Text,
     common,
     counted,
@@ -71,7 +71,7 @@ _SHINGLE = 6
 _MID_SENTENCE = ",;:-–—(&/"
 
 
-def empty_text(study: Study) -> list[Finding]:
+def empty_text(study: AuditedStudy) -> list[Finding]:
     """Texts with nothing in them, or nothing after their prompt.
 
     Serious from 5 % on, a warning from 1 % on, a note from the first one: every measure has to do
@@ -86,7 +86,7 @@ def empty_text(study: Study) -> list[Finding]:
     return findings
 
 
-def cut_text(study: Study) -> list[Finding]:
+def cut_text(study: AuditedStudy) -> list[Finding]:
     """Systems most of whose texts end in mid-sentence: their budget of tokens cut them off.
 
     An end is in mid-sentence if it is a letter of a script that has cases, a digit, a comma or a
@@ -116,7 +116,7 @@ def _in_mid_sentence(text: str) -> bool:
     return last in _MID_SENTENCE or unicodedata.category(last) in ("Ll", "Lu", "Nd")
 
 
-def leftover_markup(study: Study) -> list[Finding]:
+def leftover_markup(study: AuditedStudy) -> list[Finding]:
     """Texts with what post-processing should have taken away.
 
     Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
@@ -169,7 +169,7 @@ def _runs_of_words(text: str) -> set[tuple[str, ...]]:
     return set(zip(*(words[i:] for i in range(_SHINGLE)), strict=False))
 
 
-def repetition(study: Study) -> list[Finding]:
+def repetition(study: AuditedStudy) -> list[Finding]:
     """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
 
     Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent

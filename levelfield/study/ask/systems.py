@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
-from levelfield.study.cells import Answer, CellKey, Request
-from levelfield.study.command import Attempt
-from levelfield.study.files import read
-from levelfield.study.intake import Intake, Kept
+from levelfield.study.ask.attempt import Attempt
+from levelfield.study.ask.files import read
+from levelfield.study.ask.intake import Intake, TimedAnswer
+from levelfield.study.cells import CellKey, Request, SystemAnswer
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource
 
 Source = FilesSource | CommandSource | CallableSource
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AskOutcome:
     """How the requests to a system ended; the answers themselves went to `keep`.
 
     Attributes:
@@ -51,10 +51,10 @@ def answer(
     *,
     folder: Path,
     workplace: Path,
-    keep: Callable[[Kept], object],
-    known: Collection[Answer] = (),
+    keep: Callable[[TimedAnswer], object],
+    known: Collection[SystemAnswer] = (),
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> AskOutcome:
     """Asks a system for the answers that are not known yet.
 
     A command is started in a session of its own, is given all open requests, and is heard until
@@ -75,7 +75,7 @@ def answer(
     intake = Intake(requests, known)
     if isinstance(source, FilesSource):
         why = read(source, key, folder, intake, keep)
-        return Outcome(intake.problems(), intake.failure(why), attempts=1)
+        return AskOutcome(intake.problems(), intake.failure(why), attempts=1)
     if os.name != "posix":
         raise UserError("commands and callables as systems need Linux, macOS or another POSIX")
     command, environment = _command(source)
@@ -97,14 +97,14 @@ def answer(
         end = attempt.run(command, environment, folder, source.timeout_s, stderr)
         peak = _larger(peak, attempt.peak_bytes)
         spent_s = attempt.spent_s
-        if end.said:
-            ends.append(f"attempt {attempts}: {end.said}")
+        if end.reason:
+            ends.append(f"attempt {attempts}: {end.reason}")
         if end.stopped:
-            return Outcome((*intake.problems(), *ends), "", attempts, peak, stopped=True)
+            return AskOutcome((*intake.problems(), *ends), "", attempts, peak, stopped=True)
         if end.final:
             break
     failure = intake.failure(ends[-1] if ends else "")
-    return Outcome((*intake.problems(), *ends), failure, attempts, peak)
+    return AskOutcome((*intake.problems(), *ends), failure, attempts, peak)
 
 
 def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Mapping[str, str]]:
@@ -112,7 +112,7 @@ def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Map
     if isinstance(source, CommandSource):
         return source.command, source.environment
     # -P: a file of the study that is named as a standard module must not take its place
-    worker = [sys.executable, "-P", "-m", "levelfield.study.callable_worker"]
+    worker = [sys.executable, "-P", "-m", "levelfield.study.ask.callable_worker"]
     return [*worker, source.target, json.dumps(dict(source.options))], {}
 
 

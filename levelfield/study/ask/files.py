@@ -11,8 +11,8 @@ from levelfield.core.sample import Control, Sample
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.records import BadRecord, Rules
-from levelfield.study.cells import Answer, CellKey, Request
-from levelfield.study.intake import Findings, Intake, Kept
+from levelfield.study.ask.intake import Intake, ProblemCounts, TimedAnswer
+from levelfield.study.cells import CellKey, Request, SystemAnswer
 from levelfield.study.plan import FilesSource
 
 
@@ -26,7 +26,7 @@ def read(
     key: CellKey,
     folder: Path,
     intake: Intake,
-    keep: Callable[[Kept], object],
+    keep: Callable[[TimedAnswer], object],
 ) -> str:
     """Takes in the records of a cell's file; why there are none, or empty.
 
@@ -45,7 +45,7 @@ def read(
     rules = Rules(mapping=source.mapping)
     match = _Match(intake.open)
     # in a file of several cells, records of other cells are no finding unless some are missing
-    passed_over = Findings()
+    passed_over = ProblemCounts()
     try:
         for number, record in format.rows(path):
             place = f"{name}:{format.unit}{number}"
@@ -67,7 +67,7 @@ def read(
                     )
                 found = _answer_in(sample, request)
                 if intake.take(found, place):
-                    keep(Kept(found))
+                    keep(TimedAnswer(found))
             else:
                 example = f"{place}: {shown(sample.id)}" if sample.id else place
                 passed_over.add("record of no request", "records of no request", example)
@@ -88,9 +88,9 @@ def _other_cell(sample: Sample, key: CellKey) -> str:
     return ""
 
 
-def _answer_in(sample: Sample, request: Request) -> Answer:
+def _answer_in(sample: Sample, request: Request) -> SystemAnswer:
     given, tokens = sample.extra.get("input"), sample.extra.get("tokens")
-    return Answer(
+    return SystemAnswer(
         id=request.id,
         text=sample.text,
         input=given if isinstance(given, str) else "",

@@ -1,6 +1,6 @@
 """A Python callable as a command: requests as JSONL on stdin, answers as JSONL on stdout.
 
-Run by `levelfield study run` as `python -m levelfield.study.callable_worker TARGET OPTIONS`.
+Run by `levelfield study run` as `python -m levelfield.study.ask.callable_worker TARGET OPTIONS`.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from levelfield.io.problems import shown
-from levelfield.study.cells import Answer, Request
+from levelfield.study.cells import Request, SystemAnswer
 
 
 @dataclass(frozen=True)
-class Kept:
+class TimedAnswer:
     """An answer with what it had taken to get there.
 
     Attributes:
@@ -21,12 +21,12 @@ class Kept:
         peak_bytes: most memory held in that attempt so far; None if unknown.
     """
 
-    answer: Answer
+    answer: SystemAnswer
     wall_s: float = 0.0
     peak_bytes: int | None = None
 
 
-class Findings:
+class ProblemCounts:
     """Counts what is wrong, kind by kind, with the first example of each."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Findings:
         self._counts[one, many] += 1
         self._first.setdefault((one, many), example)
 
-    def add_all(self, others: Findings) -> None:
+    def add_all(self, others: ProblemCounts) -> None:
         self._counts |= others._counts
         self._first |= others._first
 
@@ -51,10 +51,10 @@ class Findings:
 class Intake:
     """Takes answers in, whatever their order; knows which requests are open."""
 
-    def __init__(self, requests: Sequence[Request], known: Collection[Answer]) -> None:
+    def __init__(self, requests: Sequence[Request], known: Collection[SystemAnswer]) -> None:
         self._requests = {request.id: request for request in requests}
         self._texts = {a.id: a.text for a in known if a.id in self._requests}
-        self.findings = Findings()
+        self.findings = ProblemCounts()
 
     @property
     def open(self) -> list[Request]:
@@ -63,7 +63,7 @@ class Intake:
     def is_complete(self) -> bool:
         return len(self._texts) == len(self._requests)
 
-    def take(self, answer: Answer, place: str) -> bool:
+    def take(self, answer: SystemAnswer, place: str) -> bool:
         """Whether the answer counts."""
         example = f"{place}: {shown(answer.id)}"
         if answer.id not in self._requests:

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.io import values
 from levelfield.io.problems import Wrong, kind, shown
-from levelfield.study.cells import Answer, CellKey, Request, value_name
+from levelfield.study.cells import CellKey, Request, SystemAnswer, value_name
 from levelfield.study.plan import Plan, SystemPlan
 
 _NO_WORD = re.compile(r"[\W_]+")
@@ -94,7 +94,7 @@ def request_record(request: Request) -> dict[str, Any]:
     }
 
 
-def parse_answer(record: object) -> Answer:
+def parse_answer(record: object) -> SystemAnswer:
     """The answer that a JSON value holds: `id` and `text`, perhaps `input` and `tokens`.
 
     Other fields are the system's own business and not kept.
@@ -111,7 +111,7 @@ def parse_answer(record: object) -> Answer:
     if not id:
         raise UserError('id: expected that of a request, found ""')
     given = _string(record, "input") if record.get("input") is not None else ""
-    return Answer(id=id, text=_string(record, "text"), input=given, tokens=tokens)
+    return SystemAnswer(id=id, text=_string(record, "text"), input=given, tokens=tokens)
 
 
 def _string(record: Mapping[Any, Any], name: str) -> str:

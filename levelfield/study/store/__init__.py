@@ -1,0 +1,1 @@
+"""A study's folder on disk: answers, texts and scores, in files that people can open."""

@@ -1,0 +1,78 @@
+"""The texts or scores of a study in one file."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from levelfield.core.errors import UserError
+from levelfield.io import as_record, atomic_writer
+from levelfield.io.problems import printable
+from levelfield.study.cells import CellKey
+from levelfield.study.store.folder import StudyStore
+
+Exported = Literal["texts", "scores"]
+
+
+def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exported = "texts") -> int:
+    """Writes the texts or scores of cells to one Parquet or JSONL file; returns the number of rows.
+
+    The rows of texts read as samples again (`levelfield score FILE`); `kind` is the name of
+    the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
+
+    Raises:
+        UserError: the file's name ends in neither, or it can't be written.
+    """
+    if path.suffix == ".parquet":
+        table = list(_rows(store, keys, what, flat=True))
+        _write_parquet(path, table)
+        return len(table)
+    if path.suffix != ".jsonl":
+        raise UserError(f"{printable(str(path))}: expected a name in .parquet or .jsonl")
+    rows = 0
+    with atomic_writer(path) as file:
+        for row in _rows(store, keys, what, flat=False):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            rows += 1
+    return rows
+
+
+def _rows(
+    store: StudyStore, keys: Sequence[CellKey], what: Exported, *, flat: bool
+) -> Iterator[dict[str, Any]]:
+    for key in keys:
+        if what == "scores":
+            cell = {**key._asdict()}
+            cell["kind"] = cell.pop("control")
+            yield from (row | cell for row in store.read_lines(key, "scores.jsonl"))
+            continue
+        for sample in store.samples(key):
+            row = {"kind": key.control, **as_record(sample)}
+            row |= row.pop("extra", {})
+            if flat:
+                control = row.pop("control", {})
+                row |= {f"control.{a}": value for a, value in control.items()}
+            yield row
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the columns of all rows; a column with lists in some rows has lists in all."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
+    for name, column in columns.items():
+        if any(isinstance(value, tuple | list) for value in column):
+            columns[name] = [[v] if isinstance(v, str) else v for v in column]
+    temporary = path.with_name(f".levelfield-{secrets.token_hex(6)}.tmp")
+    try:
+        pl.DataFrame(columns, strict=False).write_parquet(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserError(f"{printable(str(path))}: can't be written: {why}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

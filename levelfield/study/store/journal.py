@@ -1,0 +1,94 @@
+"""The journal of a cell: answers written one by one, so that they outlive whatever happens.
+
+The first line has the fingerprint of the answers. A line that a crash has torn is not an answer, so
+its request is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.study.ask.intake import TimedAnswer
+from levelfield.study.ask.requests import parse_answer
+from levelfield.study.cells import SystemAnswer
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The content of a journal.
+
+    Attributes:
+        fingerprint: of the answers; None if there is no such file or nothing in it.
+        answers: the first to each id.
+        whole_bytes: of the file, up to the end of the last whole line.
+    """
+
+    fingerprint: str | None
+    answers: list[TimedAnswer]
+    whole_bytes: int
+
+
+def read_journal(path: Path) -> Journal:
+    """Returns the content of a journal; an empty one if there is no such file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    whole = content[: content.rfind(b"\n") + 1]
+    head, *lines = whole.split(b"\n")
+    try:
+        fingerprint = str(json.loads(head)["fingerprint"])
+    except (ValueError, KeyError, TypeError):
+        return Journal(None, [], 0)
+    answers: dict[str, TimedAnswer] = {}
+    for line in lines:
+        # whatever is no answer is a request that is asked again
+        with contextlib.suppress(ValueError, KeyError, TypeError, UserError):
+            record = json.loads(line)
+            answer = parse_answer(record)
+            timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"])
+            answers.setdefault(answer.id, timed)
+    return Journal(fingerprint, list(answers.values()), len(whole))
+
+
+@contextlib.contextmanager
+def journal_writer(path: Path, fingerprint: str) -> Iterator[Callable[[TimedAnswer], None]]:
+    """Yields a function that appends an answer.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    whole = read_journal(path).whole_bytes
+    with path.open("ab", buffering=0) as file:
+        file.truncate(whole)  # a line that was torn would spoil the next
+        if not whole:
+            _write_line(file, {"fingerprint": fingerprint})
+        yield lambda timed: _write_line(file, _timed_record(timed))
+
+
+def _write_line(file: RawIOBase, record: Mapping[str, Any]) -> None:
+    rest = memoryview(json.dumps(record).encode() + b"\n")
+    while rest:  # on a disk that is nearly full, part of it is written first
+        rest = rest[file.write(rest) or 0 :]
+
+
+def answer_record(answer: SystemAnswer) -> dict[str, Any]:
+    """Returns the object that reads as this answer again."""
+    record: dict[str, Any] = {"id": answer.id, "text": answer.text}
+    if answer.input:
+        record["input"] = answer.input
+    if answer.tokens is not None:
+        record["tokens"] = answer.tokens
+    return record
+
+
+def _timed_record(timed: TimedAnswer) -> dict[str, Any]:
+    cost = {"wall_s": round(timed.wall_s, 3), "peak_bytes": timed.peak_bytes}
+    return answer_record(timed.answer) | cost
