@@ -21,11 +21,11 @@ import pytest
 from studies import KEY, command, lines, plan
 
 from levelfield.core.errors import UserError
-from levelfield.study import store as storing
 from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
 from levelfield.study.run import run
 from levelfield.study.status import CellStatus, study_status
+from levelfield.study.store import journal as journals
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
 
@@ -168,7 +168,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_line_and_keeps_what_was_answered
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = plan(tmp_path, command("slowly", log), seeds=(1, 2))
-    write = storing._write_line
+    write = journals._write_line
     written: list[Any] = []
 
     def nearly_full(file: Any, record: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_full_disk_stops_the_run_with_a_clear_line_and_keeps_what_was_answered
             no_room()
         write(file, record)
 
-    monkeypatch.setattr(storing, "_write_line", nearly_full)
+    monkeypatch.setattr(journals, "_write_line", nearly_full)
     report = run(study)
     assert [cell.state for cell in report.cells] == ["failed", "missing"]
     assert "No space left on device" in report.cells[0].failure
