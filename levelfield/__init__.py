@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.io.opening import load_samples
+    from levelfield.meta.evaluation import correlate
     from levelfield.run.compare import compare
     from levelfield.run.score import score
 
-__all__ = ["Sample", "Scores", "__version__", "compare", "load_samples", "score"]
+__all__ = ["Sample", "Scores", "__version__", "compare", "correlate", "load_samples", "score"]
 
 _MODULES = {
     "Sample": "levelfield.core.sample",
     "Scores": "levelfield.core.scores",
     "compare": "levelfield.run.compare",
+    "correlate": "levelfield.meta.evaluation",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.run.score",
 }

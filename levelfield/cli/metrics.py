@@ -13,7 +13,7 @@ import click
 
 from levelfield.cli.terminal import console
 from levelfield.core.errors import UserError
-from levelfield.core.metric import installed, matching, metric_class, options
+from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
 
 

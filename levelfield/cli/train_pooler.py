@@ -12,7 +12,8 @@ import click
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
-from levelfield.core.metric import options, parse_option, partitions
+from levelfield.core.metric import partitions
+from levelfield.core.registry import options, parse_option
 from levelfield.core.undefined import Undefined
 
 if TYPE_CHECKING:

@@ -1,23 +1,15 @@
-"""What a metric is, and how the installed ones are found."""
+"""What a metric is: the contract, and scoring that holds a metric to it."""
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import itertools
-import types
-import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
-from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.errors import LevelfieldError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-
-GROUP = "levelfield.metrics"
-"""The entry-point group under which metrics, ours and other people's, announce themselves."""
 
 Level = Literal["sample", "corpus"]
 
@@ -71,140 +63,12 @@ class Metric(Protocol):
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
 
 
-@typing.runtime_checkable
+@runtime_checkable
 class CountsTexts(Protocol):
     """A metric that takes something from all texts of a run before it scores the first one."""
 
     def counting(self, texts: Iterable[str]) -> Metric:
         """The metric that scores these texts; itself where it needs nothing of them."""
-
-
-def installed() -> dict[str, EntryPoint]:
-    """Name -> entry point of every installed metric, sorted by name."""
-    return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
-
-
-def matching(name: str) -> tuple[str, ...]:
-    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`."""
-    names = tuple(installed())
-    found = tuple(n for n in names if n == name or n.startswith(f"{name}."))
-    if not found:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield metrics` lists them"
-        raise UserError(f"there is no metric '{name}'; {hint}")
-    return found
-
-
-def metric_class(name: str) -> Callable[..., Metric]:
-    """The class (or factory) behind one metric's name."""
-    (exact,) = matching(name) if name in installed() else (None,)
-    if exact is None:
-        raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    entry = installed()[exact]
-    try:
-        made: Callable[..., Metric] = entry.load()
-    except Exception as error:  # whatever a third party's module raises when imported
-        raise UserError(
-            f"metric '{name}' can't be loaded from {entry.value}: {type(error).__name__}: {error}"
-        ) from error
-    if not callable(made):
-        raise UserError(f"metric '{name}' can't be loaded: {entry.value} is not a class")
-    return made
-
-
-def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
-    """The parameters of a metric's class, annotations evaluated if they can be."""
-    try:
-        return dict(inspect.signature(metric, eval_str=True).parameters)
-    except NameError:  # imported for type checkers only
-        return dict(inspect.signature(metric).parameters)
-
-
-def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
-    """The value that a user's word stands for, by the parameter's annotation.
-
-    Understands str, int, float, bool, Literal and their unions with None (written `none`).
-    """
-    annotation = parameter.annotation
-    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(annotation) if is_union else (annotation,)
-    choices: list[str] = []
-    for kind in kinds:
-        if kind is type(None):
-            if text.lower() == "none":
-                return None
-            choices.append("none")
-        elif typing.get_origin(kind) is Literal:
-            for value in typing.get_args(kind):
-                if text == str(value):
-                    return value
-            choices += map(str, typing.get_args(kind))
-        elif kind is bool:
-            if text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            choices += ["true", "false"]
-        elif kind in (int, float):
-            try:
-                return kind(text)
-            except ValueError:
-                choices.append("a whole number" if kind is int else "a number")
-        else:
-            return text
-    raise UserError(f"{name}={text}: expected {' or '.join(choices)}")
-
-
-def create(
-    names: Sequence[str], given: Mapping[str, Any], words: Mapping[str, object]
-) -> list[Metric]:
-    """The metrics of these names with the options that each of them knows.
-
-    Args:
-        names: names of metrics, no families.
-        given: options with their values; a metric that does not have one is made without it.
-        words: options as the user wrote them, or values; one that no metric has is the user's
-            mistake.
-            `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
-    """
-    known: dict[str, dict[str, inspect.Parameter]] = {n: options(metric_class(n)) for n in names}
-    mine = {name: _words_of(name, words) for name in names}
-    for word in words:
-        whose, _, option = word.rpartition(":")
-        having = {n: known[n] for n in names if not whose or _is_of(n, whose)}
-        if not having:
-            raise UserError(f"--option {word}=…: '{whose}' is none of {', '.join(names)}")
-        if not any(option in parameters for parameters in having.values()):
-            all_of = sorted({p for parameters in having.values() for p in parameters})
-            raise UserError(f"no option '{option}' in {', '.join(having)}; there are {all_of}")
-    made = []
-    for name, parameters in known.items():
-        values = {k: v for k, v in given.items() if k in parameters}
-        for k, v in mine[name].items():
-            if k in parameters:
-                text = isinstance(v, str)
-                values[k] = parse_option(f"{name}: option {k}", v, parameters[k]) if text else v
-        required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
-        if any(parameters[k].kind in _NAMED for k in required):
-            raise UserError(f"metric '{name}' needs --option {required[0]}=…")
-        made.append(metric_class(name)(**values))
-    return made
-
-
-def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
-    """The options among `words` that are for a metric; what names it more closely wins."""
-    found: dict[str, Any] = {}
-    for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
-        whose, _, option = word.rpartition(":")
-        if not whose or _is_of(name, whose):
-            found[option] = words[word]
-    return found
-
-
-def _is_of(name: str, whose: str) -> bool:
-    """Whether a metric is what a word names: itself or a member of the family."""
-    return name == whose or name.startswith(f"{whose}.")
-
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:

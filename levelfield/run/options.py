@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric, create, matching
+from levelfield.core.metric import Metric
+from levelfield.core.registry import create, matching
 from levelfield.io.census import Census
 from levelfield.meta.joint import Criterion
 from levelfield.run.tasks import TASKS, ScoringTask

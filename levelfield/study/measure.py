@@ -12,8 +12,9 @@ from typing import Any
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric, create, matching, partitions
+from levelfield.core.metric import Metric, partitions
 from levelfield.core.progress import Progress, no_progress
+from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.run.cache import Keeper

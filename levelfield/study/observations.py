@@ -16,7 +16,7 @@ import numpy as np
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
-from levelfield.core.metric import metric_class
+from levelfield.core.registry import metric_class
 from levelfield.core.sample import Sample
 from levelfield.study.cells import Cell, value_name
 

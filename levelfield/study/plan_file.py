@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from levelfield.core import metric
+from levelfield.core import registry
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Control
 from levelfield.datasets.prompts import PROMPT_SETS
@@ -501,8 +501,8 @@ def _members(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         UserError: there is none, it doesn't know an option, or a study has not what it reads.
     """
-    names = metric.matching(name)
-    for made in metric.create(names, {}, options):
+    names = registry.matching(name)
+    for made in registry.create(names, {}, options):
         if lacking := sorted(made.requires - _IN_STUDIES):
             raise UserError(
                 f"metric '{made.name}' reads {', '.join(lacking)}, which a study's texts don't have"

@@ -12,7 +12,7 @@ import pytest
 
 import levelfield
 from levelfield import metrics
-from levelfield.core.metric import installed
+from levelfield.core.registry import installed
 
 SHARED = {
     "Answer", "Criterion", "Encoded", "Encoder", "Example", "Format", "Outcome", "Pair", "Part",

@@ -91,7 +91,7 @@ def _agreement(table: Table, scoring: Scoring) -> Cells:
 
 
 def _correlations(task: str, columns: Sequence[str], scoring: Scoring) -> Mapping[str, Derived]:
-    from levelfield.core.metric import create
+    from levelfield.core.registry import create
 
     samples = samples_of("ctrleval", task)
     if isinstance(samples, Derived):

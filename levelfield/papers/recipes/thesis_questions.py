@@ -15,7 +15,7 @@ from statistics import fmean
 
 import numpy as np
 
-from levelfield.core.metric import create, installed
+from levelfield.core.registry import create, installed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
