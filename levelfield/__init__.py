@@ -12,15 +12,26 @@ if TYPE_CHECKING:
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.io.opening import load_samples
+    from levelfield.meta.agreement import agreement
     from levelfield.meta.evaluation import correlate
     from levelfield.run.compare import compare
     from levelfield.run.score import score
 
-__all__ = ["Sample", "Scores", "__version__", "compare", "correlate", "load_samples", "score"]
+__all__ = [
+    "Sample",
+    "Scores",
+    "__version__",
+    "agreement",
+    "compare",
+    "correlate",
+    "load_samples",
+    "score",
+]
 
 _MODULES = {
     "Sample": "levelfield.core.sample",
     "Scores": "levelfield.core.scores",
+    "agreement": "levelfield.meta.agreement",
     "compare": "levelfield.run.compare",
     "correlate": "levelfield.meta.evaluation",
     "load_samples": "levelfield.io.opening",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -14,7 +14,7 @@ from levelfield.io.opening import PathLike
 Ratings = PathLike | Rated | Sequence[PathLike] | Sequence[Sample]
 """Files, what `load_ratings` returns, or samples with ratings."""
 
-ManyScores = PathLike | Scores | ScoreColumn | Sequence[PathLike | Scores | ScoreColumn]
+ManyScores = PathLike | Scores | ScoreColumn | Collection[PathLike | Scores | ScoreColumn]
 """Files that `levelfield score` wrote, or scores."""
 
 Samples = PathLike | Sequence[PathLike | Sample]
@@ -54,7 +54,7 @@ def read_scores(scores: ManyScores) -> list[tuple[str, ScoreColumn]]:
 
 
 def _columns(
-    scores: Sequence[PathLike | Scores | ScoreColumn],
+    scores: Collection[PathLike | Scores | ScoreColumn],
 ) -> Iterator[tuple[str, ScoreColumn]]:
     for number, item in enumerate(scores, start=1):
         if isinstance(item, Scores):

@@ -7,6 +7,7 @@ import pytest
 from command_line import Run, Write, records
 
 from levelfield.io import load_ratings
+from levelfield.meta.agreement import agreement
 
 
 @pytest.fixture
@@ -51,6 +52,21 @@ def test_one_json_document_for_programs(run: Run, rated: str):
     assert list(first["icc"]) == [f"ICC({form},{k})" for k in "1k" for form in (1, 2, 3)]
     assert first["pairs"][0]["pearson"]["n"] == 10
     assert [r["rater"] for r in first["raters"]] == ["ann", "bo"]
+
+
+@pytest.mark.parametrize(
+    ("words", "keywords"),
+    [
+        ((), {}),
+        (("--by", "survey", "--level", "ordinal"), {"by": "survey", "level": "ordinal"}),
+        (("--aspect", "style", "--worst", 2), {"aspects": ["style"], "worst": 2}),
+        (("--seed", 5, "--level", "nominal"), {"seed": 5, "level": "nominal"}),
+    ],
+)
+def test_a_python_call_gives_the_document_of_the_command(run: Run, rated: str, words, keywords):
+    document = run("agreement", rated, "--json", *words).json
+    assert agreement([rated], **keywords).to_dict() == document
+    assert agreement(rated, **keywords).to_dict() == document
 
 
 def test_equal_seeds_say_equal_things(run: Run, rated: str):

@@ -14,13 +14,9 @@ from scipy import stats
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
-from levelfield.meta.agreement import (
-    ALL_ASPECTS,
-    agreement,
-    part_of,
-    rating_table,
-    z_scores,
-)
+from levelfield.meta.agreement import agreement, rater_agreement
+from levelfield.meta.agreement_report import ALL_ASPECTS
+from levelfield.meta.ratings import part_of, rating_table, z_scores
 from levelfield.meta.summary import OVERALL
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.resampling import Resampling
@@ -51,7 +47,7 @@ def of(report, aspect, part=OVERALL):
 
 
 def test_one_aspect_is_one_group():
-    report = agreement(study(aspects=("style",)), resampling=FEW)
+    report = rater_agreement(study(aspects=("style",)), resampling=FEW)
     assert [(g.aspect, g.part) for g in report.groups] == [("style", OVERALL)]
     assert (report.groups[0].items, report.groups[0].ratings) == (24, 72)
     assert report.signature.startswith("agreement|aspects:style|by:none|level:interval|")
@@ -59,7 +55,7 @@ def test_one_aspect_is_one_group():
 
 def test_several_aspects_are_looked_at_one_by_one_and_together():
     rated = study()
-    report = agreement(rated, resampling=FEW)
+    report = rater_agreement(rated, resampling=FEW)
     assert [g.aspect for g in report.groups] == ["content", "style", ALL_ASPECTS]
     together = of(report, ALL_ASPECTS)
     assert together.items == 48
@@ -67,12 +63,12 @@ def test_several_aspects_are_looked_at_one_by_one_and_together():
     assert together.alpha.value == pytest.approx(
         krippendorff_alpha(table.values, resampling=FEW).value
     )
-    only = agreement(rated, aspects=["style"], resampling=FEW)
+    only = rater_agreement(rated, aspects=["style"], resampling=FEW)
     assert only.groups == (of(report, "style"),)
 
 
 def test_parts_and_all_of_them():
-    report = agreement(study(), by="survey", resampling=FEW)
+    report = rater_agreement(study(), by="survey", resampling=FEW)
     assert [g.part for g in report.groups] == ["1", "2", OVERALL] * 3
     assert of(report, "style", "1").items == 12
     assert {d.part for d in report.worst} == {"1", "2"}
@@ -80,26 +76,26 @@ def test_parts_and_all_of_them():
 
 def test_intervals_resample_what_samples_share():
     rated = study()
-    assert of(agreement(rated, resampling=FEW), "style").alpha.clusters == 6
+    assert of(rater_agreement(rated, resampling=FEW), "style").alpha.clusters == 6
     unknown = Rated(rated.ratings, {})
-    assert of(agreement(unknown, resampling=FEW), "style").alpha.clusters == 24
+    assert of(rater_agreement(unknown, resampling=FEW), "style").alpha.clusters == 24
     # two aspects of a sample are not independent of each other
-    assert of(agreement(unknown, resampling=FEW), ALL_ASPECTS).alpha.clusters == 24
+    assert of(rater_agreement(unknown, resampling=FEW), ALL_ASPECTS).alpha.clusters == 24
 
 
 def test_the_order_of_ratings_changes_nothing():
     rated = study()
     shuffled = list(rated.ratings)
     random.Random(1).shuffle(shuffled)
-    assert agreement(Rated(tuple(shuffled), rated.samples), by="survey", resampling=FEW) == (
-        agreement(rated, by="survey", resampling=FEW)
+    assert rater_agreement(Rated(tuple(shuffled), rated.samples), by="survey", resampling=FEW) == (
+        rater_agreement(rated, by="survey", resampling=FEW)
     )
 
 
 def test_pairs_have_the_correlations_of_their_common_items():
     rated = study(aspects=("style",))
     kept = tuple(r for r in rated.ratings if not (r.rater == "bo" and r.id in ("3", "4")))
-    pairs = agreement(Rated(kept, rated.samples), resampling=FEW).groups[0].pairs
+    pairs = rater_agreement(Rated(kept, rated.samples), resampling=FEW).groups[0].pairs
     assert [(p.a, p.b, p.items) for p in pairs] == [
         ("ann", "bo", 22),
         ("ann", "cy", 24),
@@ -115,7 +111,7 @@ def test_pairs_have_the_correlations_of_their_common_items():
 
 def test_raters_who_share_no_item_are_no_pair():
     rated = Rated((Rating("1", "s", "a", 1.0), Rating("2", "s", "b", 2.0)), {})
-    group = agreement(rated, resampling=FEW).groups[0]
+    group = rater_agreement(rated, resampling=FEW).groups[0]
     assert group.pairs == ()
     assert group.alpha.why_undefined == "no item was rated by two raters"
 
@@ -124,7 +120,7 @@ def test_a_rater_without_variance_is_named():
     values = [("a", 3.0, "1"), ("b", 1.0, "1"), ("a", 3.0, "2"), ("b", 5.0, "2")]
     values += [("a", 3.0, "3"), ("b", 4.0, "3")]
     rated = Rated(tuple(Rating(id, "s", rater, value) for rater, value, id in values), {})
-    group = agreement(rated, resampling=FEW).groups[0]
+    group = rater_agreement(rated, resampling=FEW).groups[0]
     assert group.pairs[0].pearson.why_undefined == "a gave every item 3"
     assert math.isnan(group.pairs[0].pearson.value)
     assert not math.isnan(group.alpha.value)
@@ -137,10 +133,10 @@ def test_the_worst_items_come_first():
     ratings = [Rating("1", "s", "a", 1.0), Rating("1", "s", "b", 9.0)]
     ratings += [Rating("2", "s", "a", 4.0), Rating("2", "s", "b", 4.0)]
     ratings += [Rating("3", "s", "b", 2.0), Rating("3", "s", "a", 5.0), Rating("4", "s", "a", 1.0)]
-    report = agreement(Rated(tuple(ratings), {}), resampling=FEW)
+    report = rater_agreement(Rated(tuple(ratings), {}), resampling=FEW)
     assert [(d.id, d.variance) for d in report.worst] == [("1", 32.0), ("3", 4.5)]
     assert list(report.worst[1].values.items()) == [("a", 5.0), ("b", 2.0)]
-    assert len(agreement(Rated(tuple(ratings), {}), worst=1, resampling=FEW).worst) == 1
+    assert len(rater_agreement(Rated(tuple(ratings), {}), worst=1, resampling=FEW).worst) == 1
 
 
 @given(st.lists(st.floats(1, 100), min_size=2, max_size=20))
@@ -179,8 +175,46 @@ def test_the_part_of_a_sample():
 
 def test_unknown_aspects_and_parts_are_the_users_mistake():
     with pytest.raises(UserError, match=r"--aspect form: nothing is rated on it; there are"):
-        agreement(study(), aspects=["form"])
+        rater_agreement(study(), aspects=["form"])
     with pytest.raises(UserError, match=r"--by wave: no rated sample has it; there are survey"):
-        agreement(study(), by="wave")
+        rater_agreement(study(), by="wave")
     with pytest.raises(UserError, match="hold nothing to group by"):
         z_scores(Rated(study().ratings, {}), by="survey")
+
+
+def test_samples_need_no_files_and_a_missing_rating_is_none():
+    samples = [
+        Sample(
+            id=str(i), text="t", ratings={"style": {"ann": i, "bo": math.nan if i == 3 else i % 4}}
+        )
+        for i in range(8)
+    ]
+    report = agreement(samples)
+    assert (report.groups[0].items, report.groups[0].ratings) == (8, 15)
+    assert report.to_dict()["files"] == []
+
+
+def test_a_frame_has_a_row_for_every_measure_and_pair():
+    report = agreement(study(aspects=("style",)))
+    frame = report.to_polars()
+    assert len(frame) == 1 + 6 + 3 * 3
+    alpha = frame.filter(measure="alpha")
+    assert alpha["value"].item() == report.groups[0].alpha.value
+    assert set(frame.filter(measure="kappa")["a"]) == {"ann", "bo"}
+
+
+def test_one_rater_gives_reasons_in_the_frame_and_dashes_in_the_table():
+    rated = Rated(tuple(Rating(str(i), "form_al", "ann", i) for i in range(4)), {})
+    report = agreement(rated)
+    assert set(report.to_polars()["undefined"]) == {"one rater only"}
+    assert set(report.to_polars()["value"]) == {None}
+    assert "form\\_al & -- & -- & -- & -- & -- & --" in report.to_latex()
+
+
+def test_the_latex_table_has_a_row_a_group_with_the_part():
+    report = agreement(study(), by="survey")
+    table = report.to_latex()
+    assert table.startswith(f"% {report.signature}")
+    assert table.count(" to ") == len(report.groups)
+    assert "Aspect & Survey & $\\alpha$" in table
+    assert table.count("{") == table.count("}")

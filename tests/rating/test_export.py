@@ -28,7 +28,7 @@ from simulated_raters import (
 )
 
 from levelfield.io import load_ratings, load_samples
-from levelfield.meta.agreement import agreement
+from levelfield.meta.agreement import rater_agreement
 from levelfield.rating.export.codebook import codebook
 from levelfield.rating.export.documents import archive, documents, export
 from levelfield.rating.export.tables import safe_cell
@@ -90,7 +90,7 @@ def test_what_is_exported_and_read_again_gives_equal_numbers(rated: RatingStore,
             if s.system == mean.system
         ]
         assert np.mean(values) == pytest.approx(mean.mean.value)
-    there = agreement(again, by="survey", resampling=FAST)
+    there = rater_agreement(again, by="survey", resampling=FAST)
     assert [g.part for g in there.groups if g.aspect == "style"] == ["1", "2", "all"]
 
 
@@ -100,7 +100,7 @@ def test_without_merged_texts_agreement_of_the_export_is_that_of_the_pages(tmp_p
     for slot in range(4):
         rate(store, slot, drawn(slot))
     export(store, tmp_path / "out")
-    again = agreement(
+    again = rater_agreement(
         load_ratings(tmp_path / "out" / "ratings.jsonl"), by="survey", resampling=FAST
     )
     ours = reliability(frozen, counted(store), resampling=FAST).raw
@@ -341,7 +341,7 @@ def test_the_thesis_judgements_go_through_the_store_and_come_back(
         # ours are whole numbers, theirs have a tenth
         assert math.isclose(np.mean(given), value, abs_tol=0.16), (system, criterion)
     names = formality_study.survey_names(judged)
-    report = agreement(again, by="survey", resampling=Resampling(resamples=2))
+    report = rater_agreement(again, by="survey", resampling=Resampling(resamples=2))
     for group in report.groups:
         if group.aspect == "all aspects" and group.part != "all":
             (pair,) = group.pairs

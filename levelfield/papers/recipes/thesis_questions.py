@@ -19,7 +19,7 @@ from levelfield.core.registry import create, installed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.ratings import Rated, Rating, ScoreColumn
-from levelfield.meta.agreement import agreement
+from levelfield.meta.agreement import rater_agreement
 from levelfield.meta.correlate import Correlation, correlations
 from levelfield.meta.join import RatedScores, join
 from levelfield.meta.summary import MetricSummary, Tally, summarise
@@ -345,7 +345,7 @@ def _with_holm(
 
 def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
     """α, Pearson and ICC of the two experts of a survey on each criterion, and on all together."""
-    report = agreement(_rated(judgements(samples)), by="survey")
+    report = rater_agreement(_rated(judgements(samples)), by="survey")
     names = {as_in_files: name for name, as_in_files in SURVEYS.items()}
     [table] = [t for t in read_paper("thesis").tables if t.number == "10"]
     printed = {n.column: n.printed for n in table.numbers}

@@ -12,7 +12,9 @@ import numpy as np
 
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
-from levelfield.meta.agreement import ALL_ASPECTS, AgreementReport, agreement, z_scores
+from levelfield.meta.agreement import rater_agreement
+from levelfield.meta.agreement_report import ALL_ASPECTS, AgreementReport
+from levelfield.meta.ratings import z_scores
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.results.ratings import answers_of, sample_ratings, samples
 from levelfield.rating.store.records import RaterState
@@ -155,7 +157,7 @@ def reliability(
     if not rated.ratings:
         return StudyReliability(level, None, None, texts, "nothing is rated yet")
     by = "survey" if len({item.survey for item, _ in texts.values()}) > 1 else ""
-    raw = agreement(rated, by=by, level=level, worst=worst, resampling=resampling)
+    raw = rater_agreement(rated, by=by, level=level, worst=worst, resampling=resampling)
     standardised = None
     if level == "interval":
         z = tuple(
@@ -163,7 +165,9 @@ def reliability(
         )
         if z:
             scaled = Rated(z, rated.samples)
-            standardised = agreement(scaled, by=by, level=level, worst=0, resampling=resampling)
+            standardised = rater_agreement(
+                scaled, by=by, level=level, worst=0, resampling=resampling
+            )
     if len({(c.scale, c.points) for c in frozen.criteria}) > 1:  # no common scale to pool on
         raw = replace(raw, groups=tuple(g for g in raw.groups if g.aspect != ALL_ASPECTS))
     return StudyReliability(level, raw, standardised, texts)

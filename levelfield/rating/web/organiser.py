@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from levelfield.meta.agreement import Agreement
+from levelfield.meta.agreement_report import Agreement
 from levelfield.meta.summary import OVERALL
 from levelfield.rating.export.documents import archive, documents
 from levelfield.rating.export.tables import table
