@@ -18,7 +18,7 @@ demo: $(INSTALLED)
 
 # what needs neither a model nor a browser: after every change
 check: lint
-	$(PYTEST) --fast -m "not slow and not browser and not kill"
+	$(PYTEST) --fast -m "not slow and not browser and not kill" --ignore tests/golden
 
 test: lint
 	$(PYTEST) -m "not slow"

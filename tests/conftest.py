@@ -22,26 +22,26 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
-class WithoutTorch(MetaPathFinder, Loader):
-    """Skips whatever loads PyTorch, a module of tests or a single test.
+class WithoutModels(MetaPathFinder, Loader):
+    """Skips whatever loads a model library, a module of tests or a single test.
 
     `--fast` needs no list of tests: one that begins to need a model leaves the selection by itself.
     """
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname == "torch" else None
+        return ModuleSpec(fullname, self) if fullname in ("torch", "transformers") else None
 
-    def create_module(self, _: ModuleSpec) -> NoReturn:
-        pytest.skip("--fast: needs PyTorch", allow_module_level=True)
+    def create_module(self, spec: ModuleSpec) -> NoReturn:
+        pytest.skip(f"--fast: needs {spec.name}", allow_module_level=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="skip tests that need PyTorch")
+    parser.addoption("--fast", action="store_true", help="skip tests that load a model library")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fast"):
-        sys.meta_path.insert(0, WithoutTorch())
+        sys.meta_path.insert(0, WithoutModels())
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,6 +64,11 @@ def test_every_folder_and_root_file_has_its_place():
     files = {path.stem for path in ROOT.glob("*.py")}
     assert folders == set(ORDER)
     assert files == ROOT_FILES
+
+
+def test_contributing_shows_the_folders_in_their_order():
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == ORDER
 
 
 def test_no_module_imports_from_a_folder_above_its_own():
