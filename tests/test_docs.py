@@ -55,6 +55,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("name", RUN)
 def test_the_snippets_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     page = next(page for page in PAGES if page.name == name)
     rng = np.random.default_rng(0)
