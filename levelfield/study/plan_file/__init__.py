@@ -1,0 +1,68 @@
+"""A study file read and checked: TOML in, a plan out, or all that is wrong with it.
+
+What a study file may say is documented in `docs/study-file.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from levelfield.core.errors import InputError
+from levelfield.io.problems import printable, shown
+from levelfield.io.toml import TomlTable, read_toml, toml_kind
+from levelfield.study.plan import Plan
+from levelfield.study.plan_file.checks import once
+from levelfield.study.plan_file.controls import read_controls
+from levelfield.study.plan_file.datasets import read_datasets
+from levelfield.study.plan_file.metrics import read_metrics
+from levelfield.study.plan_file.systems import read_systems
+
+
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """Returns the plan in a study file. No model is loaded and no system is started.
+
+    Raises:
+        UserError: there is no such file, or it is not TOML.
+        InputError: with everything that is wrong in it, one line each.
+    """
+    name = printable(os.fspath(path))
+    file = Path(path).absolute()
+    problems: list[str] = []
+    top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
+    title = top.text("name", '"Openings"')
+    seeds = _seeds(top)
+    out = top.text("out", '"results"', default=f"{file.stem}.study")
+    datasets = read_datasets(top, file.parent)
+    controls = read_controls(top)
+    plan = Plan(
+        name=title,
+        file=file,
+        out=file.parent / Path(out).expanduser(),
+        datasets=datasets,
+        controls=controls,
+        systems=read_systems(top, controls),
+        seeds=seeds,
+        metrics=read_metrics(top, file.parent),
+    )
+    if plan.out.exists() and not plan.out.is_dir():
+        top.wrong_field("out", f"{shown(out)} is a file; name a folder")
+    top.finish()
+    if problems:
+        raise InputError([f"{name}: {problem}" for problem in problems])
+    return plan
+
+
+def _seeds(top: TomlTable) -> tuple[int, ...]:
+    value = top.take("seeds")
+    if not isinstance(value, list) or not value:
+        there = "there is none" if value is None else f"found {toml_kind(value)}"
+        top.wrong_field("seeds", f"expected a list of whole numbers, such as [1, 2, 3]; {there}")
+        return ()
+    for n, seed in enumerate(value, 1):
+        if type(seed) is not int or seed < 0:
+            top.wrong_field(
+                f"seeds[{n}]", f"expected a whole number from 0 on; found {toml_kind(seed)}"
+            )
+    once(top, "seeds", value)
+    return tuple(seed for seed in value if type(seed) is int)

@@ -1,0 +1,54 @@
+"""Kinds of control in a study file."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from levelfield.io.problems import shown
+from levelfield.io.toml import TomlTable, toml_kind
+from levelfield.study.cells import value_name
+from levelfield.study.plan import (
+    ControlKind,
+)
+from levelfield.study.plan_file.checks import MISPLACED, check_name
+
+
+def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
+    """Returns the kinds of control with all combinations of their values."""
+    example = '[controls.sentiment] sentiment = ["positive", "negative"]'
+    kinds = []
+    for name, table in top.tables("controls", example):
+        check_name(table, name)
+        wanted = {a: _values(table, a) for a in table if a not in MISPLACED}
+        table.finish(elsewhere=MISPLACED)
+        if not wanted:
+            table.wrong('expected an attribute, such as sentiment = ["positive", "negative"]')
+        combinations = tuple(
+            dict(zip(wanted, combination, strict=True))
+            for combination in itertools.product(*wanted.values())
+        )
+        for alike, n in Counter(map(value_name, combinations)).items():
+            if n > 1:
+                table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
+        kinds.append(ControlKind(name, combinations))
+    return tuple(kinds)
+
+
+def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
+    given = table.take(attribute)
+    expected = 'a list of values, such as ["positive", "negative"] or [["court", "culture"]]'
+    if not attribute.strip():
+        table.wrong("the name of an attribute is empty")
+    if not isinstance(given, list) or not given:
+        table.wrong_field(attribute, f"expected {expected}; found {toml_kind(given)}")
+        return []
+    wanted: list[str | tuple[str, ...]] = []
+    for n, value in enumerate(given, 1):
+        words = value if isinstance(value, list) else [value]
+        if words and all(isinstance(word, str) and word.strip() for word in words):
+            wanted.append(tuple(words) if isinstance(value, list) else value)
+        else:
+            what = "a string, or a list of strings, none of them empty"
+            table.wrong_field(f"{attribute}[{n}]", f"expected {what}; found {toml_kind(value)}")
+    return wanted
