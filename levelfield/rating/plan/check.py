@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
@@ -49,6 +50,15 @@ class SurveyCount:
     words: int
     minutes: float
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "items": self.items,
+            "controls": self.controls,
+            "directions": dict(self.directions),
+            "words": self.words,
+            "minutes": round(self.minutes, 1),
+        }
+
 
 @dataclass(frozen=True)
 class StudyCheck:
@@ -83,6 +93,22 @@ class StudyCheck:
     def ok(self) -> bool:
         """Whether the study can be served."""
         return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "title": self.title,
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+            "samples": self.samples,
+            "units": self.units,
+            "texts": self.texts,
+            "merged": self.merged,
+            "systems": dict(self.systems),
+            "directions": dict(self.directions),
+            "raters": self.raters,
+            "surveys": [survey.to_dict() for survey in self.surveys],
+        }
 
 
 def check_study(path: str | os.PathLike[str]) -> StudyCheck:

@@ -1,0 +1,109 @@
+"""`levelfield rate status`, `export`, `backup` and `withdraw`: what the store has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from levelfield.cli.rate.options import JSON, STORE, STUDY, open_store
+from levelfield.cli.terminal import console, say
+from levelfield.core.errors import UserError
+
+if TYPE_CHECKING:
+    from levelfield.rating.status import StudyStatus
+
+
+@click.command()
+@STUDY
+@STORE
+@JSON
+def status(file: str, store: str | None, as_json: bool) -> None:
+    """Say how far every rater is, and who fails by the negative samples."""
+    from levelfield.rating.status import study_status
+
+    with open_store(file, store, read_only=True) as opened:
+        found = study_status(opened)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        _print(found)
+
+
+def _print(study: StudyStatus) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("slot", "rater", "state", "items", "last seen", "negative", "note"):
+        table.add_column(heading, justify="right" if heading in ("slot", "items") else "left")
+    for one in study.raters:
+        notes = [f"excluded: {one.excluded}"] if one.excluded else []
+        if one.straight:
+            notes.append(f"straight line? {', '.join(one.straight)}")
+        seen = one.state.last_seen
+        table.add_row(
+            str(one.state.slot + 1),
+            one.state.rater,
+            one.state.phase,
+            f"{one.progress.done} of {one.progress.items}",
+            f"{seen:%Y-%m-%d %H:%M} UTC" if seen else "never",
+            {True: "failed", False: "passed", None: "–"}[one.verdict.failed],
+            escape("; ".join(notes)),
+        )
+    console().print(table)
+    how = "closed" if study.closed else "open"
+    say(f"{study.done} of {study.slots} done; the study is {how}")
+
+
+@click.command()
+@STUDY
+@STORE
+@click.option("--out", required=True, metavar="FOLDER", help="Where the files go.")
+@click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
+def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
+    """Write ratings, events and a codebook; may be done while the study is served."""
+    from levelfield.rating.export.documents import export as write
+
+    with open_store(file, store, read_only=True) as opened:
+        written = write(opened, out, excluded=with_excluded)
+        left_out = {} if with_excluded else opened.excluded()
+    for path in written:
+        click.echo(str(path))
+    for rater, reason in left_out.items():
+        say(f"left out: {rater}: {reason}")
+
+
+@click.command()
+@STUDY
+@click.argument("target", metavar="FILE")
+@STORE
+def backup(file: str, target: str, store: str | None) -> None:
+    """Copy the store, of one moment, while it is served."""
+    with open_store(file, store, read_only=True) as opened:
+        opened.backup(Path(target))
+    say(f"wrote {target}, {Path(target).stat().st_size:,} bytes")
+
+
+@click.command()
+@STUDY
+@click.argument("rater")
+@STORE
+@click.option("--yes", is_flag=True, help="Needed: what they said is deleted for good.")
+def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
+    """Delete what a rater said, for one who asks for it and has no link any more.
+
+    That and when they answered stays; exports and backups made before keep what they had.
+    """
+    from levelfield.rating.store import RequestRefused
+
+    if not yes:
+        raise UserError(f"what {rater} said would be deleted for good; say so with --yes")
+    with open_store(file, store) as opened:
+        try:
+            opened.withdraw(rater)
+        except RequestRefused as error:
+            raise UserError(f"there is no rater '{rater}' in this study") from error
+    say(f"{rater} is withdrawn")

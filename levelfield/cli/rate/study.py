@@ -1,0 +1,82 @@
+"""`levelfield rate init` and `check`: a study before anybody sees it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from levelfield.cli.rate.options import JSON, STUDY
+from levelfield.cli.terminal import console, say
+
+if TYPE_CHECKING:
+    from levelfield.rating.plan.check import StudyCheck
+
+
+@click.command()
+@click.argument("folder")
+def init(folder: str) -> None:
+    """Write a study to begin with: a study file with comments, samples, and what to do next."""
+    from levelfield.rating.starter import write_starter
+
+    for path in write_starter(folder):
+        click.echo(str(path))
+    say(f"next: levelfield rate serve {Path(folder) / 'STUDY.toml'}")
+
+
+@click.command()
+@STUDY
+@JSON
+def check(file: str, as_json: bool) -> None:
+    """Say what is wrong or odd with a study, and how much there is to rate."""
+    from levelfield.rating.plan.check import check_study
+
+    found = check_study(file)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        _print(found)
+    for problem in found.problems:
+        say(f"error: {problem}")
+    if not as_json:
+        for warning in found.warnings:
+            say(f"warning: {warning}")
+        if found.ok:
+            say("this study can be served")
+    if found.problems:
+        sys.exit(2)
+
+
+def _print(study: StudyCheck) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(study.title, "bold"))
+    merged = f", {study.merged:,} shown by an equal one" if study.merged else ""
+    out.print(
+        Text(
+            f"{study.samples:,} samples of {len(study.systems):,} systems; {study.units:,} "
+            f"sources, prompts or contexts; {study.texts:,} different texts{merged}"
+        )
+    )
+    if not study.surveys:
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("survey", "raters", "items", "negative", "directions", "words", "minutes"):
+        table.add_column(heading, justify="left" if heading == "directions" else "right")
+    for number, survey in enumerate(study.surveys, 1):
+        directions = ", ".join(f"{name or '–'} {n}" for name, n in survey.directions.items())
+        table.add_row(
+            str(number),
+            str(study.raters),
+            f"{survey.items:,}",
+            str(survey.controls),
+            Text(directions),
+            f"{survey.words:,}",
+            f"{survey.minutes:.0f}",
+        )
+    out.print(table)
