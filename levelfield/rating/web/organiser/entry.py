@@ -1,0 +1,32 @@
+"""The organiser's link: looked at, and opened."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from levelfield.rating.web.context import web_of
+
+router = APIRouter()
+
+
+@router.get("/enter/{token}")
+def entry(request: Request, token: str) -> Response:
+    """One button, so that a program that looks at links opens nothing."""
+    web = web_of(request)
+    action = web.url(f"/organiser/enter/{quote(token, safe='')}")
+    return web.page("organiser/entry.html", action=action)
+
+
+@router.post("/enter/{token}")
+def exchange(request: Request, token: str) -> Response:
+    web = web_of(request)
+    return web.opened(
+        request,
+        lambda: web.store.organiser_exchange(token),
+        cookie=web.organiser_cookie,
+        to="/organiser",
+    )

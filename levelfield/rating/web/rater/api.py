@@ -1,0 +1,100 @@
+"""What the script of the rating page asks for and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from levelfield.rating.model import Frozen
+from levelfield.rating.store.records import Event
+from levelfield.rating.web.rater.visit import current_visit, write_visit
+from levelfield.rating.web.security import (
+    Turned,
+    json_of,
+)
+from levelfield.rating.web.shown import (
+    answer_document,
+    item_document,
+    placed_of,
+    shown_items,
+    stored_answer,
+)
+
+EVENTS_AT_ONCE = 200
+_KINDS = ("rating", "comment", "problem")
+
+router = APIRouter()
+
+
+@router.get("/api/state")
+def api_state(request: Request, items: int = 1) -> Response:
+    """What the rating page needs to go on without asking again; `items=0` without the texts.
+
+    Texts are there while they are rated, not before.
+    """
+    visit = current_visit(request)
+    shown = shown_items(visit.study, visit.state)
+    document: dict[str, Any] = {
+        "phase": visit.state.phase,
+        "clock": visit.state.clock,
+        "csrf": visit.csrf,
+        "storage": visit.storage,
+        "current": {item.id: answer_document(item) for item in shown},
+    }
+    if items and visit.state.phase in ("rating", "review"):
+        document["items"] = [item_document(item) for item in shown]
+    return JSONResponse(document)
+
+
+@router.post("/api/events")
+async def api_events(request: Request) -> Response:
+    raw = await json_of(request)
+    token = request.headers.get("x-csrf-token", "")
+    return await run_in_threadpool(_api_events, request, token, raw)
+
+
+def _api_events(request: Request, token: str, raw: Any) -> Response:
+    visit = write_visit(request, token)
+    listed = raw.get("events") if isinstance(raw, dict) else raw
+    if not isinstance(listed, list) or not 0 < len(listed) <= EVENTS_AT_ONCE:
+        raise Turned(422, "")
+    orders = {p.opaque: p.order for p in placed_of(visit.study, visit.state)}
+    events = [_read_event(visit.study, orders, one) for one in listed]
+    saved = visit.web.store.record(visit.state.rater, events)
+    return JSONResponse(
+        {
+            "saved": [
+                {"uuid": one.uuid, "at": one.at.isoformat(), "duplicate": one.duplicate}
+                for one in saved
+            ],
+            "clock": max(one.clock for one in saved),
+        }
+    )
+
+
+def _read_event(study: Frozen, orders: Mapping[str, tuple[int, ...]], raw: Any) -> Event:
+    """An event as the store takes it; what it is worth the store decides.
+
+    Raises:
+        Turned: 422 if it has not the form of one.
+    """
+    if not isinstance(raw, dict):
+        raise Turned(422, "")
+    texts = [raw.get(name) for name in ("uuid", "kind", "item")]
+    criterion = raw.get("criterion", "")
+    clock, client_ms, value = raw.get("clock"), raw.get("client_ms"), raw.get("value")
+    if not all(isinstance(text, str) for text in (*texts, criterion)) or raw["kind"] not in _KINDS:
+        raise Turned(422, "")
+    if type(clock) is not int or not (client_ms is None or type(client_ms) is int):
+        raise Turned(422, "")
+    asked = {c.id: c for c in study.criteria}
+    if raw["kind"] == "rating" and criterion in asked and raw["item"] in orders:
+        value = stored_answer(asked[criterion], orders[raw["item"]], value)
+    return Event(
+        raw["uuid"], raw["kind"], raw["item"], criterion, cast(Any, value), clock, client_ms
+    )
