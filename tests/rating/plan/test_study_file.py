@@ -386,7 +386,7 @@ def test_reading_the_file_alone_reads_no_samples(tmp_path):
 
 
 def test_the_examples_of_the_documentation_are_a_study(tmp_path):
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     text = (root / "docs" / "rating-study-file.md").read_text(encoding="utf-8")
     first, second = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     for name in ("rewrites.jsonl", "consent.md"):
