@@ -32,14 +32,14 @@ _OPAQUE_BYTES = 12
 
 
 def drawn(seed: int, *what: object) -> int:
-    """A number of 64 bits that nobody would guess, always the same for the same arguments."""
+    """Draws a number of 64 bits: always the same for the same arguments."""
     text = "\0".join([str(seed), *map(str, what)])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
-    """Units of each survey: of every direction, and in all, as many as of any other, or one more.
+    """Deals units to surveys: of each direction, and in all, equally many, give or take one.
 
     >>> [len(survey) for survey in deal([], 2, seed=1)]
     [0, 0]
@@ -57,7 +57,7 @@ def deal(units: Sequence[Unit], surveys: int, seed: int) -> list[list[Unit]]:
 
 
 def columns_in_order(questions: Sequence[BalancedItem], seed: int) -> dict[Column, int]:
-    """What places are balanced over -> its number, drawn."""
+    """Numbers what places are balanced over, in an order that the seed decides."""
     columns = dict.fromkeys(column for q in questions for column in _columns(q))
     order = sorted(columns, key=lambda c: drawn(seed, "column", *c))
     return {column: n for n, column in enumerate(order)}
@@ -68,7 +68,7 @@ def _columns(question: BalancedItem) -> list[Column]:
 
 
 def williams(n: int, row: int, mirrored: bool = False) -> list[int]:
-    """A row of the Williams design of n treatments.
+    """Returns a row of the Williams design of n treatments.
 
     Rows 0 to n − 1 are a Latin square; with their mirror images if n is odd, every ordered pair of
     treatments stands side by side equally often.
@@ -84,7 +84,7 @@ def williams(n: int, row: int, mirrored: bool = False) -> list[int]:
 def spread(
     counts: Mapping[K, int], rank: Callable[[K, int], int], first: K | None = None
 ) -> list[K]:
-    """Keys, each as often as counted, far from their like.
+    """Orders keys, each as often as counted, far from their like.
 
     Neighbours are alike as seldom as the counts allow, given the first key. Where that leaves a
     choice, the i-th of n stands near (i + ½) / n of the way; `rank(key, i)` decides between equals.
@@ -119,7 +119,7 @@ def spread(
 
 
 def alike(order: Sequence[object]) -> int:
-    """How many neighbours are alike."""
+    """Returns how many neighbours are alike."""
     return sum(a == b for a, b in itertools.pairwise(order))
 
 
@@ -130,7 +130,7 @@ def order_of_slot(
     survey: int,
     rater: int,
 ) -> list[BalancedItem]:
-    """The items of a survey in the order that one of its raters sees.
+    """Returns the items of a survey in the order that one of its raters sees.
 
     Args:
         columns: from `columns_in_order`.
@@ -225,14 +225,14 @@ def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) ->
     fewest = max(0, 2 * max(sources.values(), default=0) - len(order) - 1)
 
     def faults(at: int) -> int:
-        """What is wrong at a place and with its neighbours."""
+        """Returns what is wrong at a place and with its neighbours."""
         here = order[at]
         beside = [order[n] for n in (at - 1, at + 1) if 0 <= n < len(order)]
         at_end = bool(here.item.control) and at in (0, len(order) - 1)
         return _AT_END * at_end + sum(here.shared == other.shared for other in beside)
 
     def swap(a: int, b: int) -> int:
-        """How much better it is after the swap."""
+        """Returns how much better it is after the swap."""
         before = faults(a) + faults(b)
         order[a], order[b] = order[b], order[a]
         return before - faults(a) - faults(b)
@@ -276,7 +276,7 @@ _LEVEL_STEPS = 100
 def slots_of(
     surveys: Sequence[Sequence[BalancedItem]], design: Design, raters: int, seed: int
 ) -> list[Slot]:
-    """All slots, survey by survey.
+    """Returns all slots, survey by survey.
 
     Args:
         surveys: the items of each.
@@ -348,6 +348,6 @@ def _display(
 
 
 def with_survey(question: BalancedItem, survey: int) -> BalancedItem:
-    """The item in its survey, from 1."""
+    """Returns the item in its survey, from 1."""
     item: Item = replace(question.item, survey=survey)
     return replace(question, item=item)

@@ -23,7 +23,7 @@ class BadAnswer(ValueError):  # noqa: N818 - what it says is the rater's, not th
 
 
 def checked(criterion: RatingCriterion, candidates: int, value: object) -> Answer:
-    """The value as an answer to a criterion about an item with so many candidates.
+    """Returns the value as an answer to a criterion about an item with so many candidates.
 
     Integers only: `True`, `3.0`, `"3"` and NaN are no answers.
 
@@ -59,7 +59,7 @@ def standard_ranks(order: Sequence[int]) -> tuple[int, ...]:
 
 
 def passes(accept: Mapping[str, tuple[int, int]], answers: Mapping[str, Answer]) -> bool:
-    """Whether answers to a practice item are in all accepted ranges.
+    """Returns whether answers to a practice item are in all accepted ranges.
 
     For a ranking the accepted number is the position of the text that must be among the best.
     """

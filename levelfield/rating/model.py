@@ -218,7 +218,7 @@ class Frozen:
     format: int = FORMAT
 
     def document(self) -> str:
-        """The study as canonical JSON."""
+        """Returns the study as canonical JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @cached_property

@@ -70,44 +70,44 @@ def split(text: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     >>> split("We came.  We saw. We left.", "en")
     (('We came.', 'We saw.', 'We left.'), ('  ', ' '))
     """
-    found = [
+    parts = [
         s.strip() for s in sentences(text, _PUNKT.get(language.split("-")[0].lower(), "english"))
     ]
     between = []
     at = 0
-    for n, sentence in enumerate(found):
+    for n, sentence in enumerate(parts):
         begin = text.index(sentence, at)
         if n:
             between.append(text[at:begin])
         at = begin + len(sentence)
-    return tuple(found), tuple(between)
+    return tuple(parts), tuple(between)
 
 
 def shuffled(text: str, language: str, seed: int, *what: object) -> str | None:
-    """The sentences in another order, another one first; None if there are too few."""
-    found, between = split(text, language)
-    if len(found) < LEAST_SENTENCES:
+    """Returns the sentences in another order, another one first; None if there are too few."""
+    parts, between = split(text, language)
+    if len(parts) < LEAST_SENTENCES:
         return None
     for attempt in range(_TRIES):
-        order = sorted(range(len(found)), key=lambda n: drawn(seed, "shuffle", *what, attempt, n))
-        made = _joined([found[n] for n in order], between)
-        if order[0] != 0 and normal(made) != normal(text):
-            return made
+        order = sorted(range(len(parts)), key=lambda n: drawn(seed, "shuffle", *what, attempt, n))
+        candidate = _joined([parts[n] for n in order], between)
+        if order[0] != 0 and normal(candidate) != normal(text):
+            return candidate
     return None
 
 
 def dropped(text: str, language: str, seed: int, *what: object) -> str | None:
-    """Half of the sentences, in order, at least one; None if there are too few."""
-    found, between = split(text, language)
-    if len(found) < LEAST_SENTENCES:
+    """Returns half of the sentences, in order, at least one; None if there are too few."""
+    parts, between = split(text, language)
+    if len(parts) < LEAST_SENTENCES:
         return None
-    order = sorted(range(len(found)), key=lambda n: drawn(seed, "drop", *what, n))
-    kept = sorted(order[: len(found) // 2])
-    return _joined([found[n] for n in kept], [between[n - 1] for n in kept[1:]])
+    order = sorted(range(len(parts)), key=lambda n: drawn(seed, "drop", *what, n))
+    chosen = sorted(order[: len(parts) // 2])
+    return _joined([parts[n] for n in chosen], [between[n - 1] for n in chosen[1:]])
 
 
-def _joined(found: Sequence[str], between: Sequence[str]) -> str:
-    return found[0] + "".join(b + s for b, s in zip(between, found[1:], strict=False))
+def _joined(parts: Sequence[str], between: Sequence[str]) -> str:
+    return parts[0] + "".join(b + s for b, s in zip(between, parts[1:], strict=False))
 
 
 def negatives_of(
@@ -120,7 +120,7 @@ def negatives_of(
     seed: int,
     items: Mapping[str, int],
 ) -> list[BalancedItem | Lacking]:
-    """The negative samples of a survey, each at another unit as long as there are enough.
+    """Returns the negative samples of a survey, each at another unit as long as there are enough.
 
     The text comes from a unit of another survey if one fits, so that no rater sees it twice; if it
     can, from one of another direction and of like length. It differs from all real texts of the
@@ -168,24 +168,26 @@ def negatives_of(
         kind: [(unit, o) for unit in everything for o in unit.outputs if _fits(o.part, kind)]
         for kind in kinds
     }
-    made: list[BalancedItem | Lacking] = []
+    negatives: list[BalancedItem | Lacking] = []
     for n in range(count):
         kind_here = kinds[(n + survey) % len(kinds)]
         for host in sorted(hosts, key=turn):
             text = _text(host, donors[kind_here], own, kind_here, real, seed, survey, n)
             if text is not None:
-                made.append(_question(f"c{survey}-{n + 1}", host, text, design, kind_here, seed))
+                negatives.append(
+                    _question(f"c{survey}-{n + 1}", host, text, design, kind_here, seed)
+                )
                 real.add(normal(text))
                 shown[host.key] += 1
                 counts[host.direction] += 1
                 break
         else:
-            made.append(Lacking(survey, _why_not(kind_here)))
-    return made
+            negatives.append(Lacking(survey, _why_not(kind_here)))
+    return negatives
 
 
 def _fits(part: TextPart, kind: ControlKind) -> bool:
-    """Whether a negative sample can be made from the text."""
+    """Returns whether a negative sample can be made from the text."""
     if kind == "other":
         return bool(normal(part.text))
     return len(split(part.text, part.language)[0]) >= LEAST_SENTENCES
@@ -210,7 +212,7 @@ def _text(
     survey: int,
     n: int,
 ) -> str | None:
-    """The text of the negative sample at a unit."""
+    """Returns the text of the negative sample at a unit."""
     if kind == "other" and not host.given:
         return None  # nobody could tell that it is another's
     here = {normal(output.part.text) for output in host.outputs}
@@ -236,9 +238,9 @@ def _text(
                 return text
             continue
         bad = shuffled if kind == "shuffled" else dropped
-        made = bad(text, language, seed, survey, n)
-        if made is not None and normal(made) not in real:
-            return made
+        negative = bad(text, language, seed, survey, n)
+        if negative is not None and normal(negative) not in real:
+            return negative
     return None
 
 

@@ -92,7 +92,7 @@ class BalancedItem:
 
 
 def is_language(tag: object) -> bool:
-    """Whether it looks like a language tag of BCP 47."""
+    """Returns whether it looks like a language tag of BCP 47."""
     return isinstance(tag, str) and _TAG.fullmatch(tag) is not None
 
 
@@ -114,7 +114,7 @@ def part(name: str, text: str, language: str) -> TextPart:
 
 
 def normal(text: str) -> str:
-    """The text as it is compared: every run of white space is one blank.
+    """Returns the text as it is compared: every run of white space is one blank.
 
     >>> normal(" Oh,\\n no. ")
     'Oh, no.'
@@ -123,7 +123,7 @@ def normal(text: str) -> str:
 
 
 def wanted(sample: Sample, attribute: str) -> str:
-    """The value that the sample's control has; several with commas between; empty if none."""
+    """Returns the value of a control; several with commas between; empty for none."""
     value = sample.control.get(attribute, "")
     return value if isinstance(value, str) else ", ".join(value)
 
@@ -173,7 +173,7 @@ def units_of(
 
 
 def given_of(sample: Sample, show: Show) -> tuple[TextPart, ...]:
-    """What raters see above the text; parts that the sample doesn't have are left out."""
+    """Returns what raters see above the text; parts that the sample doesn't have are left out."""
     tag = sample.extra.get("source_language")
     language = str(tag) if is_language(tag) else language_of(sample, show)
     parts: list[TextPart] = []
@@ -208,7 +208,7 @@ def _outputs(group: Sequence[Sample], show: Show) -> tuple[Output, ...]:
 
 
 def systems_of(columns: Iterable[Column]) -> set[str]:
-    """The systems of an output's columns."""
+    """Returns the systems of an output's columns."""
     return {name.partition("\0")[0] for column in columns for name in column}
 
 

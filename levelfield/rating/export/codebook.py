@@ -21,7 +21,7 @@ _SCALES = {
 
 
 def codebook(store: RatingStore, *, excluded: bool = False) -> str:
-    """What the files hold, who rated, who was left out and why; Markdown."""
+    """Returns what the files hold, who rated, who was left out and why; Markdown."""
     frozen = store.frozen
     out = [
         f"# {_plain(frozen.title)}: codebook",

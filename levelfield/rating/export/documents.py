@@ -86,13 +86,13 @@ def _documents(store: RatingStore, *, excluded: bool) -> dict[str, str]:
 
 
 def archive(store: RatingStore, *, excluded: bool = False) -> bytes:
-    """All files as one ZIP."""
-    made = io.BytesIO()
+    """Returns all files as one ZIP."""
+    content = io.BytesIO()
     name = f"{store.frozen.id}-v{store.frozen.version}"
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as whole:
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as whole:
         for file, text in documents(store, excluded=excluded).items():
             whole.writestr(f"{name}/{file}", text.encode("utf-8", "backslashreplace"))
-    return made.getvalue()
+    return content.getvalue()
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -164,5 +164,5 @@ def _comments(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str
 
 
 def _event(frozen: Frozen, row: LogRow) -> dict[str, Any]:
-    made = {**dataclasses.asdict(row), "at": row.at.isoformat()}
-    return {"study_digest": frozen.digest, **made}
+    fields = {**dataclasses.asdict(row), "at": row.at.isoformat()}
+    return {"study_digest": frozen.digest, **fields}

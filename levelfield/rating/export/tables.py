@@ -20,20 +20,20 @@ from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RaterState
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet may take a cell for a formula by."""
+"""First characters by which a spreadsheet takes a cell for a formula."""
 
 
 def table(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV that no spreadsheet takes for formulas: see `safe_cell`."""
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\r\n")
+    """Returns rows as CSV that no spreadsheet takes for formulas: see `safe_cell`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
     for row in rows:
         writer.writerow([safe_cell(cell) for cell in row])
-    return made.getvalue()
+    return text.getvalue()
 
 
 def safe_cell(cell: object) -> object:
-    """The cell, with an apostrophe before text that a spreadsheet would calculate.
+    """Returns the cell, with an apostrophe before text that a spreadsheet would calculate.
 
     >>> safe_cell("=1+1"), safe_cell(-1), safe_cell("1+1")
     ("'=1+1", -1, '1+1')
@@ -42,12 +42,12 @@ def safe_cell(cell: object) -> object:
 
 
 def survey_of(frozen: Frozen, state: RaterState) -> int | None:
-    """The survey of a rater; None if the study has fewer slots now."""
+    """Returns the survey of a rater; None if the study has fewer slots now."""
     return frozen.slots[state.slot].survey if state.slot < len(frozen.slots) else None
 
 
 def rater_rows(store: RatingStore) -> Iterator[Sequence[object]]:
-    """A row a rater, for spreadsheets: how far they are, how they used each scale."""
+    """Yields a row a rater, for spreadsheets: how far they are, how they used each scale."""
     frozen, left_out = store.frozen, store.excluded()
     names = [c.id for c in frozen.criteria]
     yield (

@@ -14,7 +14,7 @@ from levelfield.io.problems import listed, shown
 from levelfield.metrics.text.words import words
 from levelfield.rating.model import RatingCriterion
 from levelfield.rating.plan.file import StudyFile
-from levelfield.rating.plan.freezing import Draft, draft
+from levelfield.rating.plan.freezing import Draft, draft_study
 from levelfield.rating.units import BalancedItem, Show, is_language, normal, systems_of
 
 WORDS_A_MINUTE = 200
@@ -120,21 +120,21 @@ def check_study(path: str | os.PathLike[str]) -> StudyCheck:
     >>> check_study("STUDY.toml").ok  # doctest: +SKIP
     True
     """
-    made = draft(path)
-    units = [*made.units, *made.bare]
+    draft = draft_study(path)
+    units = [*draft.units, *draft.bare]
     texts = sum(len(unit.outputs) for unit in units)
     return StudyCheck(
-        title=made.study.title,
-        problems=made.problems,
-        warnings=tuple(_warnings(made)),
-        samples=len(made.samples),
-        units=len(made.units),
+        title=draft.study.title,
+        problems=draft.problems,
+        warnings=tuple(_warnings(draft)),
+        samples=len(draft.samples),
+        units=len(draft.units),
         texts=texts,
-        merged=len(made.samples) - texts,
-        systems=Counter(sample.system for sample in made.samples),
-        directions=Counter(unit.direction for unit in made.units),
-        raters=made.study.raters,
-        surveys=tuple(_count(questions, made.study) for questions in made.surveys),
+        merged=len(draft.samples) - texts,
+        systems=Counter(sample.system for sample in draft.samples),
+        directions=Counter(unit.direction for unit in draft.units),
+        raters=draft.study.raters,
+        surveys=tuple(_count(questions, draft.study) for questions in draft.surveys),
     )
 
 
@@ -155,13 +155,13 @@ def _count(questions: Sequence[BalancedItem], study: StudyFile) -> SurveyCount:
     )
 
 
-def _warnings(made: Draft) -> Iterator[str]:
-    study = made.study
+def _warnings(draft: Draft) -> Iterator[str]:
+    study = draft.study
     yield from _of_file(study)
-    if made.samples:
-        yield from _of_samples(made)
-        yield from _of_texts(made.samples, study.show)
-    for number, questions in enumerate(made.surveys, 1):
+    if draft.samples:
+        yield from _of_samples(draft)
+        yield from _of_texts(draft.samples, study.show)
+    for number, questions in enumerate(draft.surveys, 1):
         minutes = _count(questions, study).minutes
         if minutes > LONG_SITTING:
             yield (
@@ -218,22 +218,22 @@ def _unlabelled(criterion: RatingCriterion) -> bool:
     return criterion.scale in ("slider", "likert") and not labelled
 
 
-def _of_samples(made: Draft) -> Iterator[str]:
-    study = made.study
-    if made.bare:
-        names = _some([unit.outputs[0].samples[0] for unit in made.bare])
+def _of_samples(draft: Draft) -> Iterator[str]:
+    study = draft.study
+    if draft.bare:
+        names = _some([unit.outputs[0].samples[0] for unit in draft.bare])
         yield (
-            f"no two texts to compare for {_many(len(made.bare), 'source, prompt or context')}, "
+            f"no two texts to compare for {_many(len(draft.bare), 'source, prompt or context')}, "
             f"left out: of {names}"
         )
-    directions = {unit.direction for unit in (*made.units, *made.bare)}
+    directions = {unit.direction for unit in (*draft.units, *draft.bare)}
     if unused := [d for d in study.tasks if d and d not in directions]:
         yield f"tasks: no sample wants {listed(unused)}"
     for name in study.show.fields:
-        lacking = [s.id for s in made.samples if not getattr(s, name)]
+        lacking = [s.id for s in draft.samples if not getattr(s, name)]
         if lacking:
             yield f"show: {_some(lacking)} without {name}"
-    units = [*made.units, *made.bare]
+    units = [*draft.units, *draft.bare]
     have = Counter(
         system
         for unit in units
@@ -256,7 +256,7 @@ def _of_samples(made: Draft) -> Iterator[str]:
             f"under several sources, prompts or contexts stands the same text, judged once under "
             f"each: {listed(repeated, 3)}"
         )
-    odd = [s.id for s in made.samples if "language" in s.extra and not _has_tag(s)]
+    odd = [s.id for s in draft.samples if "language" in s.extra and not _has_tag(s)]
     if odd:
         yield f"language is no tag such as en in {_some(odd)}; {study.language} is taken"
 
@@ -282,7 +282,7 @@ _ODD: Mapping[str, _Finder] = {
         r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
     ),
 }
-"""What texts may have that nobody meant -> what finds it."""
+"""Oddities of texts that nobody meant -> a function that finds one."""
 
 
 def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
@@ -297,7 +297,7 @@ def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
 
 
 def _seen(sample: Sample, show: Show) -> Iterator[str]:
-    """What raters see of a sample."""
+    """Yields what raters see of a sample."""
     yield sample.text
     if "source" in show.fields:
         yield sample.source

@@ -49,7 +49,7 @@ def from_one(table: TomlTable, key: str, default: int) -> int:
 
 
 def identifier(table: TomlTable, key: str, example: str) -> str:
-    """A word that is fit for files and columns."""
+    """Returns a word that is fit for files and columns."""
     word = table.text(key, example)
     if word and (set(word) - _ID_CHARACTERS or len(word) > _LONGEST_ID or word[0] in "-."):
         table.wrong_field(

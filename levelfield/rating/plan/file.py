@@ -1,4 +1,4 @@
-"""A study file as data: TOML in, what it says out, and all that is wrong with it.
+"""Reads a study file: what it says, and all that is wrong with it.
 
 What a study file may say is documented in `docs/rating-study-file.md`.
 """

@@ -53,7 +53,7 @@ class Draft:
 
 
 def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Frozen:
-    """The study of a file, with its samples, as it is rated.
+    """Returns the study of a file, with its samples, as it is rated.
 
     Args:
         earlier: what was frozen before. It is given back as it is if the study file, its samples
@@ -65,14 +65,14 @@ def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Fr
     >>> freeze("STUDY.toml").digest  # doctest: +SKIP
     """
     if earlier is not None and earlier.source_digest:
-        said, problems = read_study(path)
-        if not problems and source_digest(said) == earlier.source_digest:
+        study_file, problems = read_study(path)
+        if not problems and source_digest(study_file) == earlier.source_digest:
             return earlier
-    made = draft(path)
-    if made.problems:
-        raise InputError(made.problems)
-    study = made.study
-    slots = slots_of(made.surveys, study.design, study.raters, study.seed)
+    draft = draft_study(path)
+    if draft.problems:
+        raise InputError(draft.problems)
+    study = draft.study
+    slots = slots_of(draft.surveys, study.design, study.raters, study.seed)
     return Frozen(
         id=study.id,
         version=study.version,
@@ -80,7 +80,7 @@ def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Fr
         language=study.language,
         design=study.design,
         criteria=study.criteria,
-        items={question.item.key: question.item for s in made.surveys for question in s},
+        items={question.item.key: question.item for s in draft.surveys for question in s},
         slots=tuple(slots),
         words=study.words,
         consent_version=study.consent_version,
@@ -93,22 +93,22 @@ def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Fr
         completion_url=study.completion_url,
         seed=study.seed,
         source_digest=source_digest(study),
-        samples=_records(made),
+        samples=_records(draft),
     )
 
 
-def _records(made: Draft) -> dict[str, Any]:
-    """The records of the samples that are rated, as JSON gives them back."""
-    shown_ones = {
+def _records(draft: Draft) -> dict[str, Any]:
+    """Returns the records of the samples that are rated, as JSON gives them back."""
+    rated = {
         id
-        for questions in made.surveys
+        for questions in draft.surveys
         for question in questions
         for candidate in question.item.candidates
         for id in candidate.samples
     }
-    records = {s.id: as_record(s) for s in made.samples if s.id in shown_ones}
-    found: dict[str, Any] = json.loads(json.dumps(records))
-    return found
+    records = {s.id: as_record(s) for s in draft.samples if s.id in rated}
+    plain: dict[str, Any] = json.loads(json.dumps(records))
+    return plain
 
 
 def source_digest(study: StudyFile) -> str:
@@ -119,8 +119,8 @@ def source_digest(study: StudyFile) -> str:
     return whole.hexdigest()
 
 
-def draft(path: str | os.PathLike[str]) -> Draft:
-    """The study with its items, and everything that is wrong with it.
+def draft_study(path: str | os.PathLike[str]) -> Draft:
+    """Returns the study with its items, and everything that is wrong with it.
 
     Raises:
         UserError: there is no such file, or it is not TOML.
@@ -183,7 +183,7 @@ _CLI_IDS, _OUR_IDS = "with --ids file", 'with ids = "file"'
 
 
 def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) -> dict[str, str]:
-    """Sample's id -> its task in words."""
+    """Returns the task of every sample in words, by id."""
     tasks = {}
     lacking: dict[str, list[str]] = {}
     unfilled: dict[str, list[str]] = {}

@@ -61,7 +61,7 @@ def read_tasks(top: TomlTable, attribute: str) -> dict[str, str]:
 
 
 def blanks_of(template: str) -> list[str]:
-    """The attributes that a task is filled in from.
+    """Returns the attributes that a task is filled in from.
 
     Raises:
         Wrong: it is no template.

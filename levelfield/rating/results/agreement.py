@@ -68,7 +68,7 @@ class StudyReliability:
 def system_means(
     frozen: Frozen, states: Sequence[RaterState], *, resampling: Resampling = DEFAULT
 ) -> list[SystemMean]:
-    """The mean of every system on every criterion, raw and as z per rater."""
+    """Returns the mean of every system on every criterion, raw and as z per rater."""
     rated = Rated(tuple(sample_ratings(frozen, states)), samples(frozen))
     if not rated.ratings:
         return []
@@ -79,7 +79,7 @@ def system_means(
     for rating in rated.ratings:
         raw[rated.samples[rating.id].system, rating.aspect][rating.id].append(rating)
     order = {criterion.id: n for n, criterion in enumerate(frozen.criteria)}
-    made = []
+    means_of_systems = []
     for system, criterion in sorted(raw, key=lambda k: (order[k[1]], k[0])):
         of_sample = raw[system, criterion]
         means = [statistics.fmean(r.value for r in ratings) for ratings in of_sample.values()]
@@ -89,7 +89,7 @@ def system_means(
             for ratings in of_sample.values()
             if (known := [v for r in ratings if not math.isnan(v := z[r.id, r.aspect, r.rater])])
         ]
-        made.append(
+        means_of_systems.append(
             SystemMean(
                 system=system,
                 criterion=criterion,
@@ -104,7 +104,7 @@ def system_means(
                 ratings=sum(map(len, of_sample.values())),
             )
         )
-    return made
+    return means_of_systems
 
 
 def unit_ratings(
@@ -115,7 +115,7 @@ def unit_ratings(
     A unit is a text that was shown (once, however many samples have it), a pair, or a text within
     a ranking; the answers are ratings, choices as numbers, or ranks. Negative samples are left out.
     """
-    found: list[Rating] = []
+    ratings: list[Rating] = []
     texts: dict[str, tuple[Item, int]] = {}
     for state in states:
         for item, criterion, answer in answers_of(frozen, state):
@@ -125,10 +125,10 @@ def unit_ratings(
                 for n, rank in enumerate(answer):
                     unit = f"{item.key} ({n + 1})"
                     texts[unit] = (item, n)
-                    found.append(Rating(unit, criterion.id, state.rater, float(rank)))
+                    ratings.append(Rating(unit, criterion.id, state.rater, float(rank)))
             else:
                 texts[item.key] = (item, 0 if frozen.design == "direct" else -1)
-                found.append(Rating(item.key, criterion.id, state.rater, float(answer)))
+                ratings.append(Rating(item.key, criterion.id, state.rater, float(answer)))
     units = {
         unit: Sample(
             id=unit,
@@ -138,7 +138,7 @@ def unit_ratings(
         )
         for unit, (item, n) in texts.items()
     }
-    return Rated(tuple(found), units), texts
+    return Rated(tuple(ratings), units), texts
 
 
 def reliability(
@@ -148,7 +148,7 @@ def reliability(
     worst: int = 10,
     resampling: Resampling = DEFAULT,
 ) -> StudyReliability:
-    """How far the raters agree, on each criterion, in each survey and in all.
+    """Returns how far the raters agree, on each criterion, in each survey and in all.
 
     z per rater takes out that raters use a scale differently; choices and ranks have none.
     """

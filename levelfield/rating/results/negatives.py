@@ -27,7 +27,7 @@ class ControlVerdict:
 
 
 def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
-    """Whether a rater fails by the negative samples, on the first criterion.
+    """Returns whether a rater fails by the negative samples, on the first criterion.
 
     Direct: a negative sample whose rating is not below the median of the ratings that the rater
     gave to the real texts of the survey. Pair: the real text is not the better one. Ranking: the
@@ -38,19 +38,19 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
     first = frozen.criteria[0]
     real: list[float] = []
     negative: list[tuple[Item, Answer]] = []
-    asked = 0
+    controls = 0
     placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
     for place in placed:
         item = frozen.items[place.item]
         answer = state.answers.get(item.key, {}).get(first.id)
-        asked += bool(item.control)
+        controls += bool(item.control)
         if answer is None:
             continue
         if item.control:
             negative.append((item, answer))
         elif isinstance(answer, int):
             real.append(answer)
-    if not asked:
+    if not controls:
         return ControlVerdict(None, "no negative sample")
     if not negative:
         return ControlVerdict(None, "not rated yet")
@@ -60,13 +60,13 @@ def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
         middle = statistics.median(real)
         given = [answer for _, answer in negative if isinstance(answer, int)]
         failed = [answer for answer in given if answer >= middle]
-        said = ", ".join(map(str, failed or given))
+        details = ", ".join(map(str, failed or given))
         return ControlVerdict(
-            bool(failed), f"{first.id}: {said}; median of the real texts {middle:g}"
+            bool(failed), f"{first.id}: {details}; median of the real texts {middle:g}"
         )
     failed_items = [item for item, answer in negative if not _is_last(item, answer)]
-    said = f"{len(failed_items)} of {len(negative)} not behind the real texts"
-    return ControlVerdict(bool(failed_items), f"{first.id}: {said}")
+    details = f"{len(failed_items)} of {len(negative)} not behind the real texts"
+    return ControlVerdict(bool(failed_items), f"{first.id}: {details}")
 
 
 def negative_of(item: Item) -> int:

@@ -65,7 +65,7 @@ class RaterProgress:
 
 
 def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
-    """The raters whose answers are results: no previews, nobody who withdrew.
+    """Returns the raters whose answers are results: no previews, nobody who withdrew.
 
     Args:
         excluded: also those whom the organiser has excluded, and who were replaced.
@@ -79,7 +79,7 @@ def counted(store: RatingStore, *, excluded: bool = False) -> list[RaterState]:
 
 
 def progress(frozen: Frozen, state: RaterState) -> RaterProgress:
-    """How far a rater is; of a slot that the study no longer has, nothing is asked."""
+    """Returns how far a rater is; of a slot that the study no longer has, nothing is asked."""
     placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
     wanted = {criterion.id for criterion in frozen.criteria}
     given = [len(wanted & state.answers.get(p.item, {}).keys()) for p in placed]
@@ -92,7 +92,7 @@ def progress(frozen: Frozen, state: RaterState) -> RaterProgress:
 
 
 def time_spent(log: Iterable[LogRow]) -> dict[str, timedelta]:
-    """Rater -> time between their events by the server's clock, breaks cut to five minutes."""
+    """Returns the time between each rater's events by the server, breaks cut to five minutes."""
     last: dict[str, datetime] = {}
     spent: defaultdict[str, timedelta] = defaultdict(timedelta)
     for row in log:
@@ -105,7 +105,7 @@ def time_spent(log: Iterable[LogRow]) -> dict[str, timedelta]:
 
 
 def spreads(frozen: Frozen, state: RaterState) -> dict[str, ScaleUse]:
-    """Id of a criterion -> how the rater used its scale, on real texts."""
+    """Returns how the rater used the scale of each criterion on real texts, by id."""
     orders = {}
     if state.slot < len(frozen.slots):
         orders = {p.item: p.order for p in frozen.slots[state.slot].items}

@@ -16,7 +16,7 @@ from levelfield.rating.store.records import RaterState
 
 
 def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple[float, ...]:
-    """A number for each candidate, larger is better.
+    """Returns a number for each candidate, larger is better.
 
     Slider and Likert: the answer. Pair and ranking: the share of the other candidates that it
     stands before, a tie counting one half; in a pair that is 1, 0.5 or 0.
@@ -35,7 +35,7 @@ def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple
 
 
 def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]:
-    """The ratings of every sample: those of its text, for a text that several samples share.
+    """Returns the ratings of every sample: those of its text, which several may share.
 
     In pairs a sample has the mean over the pairs that a rater saw it in. Negative samples, and
     real texts beside them, are left out.
@@ -56,7 +56,7 @@ def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]
 
 
 def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
-    """All that a rater answered, in the order of their slot."""
+    """Yields all that a rater answered, in the order of their slot."""
     placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
     for place in placed:
         answers = state.answers.get(place.item, {})
@@ -66,7 +66,7 @@ def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, Rating
 
 
 def sample_ids(frozen: Frozen) -> list[str]:
-    """Every sample that is rated, in the order of the samples' files."""
+    """Returns every sample that is rated, in the order of the samples' files."""
     there = dict.fromkeys(
         id
         for item in frozen.items.values()
@@ -79,7 +79,7 @@ def sample_ids(frozen: Frozen) -> list[str]:
 
 
 def surveys_of(frozen: Frozen) -> dict[str, int]:
-    """Sample -> the survey that it is in."""
+    """Returns the survey of every sample, by id."""
     return {
         id: item.survey
         for item in frozen.items.values()
@@ -90,7 +90,7 @@ def surveys_of(frozen: Frozen) -> dict[str, int]:
 
 
 def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
-    """The samples as they were given, with these ratings; earlier ones are left out.
+    """Returns the samples as they were given, with these ratings; earlier ones are left out.
 
     `survey` and `study_digest` are ours; what a sample has under these names, or in a field of its
     own that is named like one of `Sample`'s, is kept as `survey_of_sample`.
@@ -107,7 +107,7 @@ def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
         for id in candidate.samples
     }
     survey = surveys_of(frozen)
-    made = []
+    records_of = []
     for id in sample_ids(frozen):
         record = {"id": id, **frozen.samples.get(id, {"text": texts[id]})}
         record.pop("ratings", None)
@@ -116,14 +116,14 @@ def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
             f"{name}_of_sample" if name in own or name in FIELDS else name: value
             for name, value in record.pop("extra", {}).items()
         }
-        made.append({**extra, **record, **own, "ratings": rated.get(id, {})})
-    return made
+        records_of.append({**extra, **record, **own, "ratings": rated.get(id, {})})
+    return records_of
 
 
 def samples(frozen: Frozen) -> dict[str, Sample]:
-    """Id -> sample, as `ratings.jsonl` has it, ratings left out."""
-    made = records(frozen, ())
-    return {sample.id: sample for sample in load_samples(made)} if made else {}
+    """Returns the samples by id, as `ratings.jsonl` has them, ratings left out."""
+    plain = records(frozen, ())
+    return {sample.id: sample for sample in load_samples(plain)} if plain else {}
 
 
 def natural(rater: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ REPLACED = "the slot was given to another person"
 
 
 def hashed(secret: object) -> bytes:
-    """What is kept of a secret. What can't be one has a hash that no secret has."""
+    """Returns the hash of a secret; what can't be a secret has a hash that no secret has."""
     if not isinstance(secret, str) or len(secret) > _LONGEST_SECRET or not secret.isascii():
         return b""
     return hashlib.sha256(secret.encode()).digest()
@@ -33,7 +33,7 @@ def make_secret(db: sqlite3.Connection, at: str, kind: str, rater: int | None = 
 
 
 def rater_of_slot(db: sqlite3.Connection, slot: int) -> int | None:
-    """Who has the slot now."""
+    """Returns the rater who has the slot now."""
     query = "SELECT id FROM rater WHERE slot = ? AND preview = 0 AND replaced_at IS NULL"
     row = db.execute(query, (slot,)).fetchone()
     return None if row is None else int(row[0])
@@ -45,13 +45,13 @@ def make_rater(db: sqlite3.Connection, at: str, slot: int, *, preview: bool = Fa
     ).fetchall()
     name = f"preview-{number}" if preview else f"r{number}"
     query = "INSERT INTO rater (name, slot, preview, made_at) VALUES (?, ?, ?, ?)"
-    made = db.execute(query, (name, slot, int(preview), at)).lastrowid
-    assert made is not None  # an INSERT gives one
-    return made
+    rater = db.execute(query, (name, slot, int(preview), at)).lastrowid
+    assert rater is not None  # an INSERT gives one
+    return rater
 
 
 def make_link(db: sqlite3.Connection, at: str, slot: int) -> str:
-    """A link for who has the slot; one made earlier and never used ends."""
+    """Makes a link for whoever has the slot; ends an earlier one that was not used."""
     rater = rater_of_slot(db, slot)
     if rater is None:
         rater = make_rater(db, at, slot)
@@ -80,7 +80,7 @@ def replace(db: sqlite3.Connection, at: str, rater: int, reason: str) -> None:
 
 
 def exchange(db: sqlite3.Connection, at: str, token: str) -> str | None:
-    """A session for a link that is not revoked; opening it again gives the same rater another."""
+    """Makes a session for a link that is not revoked; again, another one of the same rater."""
     query = """
         SELECT rater, used_at FROM access
         WHERE hash = ? AND kind = 'link' AND revoked_at IS NULL
@@ -112,23 +112,23 @@ def is_valid(db: sqlite3.Connection, secret: str, kind: str) -> bool:
 
 
 def link_of_slot(db: sqlite3.Connection, slot: int) -> LinkState:
-    """The furthest a link of the slot's rater has come: used, made, revoked, none."""
+    """Returns the furthest a link of the slot's rater has come: used, made, revoked, none."""
     query = """
         SELECT name, kind, access.used_at, access.made_at, access.revoked_at
         FROM rater LEFT JOIN access ON access.rater = rater.id AND kind = 'link'
         WHERE slot = ? AND preview = 0 AND replaced_at IS NULL
     """
     state = LinkState(slot, "", "none", None)
-    for name, kind, used, made, revoked in db.execute(query, (slot,)):
+    for name, kind, used_at, made_at, revoked_at in db.execute(query, (slot,)):
         if kind is None:
-            found = LinkState(slot, name, "none", None)
-        elif revoked is not None:
-            found = LinkState(slot, name, "revoked", instant(revoked))
-        elif used is not None:
-            found = LinkState(slot, name, "used", instant(used))
+            link = LinkState(slot, name, "none", None)
+        elif revoked_at is not None:
+            link = LinkState(slot, name, "revoked", instant(revoked_at))
+        elif used_at is not None:
+            link = LinkState(slot, name, "used", instant(used_at))
         else:
-            found = LinkState(slot, name, "made", instant(made))
-        state = max(state, found, key=_progress)
+            link = LinkState(slot, name, "made", instant(made_at))
+        state = max(state, link, key=_progress)
     return state
 
 

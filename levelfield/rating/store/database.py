@@ -23,7 +23,7 @@ _MIGRATION = re.compile(r"(\d{4})\.sql")
 
 
 def migrations() -> list[str]:
-    """The SQL that makes each version of the store of the one before, from an empty file on."""
+    """Returns the SQL that leads from each version of the store to the next, oldest first."""
     folder = files("levelfield.rating.store") / "migrations"
     numbered = sorted(entry.name for entry in folder.iterdir() if _MIGRATION.fullmatch(entry.name))
     return [(folder / name).read_text(encoding="utf-8") for name in numbered]
@@ -160,16 +160,16 @@ class Database:
             )
 
     def _connection(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._mine, "connection", None)
-        if found is not None and not self._closed:
-            return found
+        connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
+        if connection is not None and not self._closed:
+            return connection
         with self._guard:
             if self._closed:
                 raise StoreUnavailable(f"{self.path} is closed")
-            made = _connect(self.path, read_only=self.read_only)
-            self._all.append(made)
-        self._mine.connection = made
-        return made
+            connection = _connect(self.path, read_only=self.read_only)
+            self._all.append(connection)
+        self._mine.connection = connection
+        return connection
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -258,7 +258,7 @@ def _version(db: sqlite3.Connection, path: Path, *, latest: int) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, those of triggers whole."""
+    """Yields the statements of a script, those of triggers whole."""
     collected = ""
     for line in script.splitlines(keepends=True):
         collected += line
@@ -293,8 +293,8 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _sync(path: Path) -> None:

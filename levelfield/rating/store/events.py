@@ -73,7 +73,7 @@ def record(
 
 
 def _understood(study: StoredStudy, who: Person, event: Event) -> Event:
-    """The event with the item's key for its opaque id and the value in its one form.
+    """Returns the event with the item's key for its opaque id and the value in its one form.
 
     Raises:
         RequestRefused: 404 an item that is not theirs, 422 anything else that can't be said.
@@ -134,7 +134,7 @@ def _check_comment(value: object) -> None:
 
 
 def _earlier(db: sqlite3.Connection, who: Person, event: Event) -> Saved | None:
-    """What was saved if the same event is there already.
+    """Returns what was saved, if the same event is there already.
 
     Raises:
         RequestRefused: 409, another event has its UUID, or what it said is gone by withdrawal.

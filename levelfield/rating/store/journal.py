@@ -16,17 +16,17 @@ def utc_now() -> datetime:
 
 
 def stamp(at: datetime) -> str:
-    """A time as the store keeps it: UTC, microseconds, sorts as text."""
+    """Returns a time as the store keeps it: UTC, microseconds, sorts as text."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def instant(text: str | None) -> datetime | None:
-    """A time that the store kept."""
+    """Returns a time that the store kept."""
     return None if text is None else datetime.fromisoformat(text)
 
 
 def next_seq(db: sqlite3.Connection) -> int:
-    """The number of what happens next; only for use inside a transaction that writes."""
+    """Returns the number of what happens next; only for use inside a transaction that writes."""
     query = """
         SELECT 1 + max(coalesce((SELECT max(seq) FROM rating_event), 0),
                        coalesce((SELECT max(seq) FROM journal), 0))
@@ -57,7 +57,7 @@ def is_closed(db: sqlite3.Connection) -> bool:
 
 
 def exclusions(db: sqlite3.Connection) -> Mapping[str, str]:
-    """Rater -> reason, of those who are excluded now."""
+    """Returns the reason of every exclusion that holds now, by rater."""
     query = """
         SELECT name, kind, detail FROM journal JOIN rater ON rater.id = journal.rater
         WHERE kind IN ('excluded', 'included') ORDER BY seq
@@ -71,7 +71,7 @@ def exclusions(db: sqlite3.Connection) -> Mapping[str, str]:
 
 
 def log(db: sqlite3.Connection) -> Iterator[LogRow]:
-    """Everything that happened, in order; nothing of previews."""
+    """Yields everything that happened, in order; nothing of previews."""
     query = """
         SELECT e.seq, e.at, e.kind, r.slot, r.name, e.item, e.criterion, v.value, e.attempt,
                e.clock, v.client_ms, e.uuid, ''
@@ -92,6 +92,6 @@ def log(db: sqlite3.Connection) -> Iterator[LogRow]:
 
 
 def said(value: str | None) -> Any:
-    """What a rater said, back from how the store keeps it."""
-    found = None if value is None else json.loads(value)
-    return tuple(found) if isinstance(found, list) else found
+    """Returns an answer from the form in which the store keeps it."""
+    answer = None if value is None else json.loads(value)
+    return tuple(answer) if isinstance(answer, list) else answer

@@ -35,7 +35,7 @@ class Person:
 
 
 def person(db: sqlite3.Connection, rater: str) -> Person:
-    """The rater of this name.
+    """Returns the rater of this name.
 
     Raises:
         RequestRefused: 404, there is none.
@@ -92,7 +92,7 @@ def practice_tries(
 
 
 def state(db: sqlite3.Connection, study: StoredStudy, who: Person) -> RaterState:
-    """All that is known of a rater."""
+    """Returns all that is known of a rater."""
     keys = study.keys(who.slot)
     answers: dict[str, dict[str, Answer]] = {}
     comments: dict[str, str] = {}

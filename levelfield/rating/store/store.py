@@ -50,7 +50,7 @@ class RatingStore:
 
     @classmethod
     def create(cls, path: Path, frozen: Frozen, *, now: Clock = journal.utc_now) -> RatingStore:
-        """The store of this study; made if it isn't there.
+        """Opens the store of this study, or makes it.
 
         Opaque ids are made anew whenever a study is frozen: if the store has the same study, the
         one in the store is what is rated. Another study takes its place as long as nobody has
@@ -72,7 +72,7 @@ class RatingStore:
     def open(
         cls, path: Path, *, read_only: bool = False, now: Clock = journal.utc_now
     ) -> RatingStore:
-        """The store that is there.
+        """Opens the store that is there.
 
         Raises:
             StoreError: there is none.
@@ -107,7 +107,7 @@ class RatingStore:
     # Links
 
     def new_link(self, slot: int) -> str:
-        """A token for who has the slot; one that was made earlier and not used ends."""
+        """Makes a token for whoever has the slot; ends an earlier one that was not used."""
         with self._writing() as (db, at):
             return access.make_link(db, at, self._slot(slot))
 
@@ -119,7 +119,7 @@ class RatingStore:
                 access.revoke(db, at, rater)
 
     def reassign(self, slot: int) -> str:
-        """A token for a new person. What the old one said stays theirs, and they are excluded."""
+        """Makes a token for a new person; excludes the old one, whose ratings stay theirs."""
         with self._writing() as (db, at):
             rater = access.rater_of_slot(db, self._slot(slot))
             if rater is not None:
@@ -129,24 +129,24 @@ class RatingStore:
             return token
 
     def links(self) -> list[LinkState]:
-        """The link of every slot."""
+        """Returns the link of every slot."""
         with self._reading() as db:
             return [access.link_of_slot(db, slot) for slot in range(len(self.frozen.slots))]
 
     def exchange(self, token: str) -> str | None:
-        """A session's secret for a link's token; None if the link is unknown or revoked."""
+        """Returns a session's secret for a link's token; None if the link is unknown or revoked."""
         if not self._is_valid(token, "link"):  # don't wait for the disk to turn a stranger away
             return None
         with self._writing() as (db, at):
             return access.exchange(db, at, token)
 
     def session(self, secret: str) -> str | None:
-        """Whose session it is; None if it is unknown or revoked."""
+        """Returns whose session it is; None if it is unknown or revoked."""
         with self._reading() as db:
             return access.rater_of_session(db, secret)
 
     def preview(self, slot: int) -> str:
-        """A session's secret of a rater who is in no result, export or log."""
+        """Returns a session's secret of a rater who is in no result, export or log."""
         with self._writing() as (db, at):
             rater = access.make_rater(db, at, self._slot(slot), preview=True)
             return access.make_secret(db, at, "session", rater)
@@ -154,7 +154,7 @@ class RatingStore:
     # Raters
 
     def state(self, rater: str) -> RaterState:
-        """All that is known of a rater.
+        """Returns all that is known of a rater.
 
         Raises:
             RequestRefused: 404, there is no such rater.
@@ -204,7 +204,7 @@ class RatingStore:
             return record_events(db, self._current(db), at, rater, events)
 
     def raters(self) -> list[RaterState]:
-        """All who were given a link, replaced and withdrawn ones included; no previews."""
+        """Returns all who were given a link, replaced and withdrawn ones included; no previews."""
         with self._reading() as db:
             study = self._current(db)
             names = db.execute("SELECT name FROM rater WHERE preview = 0 ORDER BY id").fetchall()
@@ -221,12 +221,12 @@ class RatingStore:
         self._decide("included", rater, reason)
 
     def excluded(self) -> Mapping[str, str]:
-        """Rater -> reason, of those who are excluded now."""
+        """Returns the reason of every exclusion that holds now, by rater."""
         with self._reading() as db:
             return journal.exclusions(db)
 
     def log(self) -> Iterator[LogRow]:
-        """Everything that happened, in order, as of one moment; nothing of previews."""
+        """Yields everything that happened, in order, as of one moment; nothing of previews."""
         with self._reading() as db:
             rows = list(journal.log(db))
         yield from rows
@@ -251,7 +251,7 @@ class RatingStore:
         self._open_or_close("reopened", reason)
 
     def organiser_secret(self) -> str:
-        """A fresh secret for the organiser's link; the one before it ends, sessions go on."""
+        """Makes a secret for the organiser's link; ends the one before, but no session."""
         with self._writing() as (db, at):
             query = """
                 UPDATE access SET revoked_at = ? WHERE kind = 'organiser' AND revoked_at IS NULL
@@ -260,11 +260,11 @@ class RatingStore:
             return access.make_secret(db, at, "organiser")
 
     def is_organiser(self, secret: str) -> bool:
-        """Whether it is the secret of the organiser's link."""
+        """Returns whether it is the secret of the organiser's link."""
         return self._is_valid(secret, "organiser")
 
     def organiser_exchange(self, secret: str) -> str | None:
-        """A session's secret for the organiser's; None if that is not valid."""
+        """Returns a session's secret for the organiser's; None if that is not valid."""
         if not self.is_organiser(secret):
             return None
         with self._writing() as (db, at):
@@ -273,7 +273,7 @@ class RatingStore:
             return access.make_secret(db, at, "organiser-session")
 
     def organiser_session(self, secret: str) -> bool:
-        """Whether it is the secret of an organiser's session."""
+        """Returns whether it is the secret of an organiser's session."""
         return self._is_valid(secret, "organiser-session")
 
     def end_organiser_sessions(self) -> None:
@@ -310,7 +310,7 @@ class RatingStore:
         return slot
 
     def _current(self, db: sqlite3.Connection) -> StoredStudy:
-        """The study, read again only if another process has put another in its place."""
+        """Returns the study, read again only if another process has put another in its place."""
         number = study_number(db)
         if number is None:
             raise StoreError(f"{self.path} has no study; `levelfield rate serve` puts one in")

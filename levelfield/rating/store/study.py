@@ -47,15 +47,15 @@ class StoredStudy:
         )
 
     def key(self, slot: int, opaque: str) -> str | None:
-        """The item that a slot's rater knows by this id; None if there is none."""
+        """Returns the item that a slot's rater knows by this id; None if there is none."""
         return self._keys[slot].get(opaque) if slot < len(self._keys) else None
 
     def keys(self, slot: int) -> frozenset[str]:
-        """The items of a slot; none if the study has no such slot any more."""
+        """Returns the items of a slot; none if the study has no such slot any more."""
         return frozenset(self._keys[slot].values() if slot < len(self._keys) else ())
 
     def reached(self, now: Phase, wanted: Phase) -> Phase | None:
-        """The phase one comes into by going on to `wanted`; None if there is no such way.
+        """Returns the phase that going on to `wanted` leads to; None if there is no such way.
 
         Phases of which the study has nothing (no examples, no practice) are passed over.
         """
@@ -76,7 +76,7 @@ class StoredStudy:
 
 
 def differences(one: Frozen, other: Frozen) -> list[str]:
-    """The names of what differs between two frozen studies; empty if they are the same study.
+    """Returns the names of what differs between two studies; none if they are the same study.
 
     Opaque ids are random and made anew whenever a study is frozen, so they don't count. Nor does
     the allocation, if both were made from the same files: a later version of this package may

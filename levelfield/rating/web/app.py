@@ -32,7 +32,7 @@ def create_app(
     behind_proxy: bool = False,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FastAPI:
-    """The app for a store.
+    """Returns the app for a store.
 
     Args:
         organiser: whether the organiser's pages are there too.
@@ -86,8 +86,8 @@ async def _static(name: str) -> Response:
     if name not in static_files():
         raise HTTPException(404)
     content, media_type = static_files()[name]
-    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(content, media_type=media_type, headers=kept)
+    caching = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(content, media_type=media_type, headers=caching)
 
 
 async def say(request: Request, status: int, reason: str = "") -> Response:
@@ -97,8 +97,8 @@ async def say(request: Request, status: int, reason: str = "") -> Response:
         words = {"error": reason or str(status)}
         return JSONResponse(words, status_code=status)
     known = f"error_{reason}" if reason in ("stale", "closed", "link") else ""
-    said = known or f"error_{status if status in _SAID else 500}"
-    return web.page("message.html", status=status, text=web.strings(said), hint=reason == "link")
+    message = known or f"error_{status if status in _SAID else 500}"
+    return web.page("message.html", status=status, text=web.strings(message), hint=reason == "link")
 
 
 async def _turned(request: Request, error: Exception) -> Response:

@@ -86,7 +86,7 @@ class Web:
         return f"lfo_{self.study_mark}"
 
     def url(self, path: str) -> str:
-        """A path of the app as browsers see it."""
+        """Returns a path of the app as browsers see it."""
         return self.base_path + path
 
     def static(self, name: str) -> str:
@@ -95,7 +95,7 @@ class Web:
         return self.url(f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}")
 
     def page(self, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-        """A page from a template."""
+        """Renders a template as a page."""
         words = self.strings
         html = self.environment.get_template(template).render(
             t=words, study=self.store.frozen, **context
@@ -105,7 +105,7 @@ class Web:
     def opened(
         self, request: Request, exchange: Callable[[], str | None], *, cookie: str, to: str
     ) -> RedirectResponse:
-        """A link was opened: its session goes into a cookie, and the browser to the page `to`.
+        """Exchanges a link for a session, kept in a cookie, and leads the browser to the page `to`.
 
         Args:
             exchange: the link for a session; None if it is not valid.
@@ -139,7 +139,7 @@ class Web:
 
 
 def web_of(request: Request) -> Web:
-    """The running app of a request."""
+    """Returns the running app of a request."""
     web = request.app.state.web
     assert isinstance(web, Web)
     return web

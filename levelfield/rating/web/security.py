@@ -49,7 +49,7 @@ class Turned(Exception):  # noqa: N818 (nobody's error: an answer to a request)
 
 
 def csrf_token(secret: str) -> str:
-    """The token of a session: made of its secret, so it lives as long and survives a restart."""
+    """Derives a session's token from its secret, so that it lives as long."""
     return hmac.new(secret.encode(), b"levelfield csrf", hashlib.sha256).hexdigest()
 
 
@@ -64,11 +64,11 @@ def check_csrf(secret: str, token: str) -> None:
 
 
 def is_https(request: Request, *, behind_proxy: bool) -> bool:
-    """Whether the rater's browser speaks https; a proxy is believed only if there is one."""
+    """Returns whether the browser speaks https; believes a proxy only if there is one."""
     if behind_proxy:
-        said = request.headers.get("x-forwarded-proto", "")
-        if said:
-            return said.split(",")[-1].strip().lower() == "https"
+        forwarded = request.headers.get("x-forwarded-proto", "")
+        if forwarded:
+            return forwarded.split(",")[-1].strip().lower() == "https"
     return request.url.scheme == "https"
 
 
@@ -154,7 +154,7 @@ class Buckets:
         self._left: dict[bytes, tuple[float, float]] = {}
 
     def take(self, name: str, tokens: float = 1.0) -> bool:
-        """Whether there was a token; `tokens` 0 only looks."""
+        """Takes tokens if there is one; returns whether there was. `tokens` 0 only looks."""
         key = hashlib.blake2b(name.encode(), key=self._key, digest_size=16).digest()
         now = self._now()
         with self._lock:
@@ -174,11 +174,11 @@ class Buckets:
 
 
 def client_of(request: Request, *, behind_proxy: bool) -> str:
-    """Who asks, for limits in memory only: the address nearest to us that is not our proxy."""
+    """Returns the nearest address that is not our proxy, for limits in memory only."""
     if behind_proxy:
-        said = request.headers.get("x-forwarded-for", "")
-        if said:
-            return said.split(",")[-1].strip()
+        forwarded = request.headers.get("x-forwarded-for", "")
+        if forwarded:
+            return forwarded.split(",")[-1].strip()
     return request.client.host if request.client else ""
 
 

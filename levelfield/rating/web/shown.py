@@ -36,12 +36,12 @@ class Shown:
     problem: bool
 
     def open(self, criteria: Sequence[RatingCriterion]) -> list[RatingCriterion]:
-        """The criteria that have no answer."""
+        """Returns the criteria that have no answer."""
         return [c for c in criteria if c.id not in self.answers]
 
 
 def shown_answer(criterion: RatingCriterion, order: Sequence[int], value: Answer) -> Answer:
-    """A stored answer, for the texts in the order shown."""
+    """Returns a stored answer, for the texts in the order shown."""
     if criterion.scale == "ranking" and isinstance(value, tuple):
         return tuple(value[position] for position in order)
     if criterion.scale == "pairwise" and isinstance(value, int) and value != NEITHER:
@@ -67,12 +67,12 @@ def stored_answer(criterion: RatingCriterion, order: Sequence[int], value: Any) 
 
 
 def placed_of(study: Frozen, state: RaterState) -> tuple[Placed, ...]:
-    """The rater's items, in order."""
+    """Returns the rater's items, in order."""
     return study.slots[state.slot].items
 
 
 def shown_items(study: Frozen, state: RaterState) -> list[Shown]:
-    """All items of a rater with what they have answered so far."""
+    """Returns all items of a rater with what they have answered so far."""
     return [
         _shown(study, state, placed, number)
         for number, placed in enumerate(placed_of(study, state), start=1)
@@ -99,12 +99,12 @@ def _shown(study: Frozen, state: RaterState, placed: Placed, number: int) -> Sho
 
 
 def part_document(part: TextPart) -> dict[str, str]:
-    """A part for the script of a page."""
+    """Returns a part for the script of a page."""
     return {"name": part.name, "text": part.text, "lang": part.language, "dir": part.direction}
 
 
 def item_document(item: Shown) -> dict[str, Any]:
-    """An item for the script of a page."""
+    """Returns an item for the script of a page."""
     return {
         "id": item.id,
         "task": item.task,
@@ -114,7 +114,7 @@ def item_document(item: Shown) -> dict[str, Any]:
 
 
 def answer_document(item: Shown) -> dict[str, Any]:
-    """What is answered so far, for the script of a page."""
+    """Returns what is answered so far, for the script of a page."""
     return {
         "answers": {
             name: list(value) if isinstance(value, tuple) else value
@@ -130,14 +130,14 @@ SLIDER_STEPS = tuple(1 + 11 * step for step in range(10))
 
 
 def step_of(value: int) -> int:
-    """The button that is nearest to a slider's value."""
+    """Returns the button that is nearest to a slider's value."""
     return round((value - SLIDER_STEPS[0]) / 11)
 
 
 def form_answer(
     criterion: RatingCriterion, fields: Mapping[str, str], texts: int, now: Answer | None = None
 ) -> Answer | None:
-    """What the fields of a plain form say about a criterion; None for nothing.
+    """Returns what the fields of a plain form say about a criterion; None for nothing.
 
     A button that stands for where a slider is `now` changes nothing. A ranking is complete or it is
     nothing; equal places are ties.

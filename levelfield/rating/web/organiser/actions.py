@@ -44,10 +44,10 @@ def _do(request: Request, what: str, fields: Mapping[str, str]) -> Response:
 
 
 def _slot(fields: Mapping[str, str]) -> int:
-    given = fields.get("slot", "")
-    if not (given.isascii() and given.isdecimal() and len(given) < 9):
+    slot = fields.get("slot", "")
+    if not (slot.isascii() and slot.isdecimal() and len(slot) < 9):
         raise StoreError("no slot is named")
-    return int(given)
+    return int(slot)
 
 
 def _reason(fields: Mapping[str, str], why: str) -> str:
@@ -60,19 +60,19 @@ def _reason(fields: Mapping[str, str], why: str) -> str:
 def _make_link(desk: Desk, fields: Mapping[str, str]) -> Response:
     slot = _slot(fields)
     token = desk.web.store.new_link(slot)
-    return links_page(desk, made=[(desk.study.slots[slot].name, desk.address(token))])
+    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.address(token))])
 
 
 def _make_links(desk: Desk, fields: Mapping[str, str]) -> Response:
     """A new link for every slot whose link nobody has opened; as a page or as CSV."""
     store, slots = desk.web.store, desk.study.slots
-    made = [(slots[n].name, desk.address(store.new_link(n))) for n in unopened(store.links())]
-    if not made:
+    links = [(slots[n].name, desk.address(store.new_link(n))) for n in unopened(store.links())]
+    if not links:
         raise StoreError("Every link has been opened or revoked; make new ones slot by slot.")
     if fields.get("as") == "csv":
-        content = table([("slot", "link"), *made]).encode()
+        content = table([("slot", "link"), *links]).encode()
         return attachment(content, f"{desk.study.id}-links.csv", MEDIA[".csv"])
-    return links_page(desk, made=made)
+    return links_page(desk, fresh=links)
 
 
 def _revoke(desk: Desk, fields: Mapping[str, str]) -> Response:
@@ -84,7 +84,7 @@ def _revoke(desk: Desk, fields: Mapping[str, str]) -> Response:
 def _reassign(desk: Desk, fields: Mapping[str, str]) -> Response:
     slot = _slot(fields)
     token = desk.web.store.reassign(slot)
-    return links_page(desk, made=[(desk.study.slots[slot].name, desk.address(token))])
+    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.address(token))])
 
 
 def _preview(desk: Desk, fields: Mapping[str, str]) -> Response:

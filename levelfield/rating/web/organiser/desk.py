@@ -49,18 +49,18 @@ class Desk:
         return RedirectResponse(self.web.url(f"/organiser{path}"), status_code=303)
 
     def address(self, token: str) -> str:
-        """The link that a rater opens."""
+        """Returns the link that a rater opens."""
         request, web = self.request, self.web
         host = request.headers.get("host", "")
         if web.behind_proxy:
-            said = request.headers.get("x-forwarded-host", "")
-            host = said.split(",")[-1].strip() or host
+            forwarded = request.headers.get("x-forwarded-host", "")
+            host = forwarded.split(",")[-1].strip() or host
         scheme = "https" if is_https(request, behind_proxy=web.behind_proxy) else "http"
         return f"{scheme}://{host}{web.url('/r/' + quote(token, safe=''))}"
 
 
 def open_desk(request: Request) -> Desk:
-    """The organiser's visit.
+    """Returns the organiser's visit.
 
     Raises:
         Turned: 401 without a session of the organiser.

@@ -53,11 +53,11 @@ def download(request: Request, name: str, everyone: int = 0) -> Response:
             content = copy.read_bytes()
         stamp = f"{desk.web.now():%Y%m%d-%H%M%S}"
         return attachment(content, f"{study.id}-{stamp}.sqlite", "application/vnd.sqlite3")
-    made = documents(store, excluded=bool(everyone))
-    if name not in made:
+    contents = documents(store, excluded=bool(everyone))
+    if name not in contents:
         raise Turned(404, "")
     media = MEDIA.get(Path(name).suffix, "text/plain; charset=utf-8")
-    return attachment(made[name].encode("utf-8", "backslashreplace"), name, media)
+    return attachment(contents[name].encode("utf-8", "backslashreplace"), name, media)
 
 
 def attachment(content: bytes, name: str, media: str) -> Response:

@@ -20,16 +20,16 @@ def show_links(request: Request) -> Response:
 
 
 def links_page(
-    desk: Desk, *, made: Sequence[tuple[str, str]] = (), problem: str = "", done: str = ""
+    desk: Desk, *, fresh: Sequence[tuple[str, str]] = (), problem: str = "", done: str = ""
 ) -> Response:
-    """The state of every link; `made` are (slot, link) that can be read this once."""
+    """The state of every link; `fresh` are (slot, link) that can be read this once."""
     slots = desk.study.slots
     return desk.page(
         "links.html",
         status=422 if problem else 200,
         here="links",
         links=[(slots[link.slot], link) for link in desk.web.store.links()],
-        made=made,
+        fresh=fresh,
         problem=problem,
         done=done,
         now=desk.web.now(),

@@ -30,33 +30,33 @@ def reliability_page(request: Request, everyone: int = 0) -> Response:
     desk = open_desk(request)
     store, study = desk.web.store, desk.study
     states = counted(store, excluded=bool(everyone))
-    found = reliability(study, states, resampling=RESAMPLING)
+    agreement = reliability(study, states, resampling=RESAMPLING)
     titles = {criterion.id: criterion.title for criterion in study.criteria}
     z: dict[tuple[str, str], Agreement] = {}
-    if found.standardised is not None:
-        z = {(g.aspect, g.part): g for g in found.standardised.groups}
+    if agreement.standardised is not None:
+        z = {(g.aspect, g.part): g for g in agreement.standardised.groups}
     return desk.page(
         "reliability.html",
         here="reliability",
         everyone=bool(everyone),
         excluded=store.excluded(),
-        found=found,
-        groups=_by_aspect(found.raw.groups, study) if found.raw else {},
+        agreement=agreement,
+        groups=_by_aspect(agreement.raw.groups, study) if agreement.raw else {},
         titles=titles,
         z=z,
         overall=OVERALL,
-        text_of=lambda unit: _text_of(found.texts, unit),
-        given_of=lambda unit: found.texts[unit][0].given,
-        notes=_notes(found.raw.groups) if found.raw else [],
+        text_of=lambda unit: _text_of(agreement.texts, unit),
+        given_of=lambda unit: agreement.texts[unit][0].given,
+        notes=_notes(agreement.raw.groups) if agreement.raw else [],
     )
 
 
 def _by_aspect(groups: Sequence[Agreement], study: Frozen) -> dict[str, list[Agreement]]:
     """Groups of each criterion in the study's order, of all criteria last."""
-    made: dict[str, list[Agreement]] = {criterion.id: [] for criterion in study.criteria}
+    groups_of: dict[str, list[Agreement]] = {criterion.id: [] for criterion in study.criteria}
     for group in groups:
-        made.setdefault(group.aspect, []).append(group)
-    return {aspect: some for aspect, some in made.items() if some}
+        groups_of.setdefault(group.aspect, []).append(group)
+    return {aspect: some for aspect, some in groups_of.items() if some}
 
 
 def _text_of(texts: Mapping[str, tuple[Item, int]], unit: str) -> list[str]:
@@ -86,9 +86,9 @@ def results_page(request: Request) -> Response:
     """Means of the systems, without and with those who are excluded."""
     desk = open_desk(request)
     store, study = desk.web.store, desk.study
-    kept, everyone = counted(store), counted(store, excluded=True)
-    without = system_means(study, kept, resampling=RESAMPLING)
-    same = len(kept) == len(everyone)
+    counting, everyone = counted(store), counted(store, excluded=True)
+    without = system_means(study, counting, resampling=RESAMPLING)
+    same = len(counting) == len(everyone)
     full = without if same else system_means(study, everyone, resampling=RESAMPLING)
     rows: dict[str, list[tuple[SystemMean | None, SystemMean]]] = {}
     known = {(m.system, m.criterion): m for m in without}
@@ -100,7 +100,7 @@ def results_page(request: Request) -> Response:
         here="results",
         rows=rows,
         same=same,
-        raters=(len(kept), len(everyone)),
+        raters=(len(counting), len(everyone)),
         excluded=store.excluded(),
         titles={criterion.id: criterion.title for criterion in study.criteria},
     )

@@ -36,9 +36,9 @@ def comments_page(request: Request) -> Response:
     """What raters wrote, and the texts that they say have a problem."""
     desk = open_desk(request)
     study = desk.study
-    said = [
+    remarks = [
         (state, study.items[key], state.comments.get(key, ""), key in state.problems)
         for state in counted(desk.web.store, excluded=True)
         for key in sorted({*state.comments, *state.problems})
     ]
-    return desk.page("comments.html", here="comments", said=said)
+    return desk.page("comments.html", here="comments", remarks=remarks)

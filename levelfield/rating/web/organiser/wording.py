@@ -13,7 +13,7 @@ def number(x: float, digits: int = 2) -> str:
 
 
 def value(e: Estimate, digits: int = 2) -> str:
-    """A value with its interval."""
+    """Returns a value with its interval."""
     if not math.isfinite(e.value):
         return "–"
     if math.isnan(e.low + e.high):
@@ -33,7 +33,7 @@ def duration(spent: timedelta | None) -> str:
 
 
 def when(at: datetime | None, now: datetime) -> str:
-    """How long ago, in words."""
+    """Returns how long ago, in words."""
     if at is None:
         return "never"
     seconds = max(0.0, (now - at).total_seconds())

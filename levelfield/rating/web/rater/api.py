@@ -60,11 +60,11 @@ async def api_events(request: Request) -> Response:
 
 def _api_events(request: Request, token: str, raw: Any) -> Response:
     visit = write_visit(request, token)
-    listed = raw.get("events") if isinstance(raw, dict) else raw
-    if not isinstance(listed, list) or not 0 < len(listed) <= EVENTS_AT_ONCE:
+    raw_events = raw.get("events") if isinstance(raw, dict) else raw
+    if not isinstance(raw_events, list) or not 0 < len(raw_events) <= EVENTS_AT_ONCE:
         raise Turned(422, "")
     orders = {p.opaque: p.order for p in placed_of(visit.study, visit.state)}
-    events = [_read_event(visit.study, orders, one) for one in listed]
+    events = [_read_event(visit.study, orders, one) for one in raw_events]
     saved = visit.web.store.record(visit.state.rater, events)
     return JSONResponse(
         {
@@ -78,7 +78,7 @@ def _api_events(request: Request, token: str, raw: Any) -> Response:
 
 
 def _read_event(study: Frozen, orders: Mapping[str, tuple[int, ...]], raw: Any) -> Event:
-    """An event as the store takes it; what it is worth the store decides.
+    """Returns an event as the store takes it; what it is worth the store decides.
 
     Raises:
         Turned: 422 if it has not the form of one.
@@ -92,9 +92,9 @@ def _read_event(study: Frozen, orders: Mapping[str, tuple[int, ...]], raw: Any) 
         raise Turned(422, "")
     if type(clock) is not int or not (client_ms is None or type(client_ms) is int):
         raise Turned(422, "")
-    asked = {c.id: c for c in study.criteria}
-    if raw["kind"] == "rating" and criterion in asked and raw["item"] in orders:
-        value = stored_answer(asked[criterion], orders[raw["item"]], value)
+    criteria = {c.id: c for c in study.criteria}
+    if raw["kind"] == "rating" and criterion in criteria and raw["item"] in orders:
+        value = stored_answer(criteria[criterion], orders[raw["item"]], value)
     return Event(
         raw["uuid"], raw["kind"], raw["item"], criterion, cast(Any, value), clock, client_ms
     )

@@ -35,7 +35,7 @@ def form_answer_of(
 
 
 def form_event(visit: Visit, kind: Any, item: str, criterion: str, value: Any) -> Event:
-    """What a form says; sent twice at the same moment, it is the same event."""
+    """Returns what a form says; sent twice at the same moment, it is the same event."""
     clock = visit.state.clock + 1
     body = json.dumps([kind, item, criterion, value, clock])
     name = hmac.new(visit.secret.encode(), body.encode(), hashlib.sha256).hexdigest()

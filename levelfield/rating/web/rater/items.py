@@ -105,7 +105,7 @@ def _rate(request: Request, opaque: str, fields: Mapping[str, str]) -> Response:
 def _changes(
     visit: Visit, item: Shown, order: tuple[int, ...], fields: Mapping[str, str]
 ) -> list[Event]:
-    """Events for what the rater changed in the form.
+    """Returns events for what the rater changed in the form.
 
     What still is as the form showed it says nothing: another window may have changed it since.
     """
@@ -131,14 +131,14 @@ def _lines(text: str) -> str:
 
 
 def _was(item: Shown, fields: Mapping[str, str]) -> Shown:
-    """The item as the form showed it; as it is now if the form doesn't say."""
+    """Returns the item as the form showed it; as it is now if the form doesn't say."""
     try:
-        said = json.loads(fields["was"])
+        shown_before = json.loads(fields["was"])
         answers = {
             str(name): tuple(map(int, value)) if isinstance(value, list) else int(value)
-            for name, value in said["answers"].items()
+            for name, value in shown_before["answers"].items()
         }
-        comment, problem = str(said["comment"]), bool(said["problem"])
+        comment, problem = str(shown_before["comment"]), bool(shown_before["problem"])
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return item
     return replace(item, answers=answers, comment=comment, problem=problem)

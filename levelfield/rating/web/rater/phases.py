@@ -74,7 +74,7 @@ def withdraw_page(request: Request) -> Response:
 
 
 def _after(study: Frozen, phase: str) -> Phase:
-    """The phase that follows, past those that this study leaves out."""
+    """Returns the phase that follows, past those that this study leaves out."""
     there: dict[str, bool] = {
         "welcome": True,
         "instructions": True,

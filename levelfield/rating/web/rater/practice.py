@@ -46,8 +46,8 @@ def _settled(visit: Visit, task: Practice) -> bool:
     return passed or tries >= TRIES
 
 
-def _asked(study: Frozen, task: Practice) -> list[RatingCriterion]:
-    """What a practice item asks: what is checked, or everything if nothing can be."""
+def _criteria_of(study: Frozen, task: Practice) -> list[RatingCriterion]:
+    """Returns what a practice item asks: what is checked, or everything if nothing can be."""
     return [c for c in study.criteria if c.id in task.accept or not task.accept]
 
 
@@ -64,7 +64,7 @@ def practice_item_page(
     """A practice item; `given` if what was sent had something open."""
     tries, passed = visit.state.practice.get(task.opaque, (0, False))
     number = next(n for n, one in enumerate(visit.study.practice, 1) if one is task)
-    asked = _asked(visit.study, task)
+    criteria = _criteria_of(visit.study, task)
     item = Shown(
         task.opaque, number, task.task, task.given, task.candidates, given or {}, "", False
     )
@@ -72,7 +72,7 @@ def practice_item_page(
         "practice.html",
         status=200 if given is None else 422,
         item=item,
-        asked=asked,
+        criteria=criteria,
         total=len(visit.study.practice),
         tries=tries,
         passed=passed,
@@ -80,7 +80,7 @@ def practice_item_page(
         last=all(_settled(visit, one) for one in visit.study.practice),
         checked=bool(task.accept),
         hint=task.hint if tries else "",
-        open=[] if given is None else item.open(asked),
+        open=[] if given is None else item.open(criteria),
         words=script_words(visit.web),
     )
 
@@ -100,12 +100,12 @@ def _practise(request: Request, opaque: str, fields: Mapping[str, str]) -> Respo
     if fields.get("try") != str(tries):  # the same try sent twice
         return visit.to(f"/study/practice/{opaque}")
     events = []
-    asked = _asked(visit.study, task)
-    for criterion in asked:
+    criteria = _criteria_of(visit.study, task)
+    for criterion in criteria:
         answer = form_answer_of(criterion, fields, len(task.candidates))
         if answer is not None:
             events.append(form_event(visit, "practice", opaque, criterion.id, answer))
-    if len(events) < len(asked):
+    if len(events) < len(criteria):
         return practice_item_page(
             visit, task, given={e.criterion: cast(Answer, e.value) for e in events}
         )

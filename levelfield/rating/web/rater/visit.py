@@ -67,7 +67,7 @@ class Visit:
 
 
 def current_visit(request: Request) -> Visit:
-    """The visit that a request belongs to.
+    """Returns the visit that a request belongs to.
 
     Raises:
         Turned: 401 if the browser has no session, or one that is over.
@@ -81,7 +81,7 @@ def current_visit(request: Request) -> Visit:
 
 
 def write_visit(request: Request, token: str) -> Visit:
-    """The visit of a write: session, its token, its limit."""
+    """Returns the visit of a write: session, its token, its limit."""
     visit = current_visit(request)
     check_csrf(visit.secret, token)
     if not visit.web.requests.take(visit.secret):
