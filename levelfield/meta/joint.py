@@ -18,7 +18,9 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
-from levelfield.meta.summary import OVERALL, Comparison, GroupSummary, MetricSummary, Pairing, Tally
+from levelfield.meta.pairing import Pairing
+from levelfield.meta.summary import OVERALL, Comparison, GroupSummary, MetricSummary
+from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
 from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -59,7 +61,7 @@ class Criterion:
 
 
 def joint(
-    tally: Tally,
+    tally: RunTally,
     content: Criterion,
     style: Criterion,
     *,

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Codes, Floats, Hashes
-from levelfield.core.sample import Sample
+from levelfield.core.arrays import Floats, Hashes
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
+from levelfield.meta.pairing import Pairing
+from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.multiplicity import holm
-from levelfield.stats.permutation import paired_permutation, smallest_p
+from levelfield.stats.permutation import paired_differences, paired_permutation, smallest_p
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 OVERALL = "all"
@@ -32,9 +31,6 @@ CORPUS = "values of corpora"
 
 POINTS = 500
 """How many single values of a group a summary carries, for figures."""
-
-_EQUAL = 1e-12
-"""Two means nearer than this share of their size differ by rounding only."""
 
 
 @dataclass(frozen=True)
@@ -110,91 +106,8 @@ class MetricSummary:
     reasons: Mapping[str, int]
 
 
-class Tally:
-    """What summaries need of the samples and scores of a run, and nothing more.
-
-    Samples and scores may come in any order and in any partition; memory is 28 bytes a sample and
-    16 bytes a value, texts are not kept. Ids, inputs and clusters are kept as 8-byte hashes: among
-    a million of them the chance that any two collide is 3 in 100 million.
-
-    >>> from levelfield.core.sample import Sample
-    >>> tally = Tally()
-    >>> tally.add(Sample(id="1", text="The court sat.", prompt="The court", system="x"), "x")
-    """
-
-    def __init__(self) -> None:
-        self._ids = array("Q")
-        self._clusters = array("Q")
-        self._inputs = array("Q")
-        self._groups = array("i")
-        self._codes: dict[str, int] = {}
-        self._columns: dict[str, _Column] = {}
-
-    def __len__(self) -> int:
-        """How many samples were added."""
-        return len(self._ids)
-
-    def add(self, sample: Sample, group: str) -> None:
-        """Remember to what group, input and cluster a sample belongs."""
-        self._ids.append(_hash(b"id", sample.id))
-        self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else _NONE)
-        self._inputs.append(_hash(b"input", sample.input) if sample.input else _NONE)
-        self._groups.append(self._codes.setdefault(group, len(self._codes)))
-
-    def add_scores(self, scores: Scores) -> None:
-        """Remember the values of one metric for some of the samples."""
-        column = self._columns.setdefault(scores.metric, _Column(scores))
-        if column.signature != scores.signature:
-            raise ValueError(
-                f"{scores.metric}: one summary, two signatures: "
-                f"{column.signature} and {scores.signature}"
-            )
-        column.ids.extend(_hash(b"id", id) for id in scores.ids)
-        column.values.frombytes(scores.values.tobytes())
-        column.reasons.update(scores.undefined.values())
-        column.truncated += len(scores.truncated)
-
-    def table(self) -> Table:
-        """All that was added, as arrays with rows in the order of the ids' hashes.
-
-        Raises:
-            ValueError: two samples with one id, or a metric that lacks values for some samples or
-                has values for others.
-        """
-        ids = np.array(self._ids, dtype=np.uint64)
-        rows = np.argsort(ids)
-        ids = ids[rows]
-        if np.any(ids[1:] == ids[:-1]):
-            raise ValueError("two samples have one id")
-        names = sorted(self._codes)
-        rank = np.empty(len(names), dtype=np.intp)
-        rank[[self._codes[name] for name in names]] = np.arange(len(names))
-        values = {}
-        for metric, column in self._columns.items():
-            scored = np.array(column.ids, dtype=np.uint64)
-            order = np.argsort(scored)
-            if not np.array_equal(scored[order], ids):
-                raise ValueError(
-                    f"{metric} must have one value for each of the {len(ids)} samples; "
-                    f"it has {len(scored)}, or they are of other samples"
-                )
-            values[metric] = np.array(column.values)[order]
-        return Table(
-            ids=ids,
-            clusters=np.array(self._clusters, dtype=np.uint64)[rows],
-            inputs=np.array(self._inputs, dtype=np.uint64)[rows],
-            groups=rank[np.array(self._groups, dtype=np.intp)[rows]],
-            names=tuple(names),
-            values=values,
-        )
-
-    def columns(self) -> Iterable[_Column]:
-        """The metrics, in the order in which their scores first came."""
-        return self._columns.values()
-
-
 def summarise(
-    tally: Tally,
+    tally: RunTally,
     *,
     compare: bool = True,
     resampling: Resampling = DEFAULT,
@@ -214,7 +127,7 @@ def summarise(
         resampling: how intervals and tests are drawn.
 
     Raises:
-        ValueError: as `Tally.table`.
+        ValueError: as `RunTally.table`.
     """
     table = tally.table()
     clusters = table.own_clusters
@@ -248,8 +161,7 @@ def summarise(
         of = pairing.clusters[complete]
         for a, b in itertools.combinations(range(len(table.names)), 2):
             x, y = means[complete, a], means[complete, b]
-            d = x - y
-            d[np.abs(d) <= _EQUAL * np.maximum(np.abs(x), np.abs(y))] = 0.0
+            d = paired_differences(x, y)
             mean = mean_of(d, of)
             yield Comparison(
                 a=table.names[a],
@@ -351,70 +263,6 @@ def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = 0.
     return f"{better} > {worse}"
 
 
-@dataclass
-class _Column:
-    """The scores of one metric as they come in."""
-
-    metric: str
-    signature: str
-    higher_is_better: bool
-
-    def __init__(self, first: Scores) -> None:
-        self.metric, self.signature = first.metric, first.signature
-        self.higher_is_better = first.higher_is_better
-        self.ids = array("Q")
-        self.values = array("d")
-        self.reasons: Counter[str] = Counter()
-        self.truncated = 0
-
-
-@dataclass(frozen=True)
-class Table:
-    """A run as columns of equal length: (n,) each, `groups` as positions in `names`."""
-
-    ids: Hashes
-    clusters: Hashes
-    inputs: Hashes
-    groups: Codes
-    names: tuple[str, ...]
-    values: Mapping[str, Floats]
-
-    @property
-    def own_clusters(self) -> Hashes:
-        """The clusters; what was generated from nothing shared is one of its own."""
-        return np.where(self.clusters == _NONE, self.ids, self.clusters)
-
-
-class Pairing:
-    """Which rows of a table answer the same input."""
-
-    def __init__(self, table: Table) -> None:
-        self._rows = np.flatnonzero(table.inputs != _NONE)
-        inputs = table.inputs[self._rows]
-        of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
-        shared = table.clusters[self._rows][first]
-        self.clusters: Hashes = np.where(shared == _NONE, of_input, shared)  # (inputs,)
-        self._shape = (of_input.size, len(table.names))
-        self._cell = code * len(table.names) + table.groups[self._rows]
-        answered = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
-        self.why_empty = (
-            "no input has a value from every system"
-            if np.any(answered.all(axis=1))
-            else "no shared inputs"
-        )
-
-    def means(self, values: Floats) -> Floats:
-        """(inputs, systems): mean of the defined values of a system on an input; NaN if none."""
-        v = values[self._rows]
-        defined = ~np.isnan(v)
-        cells = math.prod(self._shape)
-        sums = np.bincount(self._cell[defined], weights=v[defined], minlength=cells)
-        counts = np.bincount(self._cell[defined], minlength=cells)
-        means = np.full(cells, np.nan)
-        np.divide(sums, counts, out=means, where=counts > 0)
-        return means.reshape(self._shape)
-
-
 def _note(differences: Floats, clusters: Hashes) -> str:
     """What a reader must know of a comparison: why numbers are missing or can't be small."""
     notes = []
@@ -440,18 +288,3 @@ def adjusted(summaries: Sequence[MetricSummary]) -> list[MetricSummary]:
         )
         for s in summaries
     ]
-
-
-_NONE = 0
-"""The hash of nothing: no input, no cluster."""
-
-
-def _hash(kind: bytes, key: object) -> int:
-    """8 bytes that stand for a key, the same in every process; never `_NONE`.
-
-    Keys are strings or nested tuples of strings, for which `repr` is unambiguous.
-    """
-    digest = hashlib.blake2b(
-        repr(key).encode("utf-8", "backslashreplace"), digest_size=8, person=kind
-    )
-    return int.from_bytes(digest.digest(), "little") or 1

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.stats.correlation import spearman
 
 Kind = Literal["logistic", "ridge"]
 
@@ -282,7 +283,7 @@ def select(
     # of equally good ones the strongest penalty
     best = min(penalties, key=lambda p: (losses[p], -p))
     pooler = trained(range(len(y)), best)
-    return Selected(pooler, best, len(y), len(held), _spearman(guesses[best], y[held]))
+    return Selected(pooler, best, len(y), len(held), spearman(guesses[best], y[held]))
 
 
 def _features(sequences: Sequence[Floats], length: int) -> Floats:
@@ -339,12 +340,3 @@ def _loss(guess: Floats, y: Floats, kind: Kind) -> float:
         return float(((guess - y) ** 2).mean())
     p = np.clip(guess, 1e-12, 1 - 1e-12)
     return float(-(y * np.log(p) + (1 - y) * np.log1p(-p)).mean())
-
-
-def _spearman(a: Floats, b: Floats) -> float:
-    from scipy.stats import rankdata
-
-    x, y = rankdata(a), rankdata(b)
-    if len(set(x)) < 2 or len(set(y)) < 2:
-        return float("nan")
-    return float(np.corrcoef(x, y)[0, 1])

@@ -13,7 +13,8 @@ from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.io.opening import load_samples
-from levelfield.meta.summary import Comparison, MetricSummary, Tally, summarise, verdict
+from levelfield.meta.summary import Comparison, MetricSummary, summarise, verdict
+from levelfield.meta.tally import RunTally
 from levelfield.run.grouping import Grouping
 from levelfield.run.result import ScoreSummary, comparison_documents
 from levelfield.run.score import Texts, score
@@ -148,7 +149,7 @@ def compare(
         result = score(texts, metrics, by="system", seed=seed, **options)
         return _compared(result.n, result.summaries, result.resampling)
     resampling = Resampling(seed=seed)
-    tally = Tally()
+    tally = RunTally()
     for sample in load_samples(texts, **options):
         tally.add(sample, _SYSTEMS.group(sample))
     for some in scores:

@@ -22,13 +22,8 @@ from levelfield.io.opening import PathLike, Reading, open_source
 from levelfield.io.source import Source
 from levelfield.io.writing import atomic_writer
 from levelfield.meta.joint import Criterion, joint
-from levelfield.meta.summary import (
-    MetricSummary,
-    Tally,
-    adjusted,
-    summarise,
-    summarise_corpus,
-)
+from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
+from levelfield.meta.tally import RunTally
 from levelfield.run.cache import keeping
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
@@ -167,7 +162,7 @@ def measure(
     corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
     states = [corpus.states for corpus in corpora]
-    tally = Tally()
+    tally = RunTally()
     notes: list[str] = []
     with contextlib.ExitStack() as stack:
         out_file = stack.enter_context(atomic_writer(out)) if out else None
@@ -226,7 +221,7 @@ def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
 
 
 def _summaries(
-    tally: Tally, criteria: Sequence[Criterion], grouping: Grouping, resampling: Resampling
+    tally: RunTally, criteria: Sequence[Criterion], grouping: Grouping, resampling: Resampling
 ) -> list[MetricSummary]:
     """Summaries of the sample metrics, and of the joint mean of content and style if there is
     one."""

@@ -12,8 +12,18 @@ from levelfield.stats.clusters import chunks, cluster_sums, coded, defined_rows
 _TIE = 1e-10
 """Numbers nearer to each other than this share of their largest possible size are equal."""
 
+_EQUAL = 1e-12
+"""Values no farther apart than this share of the larger are equal."""
+
 _SIGNS = 1 << 22
 """Signs held at a time: 32 MB, so that one product of matrices does much of the work."""
+
+
+def paired_differences(x: Floats, y: Floats) -> Floats:
+    """x − y, 0 where the two are equal but for rounding."""
+    d = x - y
+    d[np.abs(d) <= _EQUAL * np.maximum(np.abs(x), np.abs(y))] = 0.0
+    return d
 
 
 def swap_permutation(

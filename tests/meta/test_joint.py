@@ -13,7 +13,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.meta.joint import Criterion, geometric, harmonic, joint
-from levelfield.meta.summary import Tally, adjusted
+from levelfield.meta.summary import adjusted
+from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
 from levelfield.stats.permutation import paired_permutation, swap_permutation
 from levelfield.stats.resampling import Resampling
@@ -24,9 +25,9 @@ SHARE = st.floats(0, 1)
 
 def tally(
     values: dict[str, list[tuple[float, float]]], higher: bool = True, choice: str = "1"
-) -> Tally:
+) -> RunTally:
     """Systems with (content, style) on the same sources."""
-    made = Tally()
+    made = RunTally()
     rows = [(s, i, *v) for s, pairs in values.items() for i, v in enumerate(pairs)]
     for system, i, _, _ in rows:
         made.add(Sample(f"{system}:{i}", "So.", source=f"source {i}", system=system), system)
@@ -96,7 +97,7 @@ def test_a_clear_difference_is_found_and_none_where_there_is_none():
 
 
 def test_systems_that_share_no_input_are_not_compared():
-    made = Tally()
+    made = RunTally()
     for system in "ab":
         made.add(Sample(system, "So.", source=system, system=system), system)
     for name in ("content", "style"):

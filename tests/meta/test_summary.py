@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.summary import POINTS, Tally, summarise, verdict
+from levelfield.meta.summary import POINTS, summarise, verdict
+from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.permutation import paired_permutation
@@ -32,7 +33,7 @@ def scores(ids, values, metric="coherence", higher=True, signature="coherence|v:
 
 def tally(rows, metrics=("coherence",), higher=True):
     """rows: (sample, value per metric ...)"""
-    made = Tally()
+    made = RunTally()
     for s, *_ in rows:
         made.add(s, s.system)
     for k, metric in enumerate(metrics, start=1):
@@ -208,7 +209,7 @@ def test_order_and_partition_of_samples_and_scores_do_not_matter(shuffle):
         tally(rows, ("coherence", "consistency")), resampling=Resampling(resamples=100)
     )
     order = random.Random(shuffle)
-    made = Tally()
+    made = RunTally()
     order.shuffle(rows)
     for s, *_ in rows:
         made.add(s, s.system)
@@ -266,7 +267,7 @@ def test_one_sample_has_a_mean_and_no_interval():
 
 
 def test_no_samples_at_all():
-    assert summarise(Tally()) == []
+    assert summarise(RunTally()) == []
 
 
 def test_a_large_group_carries_some_of_its_values_only():
@@ -285,7 +286,7 @@ def test_scores_of_other_samples_are_refused():
 
 
 def test_two_samples_of_one_id_are_refused():
-    made = Tally()
+    made = RunTally()
     made.add(sample(1), "x")
     made.add(sample(1), "y")
     with pytest.raises(ValueError, match="one id"):

@@ -4,7 +4,8 @@ import numpy as np
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.summary import Tally, summarise
+from levelfield.meta.summary import summarise
+from levelfield.meta.tally import RunTally
 from levelfield.report import ScorePage, ShownSample, ValuePart
 
 PROMPTS = (
@@ -48,7 +49,7 @@ def scores_of(metric, shown):
 
 def report_of(shown, metrics=METRICS, compare=True, **more):
     """A report over shown samples, summarised as a run would be."""
-    tally = Tally()
+    tally = RunTally()
     for s in shown:
         tally.add(s.sample, s.group)
     for metric in metrics:

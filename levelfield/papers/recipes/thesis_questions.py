@@ -22,7 +22,8 @@ from levelfield.io.ratings import Rated, Rating, ScoreColumn
 from levelfield.meta.agreement import rater_agreement
 from levelfield.meta.correlate import Correlation, correlations
 from levelfield.meta.join import RatedScores, join
-from levelfield.meta.summary import MetricSummary, Tally, summarise
+from levelfield.meta.summary import MetricSummary, summarise
+from levelfield.meta.tally import RunTally
 from levelfield.papers.answers import Answer, Cell, Grid, Question
 from levelfield.papers.recipes.released import Scoring, samples_of
 from levelfield.papers.recipes.thesis import CRITERIA, HUMAN, SURVEYS, SYSTEMS
@@ -383,7 +384,7 @@ def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
 def _systems(samples: Sequence[Sample]) -> Iterator[Grid]:
     """Mean ratings of systems with intervals, and every two systems compared on equal sources."""
     names = {as_in_files: name for name, as_in_files in SYSTEMS.items()}
-    tally = Tally()
+    tally = RunTally()
     for sample in samples:
         tally.add(sample, names[sample.system])
     for aspect in CRITERIA:

@@ -13,16 +13,13 @@ from levelfield.meta.summary import Comparison
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import holm
-from levelfield.stats.permutation import sign_flip_p, smallest_p
+from levelfield.stats.permutation import paired_differences, sign_flip_p, smallest_p
 from levelfield.stats.stratified import weighted_mean_ends
 from levelfield.study.aggregate.control import ControlData
 
 _PERMUTATIONS_EACH = 100
 """So many permutations a comparison are drawn at least: with fewer, Holm's smallest adjusted p
 could be above 0.01 however clear a difference is."""
-
-_EQUAL = 1e-12
-"""Values no farther apart than this share of the larger are equal."""
 
 
 def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
@@ -134,9 +131,7 @@ def _differences(control: ControlData, texts: Floats) -> _Differences:
     for j, (a, b) in enumerate(pairs):
         systems = complete if complete[a] and complete[b] else np.isin(range(len(complete)), (a, b))
         rows = has[:, systems].all(axis=1)
-        d = X[rows, a] - X[rows, b]
-        d[np.abs(d) <= _EQUAL * np.maximum(np.abs(X[rows, a]), np.abs(X[rows, b]))] = 0.0
-        D[rows, j] = d
+        D[rows, j] = paired_differences(X[rows, a], X[rows, b])
     both = np.array([complete[a] and complete[b] for a, b in pairs])
     return _Differences(D, observations.prompt[first], dataset, both)
 

@@ -1,0 +1,40 @@
+"""Which values of a run answer the same input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from levelfield.core.arrays import Floats, Hashes
+from levelfield.meta.tally import NONE, SystemTable
+
+
+class Pairing:
+    """Which rows of a table answer the same input."""
+
+    def __init__(self, table: SystemTable) -> None:
+        self._rows = np.flatnonzero(table.inputs != NONE)
+        inputs = table.inputs[self._rows]
+        of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
+        shared = table.clusters[self._rows][first]
+        self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
+        self._shape = (of_input.size, len(table.names))
+        self._cell = code * len(table.names) + table.groups[self._rows]
+        answered = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
+        self.why_empty = (
+            "no input has a value from every system"
+            if np.any(answered.all(axis=1))
+            else "no shared inputs"
+        )
+
+    def means(self, values: Floats) -> Floats:
+        """(inputs, systems): mean of the defined values of a system on an input; NaN if none."""
+        v = values[self._rows]
+        defined = ~np.isnan(v)
+        cells = math.prod(self._shape)
+        sums = np.bincount(self._cell[defined], weights=v[defined], minlength=cells)
+        counts = np.bincount(self._cell[defined], minlength=cells)
+        means = np.full(cells, np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means.reshape(self._shape)
