@@ -27,8 +27,9 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.infilling import PLAIN, Target, TorchInfillingModel
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.gaps import PLAIN
+from levelfield.models.torch.infilling import TorchInfillingModel
 from levelfield.models.torch.loading import fuse_activations
 
 VOCABULARY = 50265  # BART's own: the softmax over it is a large part of the work
@@ -100,7 +101,7 @@ def plain(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
 
 
 def ours(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
-    fast = TorchInfillingModel.of(model, tokenizer, style=PLAIN)
+    fast = TorchInfillingModel(model, tokenizer, style=PLAIN)
     found = fast.log_likelihood(
         [Gapped("", source, gap=False) for source, _ in pairs],
         [[Target(text, end=True, begin=True)] for _, text in pairs],

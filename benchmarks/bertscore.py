@@ -22,8 +22,8 @@ from bert_score import BERTScorer
 
 from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences
+from levelfield.models.load import forget
 from levelfield.models.resolve import OFFLINE_MODEL, resolve
-from levelfield.models.torch.states import load_states
 
 LAYER = 5
 
@@ -71,7 +71,7 @@ def main() -> None:
         return values
 
     def ours() -> list[float]:
-        load_states.cache_clear()  # and with it what it remembers of the last round
+        forget()  # and with it what it remembers of the last round
         metric.score(samples[:1])
         return metric.score(samples).values.tolist()
 

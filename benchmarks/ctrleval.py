@@ -27,8 +27,8 @@ from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrai
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
+from levelfield.models.contracts import Gapped
 from levelfield.models.scorers import Evaluator, InfillingScorer
-from levelfield.models.tokens import Gapped
 from levelfield.models.torch.infilling import TorchInfillingModel
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
@@ -149,7 +149,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     tokenizer, model = word_tokenizer(), random_pegasus(arguments.layers, arguments.width)
-    fast = TorchInfillingModel.of(model, tokenizer)
+    fast = TorchInfillingModel(model, tokenizer)
     scorer = InfillingScorer(fast, "infilling", "tokens")
     samples = real_samples(arguments.texts)
     coherence, consistency = ctrleval.CTRLEvalCoherence(), ctrleval.CTRLEvalConsistency()

@@ -111,13 +111,13 @@ def plain_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[f
 
 
 def our_slor(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    ours = TorchCausalModel.of(model, tokenizer)  # a new one: nothing is kept from the last run
+    ours = TorchCausalModel(model, tokenizer)  # a new one: nothing is kept from the last run
     log_p_u = ours.unigram_bos()
     return [slor(one.log_p, log_p_u[one.ids]) for one in ours.log_likelihood(texts)]
 
 
 def our_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
-    ours = TorchCausalModel.of(model, tokenizer)
+    ours = TorchCausalModel(model, tokenizer)
     return [perplexity(one.log_p) for one in ours.log_likelihood(texts)]
 
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
@@ -48,6 +49,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the user's cache."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def put_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Any], None]]:
+    """Makes `load` give another model of a kind: `put_model("causal", lambda name, loading: …)`."""
+    from levelfield.models.load import LOADERS, forget
+
+    def put(kind: Any, loader: Callable[..., Any]) -> None:
+        monkeypatch.setitem(LOADERS, (kind, "torch"), loader)
+        forget()
+
+    yield put
+    forget()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ ORDER = [
     "aspects",
     "datasets",
     "models",
+    "generation",
     "judges",
     "metrics",
     "meta",

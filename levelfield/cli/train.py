@@ -48,14 +48,18 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
     from levelfield.io import atomic_writer
     from levelfield.metrics.text import segmenter
     from levelfield.metrics.text.iwf import count
+    from levelfield.models.load import load
+    from levelfield.models.loading import Loading
     from levelfield.models.resolve import resolve
-    from levelfield.models.torch.encoder import load_encoder
-    from levelfield.models.torch.infilling import load_infilling
 
     _check(corpus, out)
     kind = resolve(model, allow_pickle=allow_pickle).kind
-    load = load_infilling if kind == "encoder-decoder" else load_encoder
-    loaded = load(model, allow_pickle=allow_pickle)
+    loading = Loading(allow_pickle=allow_pickle)
+    loaded = (
+        load("infilling", model, loading)
+        if kind == "encoder-decoder"
+        else load("encoder", model, loading)
+    )
     with _texts(corpus) as texts:
         sentences = (s for text in texts for s in segmenter.sentences(text, language))
         values = count(sentences, loaded.vocabulary_size, loaded.token_ids)
@@ -77,10 +81,11 @@ def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.text.unigram import count, write
-    from levelfield.models.torch.causal import load_causal_tokens
+    from levelfield.models.load import load
+    from levelfield.models.loading import Loading
 
     _check(corpus, out)
-    tokens = load_causal_tokens(model, allow_pickle=allow_pickle)
+    tokens = load("causal-tokens", model, Loading(allow_pickle=allow_pickle))
     with _texts(corpus) as texts:
         found = count(texts, tokens)
     with atomic_writer(out) as file:

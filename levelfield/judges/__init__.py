@@ -25,8 +25,11 @@ from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.io.toml import read_toml
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load as load_model
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_MODEL, attribute_of, resolve
-from levelfield.models.tokens import Gapped
+from levelfield.models.scorers import EmbeddingScorer, label_evaluators
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -136,15 +139,6 @@ class JudgeVerdict(NamedTuple):
     labels: tuple[str, ...]
     p: Floats
     cut: bool
-
-
-class Loading(NamedTuple):
-    """How models are loaded."""
-
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    allow_pickle: bool = False
-    batch_tokens: int | None = None
 
 
 # -- judges as data
@@ -512,9 +506,7 @@ def _load(judge: Judge, loading: Loading) -> LoadedJudge:
 
 
 def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
-    from levelfield.models.judges import load_judge
-
-    model = load_judge(judge.model, **loading._asdict())
+    model = load_model("classifier", judge.model, loading)
     ours = {theirs.strip().casefold(): label for theirs, label in judge.labels}
     own = {label.strip().casefold() for label in model.labels}
     if unknown := sorted(set(ours) - own):
@@ -544,10 +536,8 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
     """P(label) ∝ P(word, end | template with the text)."""
     from scipy.special import softmax
 
-    from levelfield.models.torch.infilling import Target, load_seq2seq
-
     labels, words = _labels_and_words(judge, "encoder-decoder")
-    model = load_seq2seq(judge.model, **loading._asdict())
+    model = load_model("encoder-decoder", judge.model, loading)
     targets = [Target(word, end=True) for word in words]
     if not all(model.token_ids(words)):
         raise ModelError(f"judge '{judge.name}': a word of {list(words)} has no token of its model")
@@ -571,10 +561,8 @@ def _words(judge: Judge, loading: Loading) -> LoadedJudge:
 
 def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
     """P(label) ∝ what the label's own model gives to its second label."""
-    from levelfield.models.judges import load_judge
-
     labels = [label for label, _ in judge.models]
-    models = [load_judge(model, **loading._asdict()) for _, model in judge.models]
+    models = [load_model("classifier", model, loading) for _, model in judge.models]
     for (label, name), model in zip(judge.models, models, strict=True):
         if len(model.labels) != 2:
             raise ModelError(
@@ -603,11 +591,8 @@ def _zero_shot(judge: Judge, loading: Loading) -> LoadedJudge:
     """P(label): as `ctrleval.attribute-relevance` has it, for every label."""
     from scipy.special import softmax
 
-    from levelfield.models.scorers import EmbeddingScorer, label_evaluators
-    from levelfield.models.torch.encoder import load_encoder
-
     aspect = load_aspect(judge.aspect) if judge.aspect else _aspect_of_words(judge)
-    scorer = EmbeddingScorer(load_encoder(judge.model, **loading._asdict()))
+    scorer = EmbeddingScorer(load_model("encoder", judge.model, loading))
     each = len(aspect.prompts) * len(aspect.verbalizers)
 
     def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:

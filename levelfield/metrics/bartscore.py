@@ -36,7 +36,7 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
-from levelfield.models.tokens import Gapped
+from levelfield.models.contracts import Gapped, Target
 
 
 class Direction(NamedTuple):
@@ -74,8 +74,6 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         return signature(self.name, {**choices, "dtype": self.dtype})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        from levelfield.models.torch.infilling import Target
-
         authors = self.average == "authors"
         asked = [
             Undefined(EMPTY_TEXT) if not sample.text.strip() else self._directions(sample)

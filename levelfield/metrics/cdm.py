@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,15 +36,12 @@ from levelfield.metrics.keywords import keywords_of
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text import segmenter
+from levelfield.models.contracts import CausalModel, Gapped, InfillingModel, Target
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Gapped
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.causal import CausalModel
-    from levelfield.models.torch.infilling import InfillingModel
 
 Form = Literal["infilling", "conditional"]
-DType = Literal["float32", "bfloat16"]
 
 TURN_MARK = "</UTT>"
 """Joins turns in some data sets of dialogues."""
@@ -128,8 +125,6 @@ class EncoderDecoderPair:
 
     def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
         """The momentum of the units of each reading; a pass of each model for all of them."""
-        from levelfield.models.torch.infilling import Target
-
         sources = [
             reading.around(j, self._form)._replace(gap=self._gap)
             for reading in readings
@@ -192,7 +187,7 @@ class CausalPair:
 
 
 @dataclass(frozen=True)
-class CDMMomentum(SampleMetric):
+class CDMMomentum(LoadingOptions, SampleMetric):
     r"""Momentum of each text: how much likelier a large model finds its tokens than a small one.
 
     m_t = log p_e(x_t | …) − log p_a(x_t | …) of each token, in nats, pooled into one value (Lu et
@@ -247,10 +242,6 @@ class CDMMomentum(SampleMetric):
     turns: Literal["whole", "mean", "last"] = "whole"
     separator: str = r"\n"
     language: str = "english"
-    device: str = "auto"
-    dtype: DType = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     name: ClassVar[str] = "cdm.momentum"
     level: ClassVar[Level] = "sample"
@@ -353,17 +344,16 @@ class CDMMomentum(SampleMetric):
 
     @property
     def _pair(self) -> ContrastPair:
-        return _load_pair(
-            self.amateur,
-            self.expert,
-            self.device,
-            self.dtype,
-            self.allow_pickle,
-            self.batch_tokens,
-            self._resolved[0].kind == "causal",
-            self.form,
-            self._gap,
-        )
+        names, loading = (self.amateur, self.expert), self.loading
+        if self._resolved[0].kind == "causal" and self.form == "conditional":
+            return CausalPair(*(load("causal", name, loading) for name in names))
+        a: InfillingModel
+        e: InfillingModel
+        if gap := self._gap or self.form == "infilling":
+            a, e = (load("infilling", name, loading) for name in names)
+        else:
+            a, e = (load("encoder-decoder", name, loading) for name in names)
+        return EncoderDecoderPair(a, e, self.form, gap=gap)
 
     @functools.cached_property
     def _pooler(self) -> LinearPooler | None:
@@ -509,40 +499,3 @@ def _check_pair(amateur: Resolved, expert: Resolved) -> None:
 
     if amateur.path != expert.path:
         check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))
-
-
-@functools.lru_cache(maxsize=1)
-def _load_pair(
-    amateur: str,
-    expert: str,
-    device: str,
-    dtype: DType,
-    allow_pickle: bool,
-    batch_tokens: int | None,
-    causal: bool,
-    form: Form,
-    gap: bool,
-) -> ContrastPair:
-    """A pair, loaded once a process: a metric itself stays small enough to be sent around."""
-    from levelfield.models.torch.causal import TorchCausalModel, load_causal
-    from levelfield.models.torch.infilling import TorchInfillingModel, load_infilling, load_seq2seq
-
-    def causal_model(name: str) -> TorchCausalModel:
-        return load_causal(
-            name, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
-        )
-
-    def encoder_decoder(name: str) -> TorchInfillingModel:
-        load = load_infilling if gap else load_seq2seq
-        return load(
-            name, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
-        )
-
-    if causal and form == "infilling":
-        from levelfield.models.torch.fim import FimModel
-
-        one, other = (FimModel(causal_model(name)) for name in (amateur, expert))
-        return EncoderDecoderPair(one, other, form, gap=True)
-    if causal:
-        return CausalPair(causal_model(amateur), causal_model(expert))
-    return EncoderDecoderPair(encoder_decoder(amateur), encoder_decoder(expert), form, gap=gap)

@@ -40,12 +40,12 @@ from levelfield.judges import (
     Judge,
     JudgeVerdict,
     LoadedJudge,
-    Loading,
     choose,
     describe,
     load,
 )
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.models.loading import LoadingOptions
 
 Rule = Literal["majority", "probability", "study"]
 
@@ -106,15 +106,11 @@ def _probability(verdict: JudgeVerdict, label: str) -> float:
 
 
 @dataclass(frozen=True)
-class _JudgedMetric(abc.ABC):
+class _JudgedMetric(LoadingOptions, abc.ABC):
     """What all metrics of control have in common: options, and the way from samples to votes."""
 
     judges: str = "paper"
     text: Literal["whole", "continuation"] = "whole"
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -140,8 +136,7 @@ class _JudgedMetric(abc.ABC):
         return choose(self.judges, allow_pickle=self.allow_pickle)
 
     def _load(self, judge: Judge) -> LoadedJudge:
-        loading = Loading(self.device, self.dtype, self.allow_pickle, self.batch_tokens)
-        return load(judge, self._chosen, loading)
+        return load(judge, self._chosen, self.loading)
 
     def _judge(self, samples: Sequence[Sample]) -> list[list[AttributeVerdicts] | Undefined]:
         """What the judges say of each sample, attribute by attribute."""

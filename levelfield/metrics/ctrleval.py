@@ -14,7 +14,7 @@ import abc
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,24 +45,27 @@ from levelfield.core.undefined import (
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
+from levelfield.models.contracts import Gapped
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.tokens import Gapped
-
-if TYPE_CHECKING:
-    from levelfield.models.scorers import Evaluator, LabelEvaluator, Scorer
+from levelfield.models.scorers import (
+    EmbeddingScorer,
+    Evaluator,
+    InfillingScorer,
+    LabelEvaluator,
+    Scorer,
+    label_evaluators,
+)
 
 Combine = Literal["mean", "max", "min"]
 
 
 @dataclass(frozen=True)
-class _CTRLEvalMetric(SampleMetric, abc.ABC):
+class _CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     """What all aspects of CTRLEval have in common."""
 
     model: str = OFFLINE_MODEL
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
     normalize: Literal["tokens", "none"] = "tokens"
     patterns: Literal["infilling", "ppl-gpt", "bartscore"] = "infilling"
 
@@ -94,16 +97,10 @@ class _CTRLEvalMetric(SampleMetric, abc.ABC):
         }
 
     def _scorer(self) -> Scorer:
-        return _load_scorer(
-            self.model,
-            self.device,
-            self.dtype,
-            self.allow_pickle,
-            self.batch_tokens,
-            self._infills,
-            self.patterns,
-            self.normalize,
-        )
+        if not self._infills:
+            return _embedding_scorer(load("encoder", self.model, self.loading))
+        model = load("infilling", self.model, self.loading)
+        return _infilling_scorer(model, self.patterns, self.normalize)
 
 
 @dataclass(frozen=True)
@@ -191,8 +188,6 @@ class CTRLEvalCoherence(_PatternMetric):
         return signature(self.name, self._pattern_choices(own))
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
-        from levelfield.models.scorers import Evaluator
-
         sentences = segmenter.sentences(sample.text, self.language)
         if not sentences:
             return Undefined(EMPTY_TEXT)
@@ -235,8 +230,6 @@ class CTRLEvalConsistency(_PatternMetric):
         return signature(self.name, self._pattern_choices({"match": self.match}))
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
-        from levelfield.models.scorers import Evaluator
-
         prompt = sample.prompt
         rest = continuation(sample, match="words" if self.match == "loose" else "exact")
         blank = rest in (Undefined(EMPTY_TEXT), Undefined(NO_PROMPT))
@@ -291,8 +284,6 @@ class CTRLEvalAttributeRelevance(_CTRLEvalMetric):
         return signature(self.name, self._choices({"attribute": named, "weights": weights}))
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        from levelfield.models.scorers import label_evaluators
-
         scorer = self._scorer()
         readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
         asked = [
@@ -442,29 +433,9 @@ def _ensemble(
     return SampleValue(value, parts, bool(cut.any()))
 
 
-@functools.lru_cache(maxsize=4)
-def _load_scorer(
-    model: str,
-    device: str,
-    dtype: Literal["float32", "bfloat16"],
-    allow_pickle: bool,
-    batch_tokens: int | None,
-    infills: bool,
-    patterns: Literal["infilling", "ppl-gpt", "bartscore"],
-    normalize: Literal["tokens", "none"],
-) -> Scorer:
-    """A scorer, made once a process: a metric itself stays small enough to be sent around."""
-    from levelfield.models.scorers import EmbeddingScorer, InfillingScorer
-    from levelfield.models.torch.encoder import Encoder, load_encoder
-    from levelfield.models.torch.infilling import load_infilling
-
-    load = load_infilling if infills else load_encoder
-    loaded = load(
-        model, device=device, dtype=dtype, allow_pickle=allow_pickle, batch_tokens=batch_tokens
-    )
-    if isinstance(loaded, Encoder):
-        return EmbeddingScorer(loaded)
-    return InfillingScorer(loaded, patterns, normalize)
+# one scorer a model: frequencies and embeddings of prompts are remembered by it
+_embedding_scorer = functools.lru_cache(maxsize=4)(EmbeddingScorer)
+_infilling_scorer = functools.lru_cache(maxsize=4)(InfillingScorer)
 
 
 @functools.lru_cache(maxsize=4)

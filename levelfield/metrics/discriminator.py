@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -20,10 +20,10 @@ from levelfield.core.undefined import (
     Undefined,
 )
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
-from levelfield.models.resolve import Resolved, resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.contracts import Classifier
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
+from levelfield.models.resolve import OURS, Resolved, resolve
 
 TURN_MARK = "</UTT>"
 LABELS = {"negative", "positive"}
@@ -31,7 +31,7 @@ LABELS = {"negative", "positive"}
 
 
 @dataclass(frozen=True)
-class DiscriminatorScore(SampleMetric):
+class DiscriminatorScore(LoadingOptions, SampleMetric):
     """P(positive | text) of a discriminator, a classifier trained on human texts and negatives.
 
     What it measures is what the negatives lack: with negatives from a contrast of two models it is
@@ -58,10 +58,6 @@ class DiscriminatorScore(SampleMetric):
     value: Literal["probability", "logit"] = "probability"
     text: Literal["whole", "continuation"] = "whole"
     task: Literal["text", "dialogue"] = "text"
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     name: ClassVar[str] = "discriminator.score"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -96,17 +92,9 @@ class DiscriminatorScore(SampleMetric):
         return resolve(self.model, allow_pickle=self.allow_pickle)
 
     @functools.cached_property
-    def _classifier(self) -> TorchClassifier:
-        from levelfield.models.torch.classifier import load_classifier
-
-        found = load_classifier(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
-        if set(found.labels) != LABELS:
+    def _classifier(self) -> Classifier:
+        found = load("classifier", self.model, self.loading)
+        if set(found.labels) != LABELS or self._resolved().model_type in OURS:
             raise ModelError(
                 f"model '{self.model}' is no discriminator: its labels are "
                 f"{', '.join(found.labels)}, expected negative and positive; "

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,10 @@ from levelfield.core.undefined import (
 from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.wordvectors import label
+from levelfield.models.contracts import TextStates, TokenEncoder
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.encoder import Encoder
-    from levelfield.models.torch.states import TextStates, TokenStates
 
 
 class TextPair(NamedTuple):
@@ -60,14 +59,10 @@ def pairs_of(sample: Sample, against: Against) -> list[TextPair] | Undefined:
 
 
 @dataclass(frozen=True)
-class ComparisonMetric(SampleMetric, abc.ABC):
+class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
     """A metric that compares a text with its source or with the best of its references."""
 
     model: str = OFFLINE_MODEL
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     against: ClassVar[Against]
 
@@ -139,7 +134,7 @@ class StateComparison(ComparisonMetric, abc.ABC):
         return depth(self._resolved)
 
     def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
-        model = states_of(self, self._layer)
+        model = load("states", self.model, self.loading, layer=self._layer)
         texts = [text for pair in pairs for text in (pair.text, pair.other)]
         found = model.of(texts)
         idf = None if self.idf == "none" else _document_frequencies(self.idf, model)
@@ -185,7 +180,7 @@ class Idf(NamedTuple):
         return idf
 
 
-def _weighted(text: TextStates, model: TokenStates, idf: Idf | None) -> Weighted:
+def _weighted(text: TextStates, model: TokenEncoder, idf: Idf | None) -> Weighted:
     weights = idf.of(text.ids) if idf else np.where(model.weightless(text.ids), 0.0, 1.0)
     return Weighted(text.states, weights, text.special)
 
@@ -195,22 +190,8 @@ def no_token(pair: TextPair, *, text: bool) -> Undefined:
     return Undefined(unreadable(pair.part) if text else UNREADABLE)
 
 
-def states_of(metric: ComparisonMetric, layer: int) -> TokenStates:
-    """The model of a metric, up to a layer."""
-    from levelfield.models.torch.states import load_states
-
-    return load_states(
-        metric.model,
-        layer,
-        device=metric.device,
-        dtype=metric.dtype,
-        allow_pickle=metric.allow_pickle,
-        batch_tokens=metric.batch_tokens,
-    )
-
-
 @functools.lru_cache(maxsize=2)
-def _document_frequencies(file: str, model: TokenStates) -> Idf:
+def _document_frequencies(file: str, model: TokenEncoder) -> Idf:
     read = Path(file).expanduser().read_text(encoding="utf-8", errors="replace")
     texts = [line for line in read.splitlines() if line.strip()]
     if not texts:
@@ -251,7 +232,7 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
     def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
         n = len(pairs)
         texts = [*(pair.text for pair in pairs), *(pair.other for pair in pairs)]
-        embeddings, cut = self._encoder().sentences(texts)
+        embeddings, cut = load("encoder", self.model, self.loading).sentences(texts)
         text, other = embeddings[:n].astype(np.float64), embeddings[n:].astype(np.float64)
         cosines = (text * other).sum(axis=1)
         compared: list[PairValue | Undefined] = []
@@ -261,17 +242,6 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
             else:
                 compared.append(PairValue(float(cosines[i]), cut[i] or cut[n + i]))
         return compared
-
-    def _encoder(self) -> Encoder:
-        from levelfield.models.torch.encoder import load_encoder
-
-        return load_encoder(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
 
 
 @dataclass(frozen=True)

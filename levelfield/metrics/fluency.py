@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,10 @@ from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.unigram import Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
+from levelfield.models.contracts import CausalLikelihood, CausalModel, CausalVocabulary
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.causal import CausalLikelihood, CausalModel, CausalTokens
 
 
 class Stretch(NamedTuple):
@@ -72,14 +72,10 @@ def _exp(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _FluencyMetric(abc.ABC):
+class _FluencyMetric(LoadingOptions, abc.ABC):
     """What all fluency metrics have in common."""
 
     model: str = "openai-community/gpt2-xl"
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
     text: Literal["whole", "continuation"] = "whole"
 
     name: ClassVar[str]
@@ -104,21 +100,11 @@ class _FluencyMetric(abc.ABC):
     def _own_choices(self) -> Mapping[str, object]:
         return {}
 
-    def _tokens(self) -> CausalTokens:
-        from levelfield.models.torch.causal import load_causal_tokens
-
-        return load_causal_tokens(self.model, allow_pickle=self.allow_pickle)
+    def _tokens(self) -> CausalVocabulary:
+        return load("causal-tokens", self.model, self.loading)
 
     def _model(self) -> CausalModel:
-        from levelfield.models.torch.causal import load_causal
-
-        return load_causal(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
+        return load("causal", self.model, self.loading)
 
     def _stretches(self, samples: Sequence[Sample]) -> list[Stretch | Undefined]:
         """What is scored of each sample."""

@@ -14,8 +14,10 @@ from levelfield.core.undefined import EMPTY_TEXT, Undefined, holds_gap_token
 from levelfield.metrics.fluency import perplexity
 from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.gaps import GAP_STYLES
+from levelfield.models.load import load
 from levelfield.models.resolve import Resolved
-from levelfield.models.tokens import Gapped
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ class InfillingPerplexity(Seq2SeqMetric):
     @property
     def _resolved(self) -> Resolved:
         found = super()._resolved
-        if found.model_type not in _FAMILIES:
+        if found.model_type not in GAP_STYLES:
             raise ModelError(
                 f"model '{self.model}' is of the family {found.model_type}; {self.name} needs one "
-                f"that fills gaps: {', '.join(_FAMILIES)}"
+                f"that fills gaps: {', '.join(GAP_STYLES)}"
             )
         return found
 
@@ -72,15 +74,7 @@ class InfillingPerplexity(Seq2SeqMetric):
         return signature(self.name, choices)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        from levelfield.models.torch.infilling import Target, load_infilling
-
-        model = load_infilling(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
+        model = load("infilling", self.model, self.loading)
         targets = [
             Target(s.text, end=self.end)
             for s in samples
@@ -103,8 +97,3 @@ class InfillingPerplexity(Seq2SeqMetric):
                 value = nll if self.value == "nll" else perplexity(log_p)
                 outcomes.append(SampleValue(value, [("−log p of a token", nll, 1.0)], cut))
         return outcomes
-
-
-_FAMILIES = ("pegasus", "t5", "bart")
-"""Families whose gap format `levelfield.models.torch.infilling` knows; importing that would load
-PyTorch."""

@@ -30,11 +30,12 @@ from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Unde
 from levelfield.environments import Environment
 from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 
 if TYPE_CHECKING:
     from levelfield.environments.worker import Worker
-    from levelfield.models.torch.regressor import PairRegressor
 
 Combine = Literal["max", "mean"]
 
@@ -103,14 +104,10 @@ class _LearnedMetric(SampleMetric, abc.ABC):
 
 
 @dataclass(frozen=True)
-class _BLEURT(_LearnedMetric, abc.ABC):
+class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
     """What both have in common."""
 
     model: str = "Elron/bleurt-base-512"
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     @property
     def _resolved(self) -> Resolved:
@@ -132,19 +129,9 @@ class _BLEURT(_LearnedMetric, abc.ABC):
         choices = {"model": self._resolved.label, **self._own_choices, "dtype": self.dtype}
         return signature(self.name, choices)
 
-    def _regressor(self) -> PairRegressor:
-        from levelfield.models.torch.regressor import load_pair_regressor
-
-        return load_pair_regressor(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
-
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
-        return self._regressor().values([(one.reference, one.text) for one in comparisons])
+        regressor = load("regressor", self.model, self.loading)
+        return regressor.values([(one.reference, one.text) for one in comparisons])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,13 +32,12 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
-from levelfield.models.chat import Asking, ChatClient, Costs, Refused, Server
+from levelfield.models.chat.client import ChatClient
+from levelfield.models.chat.server import Asking, Server
+from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
+from levelfield.models.load import load
+from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.chat import Answer, ChatModel
-    from levelfield.models.torch.choices import ChoosingModel
-
 
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
@@ -68,7 +67,7 @@ class _LLMJudge(SampleMetric):
     timeout: float = 60.0
     retries: int = 5
     device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: Precision = "float32"
     allow_pickle: bool = False
 
     name: ClassVar[str]
@@ -147,13 +146,10 @@ class _LLMJudge(SampleMetric):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        from levelfield.models.torch.choices import load_choosing
-
         if not shown:
             return []
-        model = load_choosing(
-            self.model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle
-        )
+        loading = Loading(self.device, self.dtype, allow_pickle=self.allow_pickle)
+        model = load("choices", self.model, loading)
         asked = [self._fit(blocks, model) for blocks in shown]
         prompts = [a[0] for a in asked if not isinstance(a, Undefined)]
         numbers = self._template.scale
@@ -200,9 +196,9 @@ class _LLMJudge(SampleMetric):
             temperature=self._temperature,
             log_probabilities=self._expectation == "logprobs",
         )
-        return [Undefined(a.reason) if isinstance(a, Refused) else self._rated(a) for a in answers]
+        return [Undefined(a.reason) if isinstance(a, Refusal) else self._rated(a) for a in answers]
 
-    def _rated(self, answers: Sequence[Answer]) -> SampleValue | Undefined:
+    def _rated(self, answers: Sequence[ChatAnswer]) -> SampleValue | Undefined:
         template = self._template
         p: defaultdict[int, float] = defaultdict(float)
         unresolved = 0.0

@@ -18,7 +18,7 @@ from levelfield.core.sample import Sample
 from levelfield.io.toml import read_toml
 
 if TYPE_CHECKING:
-    from levelfield.models.chat import Step
+    from levelfield.models.contracts import AnswerToken
 
 _SHIPPED = "llm_prompts.toml"
 _LARGEST_SCALE = 100
@@ -114,7 +114,7 @@ class Template:
         found = self._answer.fullmatch(answer)
         return found if found and int(found["number"]) in self.scale else None
 
-    def masses(self, text: str, steps: Sequence[Step]) -> Masses | None:
+    def masses(self, text: str, steps: Sequence[AnswerToken]) -> Masses | None:
         """What the alternatives along an answer say of the scale; None if they are of other text.
 
         Where the number begins, every alternative that reads as a number counts with its
@@ -142,7 +142,7 @@ class Masses(NamedTuple):
     unresolved: float
 
 
-def _along(steps: Sequence[Step], numbers: Set[str]) -> Masses:
+def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
     """Masses of the numbers along an answer, of which `steps` begin where its number does."""
     p: defaultdict[int, float] = defaultdict(float)
     unresolved = 0.0

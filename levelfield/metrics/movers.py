@@ -34,10 +34,10 @@ from levelfield.metrics.embedding import (
     StateComparison,
     TextPair,
     Weighted,
-    states_of,
 )
 from levelfield.metrics.text.words import words
 from levelfield.metrics.text.wordvectors import label, word_vectors
+from levelfield.models.load import load
 
 Bag = Mapping[str, int]
 
@@ -128,7 +128,11 @@ class _WMD(ComparisonMetric, abc.ABC):
         known = _seen(self.vectors, self.model, self.dtype, self.unit_length)
         if new := [word for word in wanted if word not in known]:
             of_model = self.vectors == "input-embeddings"
-            source = states_of(self, 0).input_vectors if of_model else word_vectors(self.vectors).of
+            source = (
+                load("states", self.model, self.loading, layer=0).input_vectors
+                if of_model
+                else word_vectors(self.vectors).of
+            )
             for word, vector in zip(new, source(new), strict=True):
                 length = 1.0 if vector is None or not self.unit_length else np.linalg.norm(vector)
                 known[word] = None if vector is None or not length else vector / length

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -41,10 +41,7 @@ from levelfield.io.toml import read_toml
 from levelfield.metrics.sample_metric import SampleValue
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.metrics.text import segmenter
-from levelfield.models.tokens import Gapped
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.infilling import TorchInfillingModel
+from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
 
 FIELDS = ("text", "prompt", "source", "context", "control.ATTRIBUTE")
 """Of a sample, what a template may name in angle brackets."""
@@ -198,8 +195,6 @@ class _QuestionMetric(Seq2SeqMetric, abc.ABC):
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         from scipy.special import expit
 
-        from levelfield.models.torch.infilling import Target
-
         question, model = self._question, self._seq2seq()
         whole = _share_a_beginning(question, model)
         answers = [Target(question.yes, end=whole), Target(question.no, end=whole)]
@@ -277,7 +272,7 @@ def _value(sample: Sample, field: str) -> str:
     return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
-def _share_a_beginning(question: YesNoQuestion, model: TorchInfillingModel) -> bool:
+def _share_a_beginning(question: YesNoQuestion, model: EncoderDecoderModel) -> bool:
     """Whether both answers begin with the same token."""
     yes, no = model.token_ids([question.yes, question.no])
     if not yes or not no or yes == no:
@@ -289,7 +284,7 @@ def _share_a_beginning(question: YesNoQuestion, model: TorchInfillingModel) -> b
 
 
 def _fitted(
-    inputs: Sequence[QuestionInput], question: YesNoQuestion, model: TorchInfillingModel
+    inputs: Sequence[QuestionInput], question: YesNoQuestion, model: EncoderDecoderModel
 ) -> tuple[list[str], list[bool]]:
     """The questions about these inputs; of a context that is too long the oldest turns are dropped,
     and all but the last of them at most. And of which inputs some were."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,21 +11,17 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.sample_metric import SampleMetric
+from levelfield.models.contracts import EncoderDecoderModel
+from levelfield.models.load import load
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.infilling import TorchInfillingModel
 
 
 @dataclass(frozen=True)
-class Seq2SeqMetric(SampleMetric, abc.ABC):
+class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
     """A metric of single samples with an encoder-decoder model behind it."""
 
     model: str
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     @property
     def _resolved(self) -> Resolved:
@@ -38,17 +33,9 @@ class Seq2SeqMetric(SampleMetric, abc.ABC):
             )
         return found
 
-    def _seq2seq(self) -> TorchInfillingModel:
+    def _seq2seq(self) -> EncoderDecoderModel:
         """The model for sources without gaps."""
-        from levelfield.models.torch.infilling import load_seq2seq
-
-        return load_seq2seq(
-            self.model,
-            device=self.device,
-            dtype=self.dtype,
-            allow_pickle=self.allow_pickle,
-            batch_tokens=self.batch_tokens,
-        )
+        return load("encoder-decoder", self.model, self.loading)
 
 
 def unfit(log_p: Floats) -> str:

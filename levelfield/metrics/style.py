@@ -10,7 +10,7 @@ import functools
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
@@ -18,10 +18,9 @@ from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.models.contracts import CausalModel
+from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import resolve
-
-if TYPE_CHECKING:
-    from levelfield.models.torch.causal import CausalModel
 
 Kind = Literal["empty", "copy of the source", "one word"]
 
@@ -98,7 +97,7 @@ class _Resident(Perplexity):
 
 
 @dataclass(frozen=True)
-class StylePerplexity(SampleMetric):
+class StylePerplexity(LoadingOptions, SampleMetric):
     """Perplexity of each text under the language model of its wanted style.
 
     `fluency.perplexity` of the text under the causal model that belongs to the label its control
@@ -118,10 +117,6 @@ class StylePerplexity(SampleMetric):
     """
 
     models: str
-    device: str = "auto"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    batch_tokens: int | None = None
-    allow_pickle: bool = False
 
     name: ClassVar[str] = "style.perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})

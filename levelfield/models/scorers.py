@@ -14,9 +14,7 @@ import numpy as np
 
 from levelfield.aspects import GAP, TEXT, Aspect
 from levelfield.core.arrays import Bools, Floats
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.encoder import Encoder
-from levelfield.models.torch.infilling import InfillingModel, Target
+from levelfield.models.contracts import Gapped, InfillingModel, SentenceEncoder, Target
 
 Patterns = Literal["infilling", "ppl-gpt", "bartscore"]
 Normalize = Literal["tokens", "none"]
@@ -132,7 +130,7 @@ class EmbeddingScorer:
     cosine(E(text), E(prompt filled with its word)) / T with T = 0.05.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: SentenceEncoder) -> None:
         self._encoder = encoder
         self.token_ids = encoder.token_ids
         # the same few prompts come with every text

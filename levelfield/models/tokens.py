@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import window
+from levelfield.models.contracts import Gapped
 
 UNLIMITED = int(1e30)
 """What `transformers` says of a tokenizer without a limit."""
-
-
-class Gapped(NamedTuple):
-    """A source: the text left and right of the gap. With `gap` False nothing marks the place."""
-
-    left: str
-    right: str
-    gap: bool = True
-
-    @property
-    def without_gap(self) -> str:
-        """Both sides put together: one blank where the gap stood between two, none at the ends."""
-        left, right = self.left, self.right
-        if right[:1].isspace() and (not left or left[-1].isspace()):
-            right = right[1:]
-        if not right and left[-1:].isspace():
-            left = left[:-1]
-        return left + right
-
-    def near(self, characters: int) -> Gapped:
-        """Without the text farther from the gap than that on either side."""
-        if len(self.left) <= characters and len(self.right) <= characters:
-            return self
-        return self._replace(left=self.left[-characters:], right=self.right[:characters])
 
 
 class Tokens:

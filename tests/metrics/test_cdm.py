@@ -28,6 +28,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined
 from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
 from levelfield.metrics.pooling import LinearPooler
+from levelfield.models.load import load
 from levelfield.run.cache import SegmentCache, score_with_cache
 
 Folders = dict[str, tuple[str, str]]
@@ -343,36 +344,42 @@ def test_one_sentence_has_a_value_where_something_stands_before_it(folders):
     assert not found.undefined
 
 
-def test_a_unit_without_tokens_makes_a_text_undefined(folders, monkeypatch):
+class Changed:
+    """A model that fills gaps, with other log-probabilities."""
+
+    def __init__(self, model, change):
+        self.model, self.change = model, change
+        self.gap_token, self.vocabulary_size = model.gap_token, model.vocabulary_size
+        self.token_ids, self.token_ends = model.token_ids, model.token_ends
+
+    def log_likelihood(self, sources, targets_per_source):
+        likelihoods = self.model.log_likelihood(sources, targets_per_source)
+        self.change(likelihoods.log_p)
+        return likelihoods
+
+
+def test_a_unit_without_tokens_makes_a_text_undefined(folders, put_model):
     metric = CDMMomentum(*folders["t5"], task="dialogue")
-    pair = metric._pair
 
-    class Blind:
-        gap_token = pair.gap_token
+    def forget_the_first(log_p):
+        log_p[0][0] = log_p[0][0][:0]
 
-        def momentum(self, readings):
-            first, *others = pair.momentum(readings)[0]
-            return [[first._replace(m=first.m[:0], pieces=[]), *others]]
-
-    monkeypatch.setattr("levelfield.metrics.cdm._load_pair", lambda *_: Blind())
+    models = {name: load("infilling", name) for name in folders["t5"]}
+    put_model("infilling", lambda name, _: Changed(models[name], forget_the_first))
     (found,) = metric.momentum([dialogue()])
     assert found == Undefined(f"nothing in it that the model has tokens for: {TURNS[0]}")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_momentum_that_is_no_number_makes_a_text_undefined(folders, monkeypatch, bad):
+def test_momentum_that_is_no_number_makes_a_text_undefined(folders, put_model, bad):
     metric = CDMMomentum(*folders["t5"], task="dialogue", pooling="max")
-    pair = metric._pair
 
-    class Broken:
-        gap_token = pair.gap_token
+    def spoil(log_p):
+        log_p[1][0][0] = bad
 
-        def momentum(self, readings):
-            found = pair.momentum(readings)
-            found[0][1].m[0] = bad
-            return found
-
-    monkeypatch.setattr("levelfield.metrics.cdm._load_pair", lambda *_: Broken())
+    amateur, expert = (load("infilling", name) for name in folders["t5"])
+    loaded = {folders["t5"][0]: amateur, folders["t5"][1]: Changed(expert, spoil)}
+    put_model("infilling", lambda name, _loading: loaded[name])
     found = metric.score([dialogue()])
     assert found.undefined == {"d": "the model gives probabilities that are not numbers"}
 

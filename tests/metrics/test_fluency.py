@@ -24,10 +24,11 @@ from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import INFINITE
-from levelfield.metrics import fluency
 from levelfield.metrics.fluency import SLOR, CorpusPerplexity, Likelihoods, Perplexity
 from levelfield.metrics.text import unigram
-from levelfield.models.torch.causal import CausalLikelihood, load_causal, load_causal_tokens
+from levelfield.models.contracts import CausalLikelihood
+from levelfield.models.load import forget, load
+from levelfield.models.loading import Loading
 
 Folders = dict[str, Path]
 BOS = {"gpt2": 0, "bloom": 1, "llama": 1}
@@ -149,10 +150,10 @@ def test_the_continuation_is_scored_given_the_prompt_with_the_token_that_spans_b
 def test_prompt_and_continuation_make_up_the_whole(gpt2):
     for sample in samples():
         whole, rest = Sample("a", sample.text), Sample("a", sample.text, prompt=sample.prompt)
-        n = len(load_causal(gpt2).token_ids([sample.text])[0])
+        n = len(load("causal", gpt2).token_ids([sample.text])[0])
         state = CorpusPerplexity(model=gpt2).state([whole])
         after = CorpusPerplexity(model=gpt2, text="continuation").state([rest])
-        (likelihood,) = load_causal(gpt2).log_likelihood([sample.text])
+        (likelihood,) = load("causal", gpt2).log_likelihood([sample.text])
         before = likelihood.ends <= len(sample.prompt)
         assert state.tokens == n == after.tokens + before.sum()
         assert state.nll == pytest.approx(after.nll - likelihood.log_p[before].sum())
@@ -182,7 +183,7 @@ def test_what_has_no_value_has_a_reason(gpt2, text, prompt, option, reason):
 
 
 def test_one_token_is_enough_for_a_value(gpt2):
-    (likelihood,) = load_causal(gpt2).log_likelihood(["a"])
+    (likelihood,) = load("causal", gpt2).log_likelihood(["a"])
     assert likelihood.ids.size == 1
     found = Perplexity(model=gpt2).score([Sample("a", "a")])
     assert found.values[0] == pytest.approx(math.exp(-likelihood.log_p[0]))
@@ -222,9 +223,9 @@ class Says:
 
 
 @pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch) -> Any:
+def says(put_model: Any) -> Any:
     def says(*log_p: float, **options: Any) -> None:
-        monkeypatch.setattr(fluency._Options, "_model", lambda _: Says(*log_p, **options))
+        put_model("causal", lambda _name, _loading: Says(*log_p, **options))
 
     return says
 
@@ -330,7 +331,7 @@ def test_corpus_perplexity_is_exp_of_summed_nll_over_summed_tokens(states):
 
 
 def test_one_pass_of_the_model_serves_perplexity_slor_and_groups(gpt2, monkeypatch):
-    model = load_causal(gpt2, device="auto", dtype="float32", allow_pickle=False, batch_tokens=77)
+    model = load("causal", gpt2, Loading(batch_tokens=77))
     forwards: list[int] = []
     body = model._body
     monkeypatch.setattr(model, "_body", lambda ids: (forwards.append(len(ids)), body(ids))[1])
@@ -350,10 +351,10 @@ def test_a_value_depends_on_its_sample_alone(folder):
         (SLOR(folder, unigram="bos"), np.abs),
     ):
         together = metric.score(given[::-1]).values[::-1]
-        load_causal.cache_clear()  # or what was found together would be found again
+        forget()  # or what was found together would be found again
         alone = []
         for sample in given:
-            load_causal.cache_clear()
+            forget()
             alone += metric.score([sample]).values.tolist()
         np.testing.assert_allclose(scale(together), scale(alone), atol=1e-5)
 
@@ -385,7 +386,7 @@ def test_equal_counts_have_equal_signatures_whatever_file_they_come_from(gpt2, t
     (tmp_path / "t.csv").write_text("text\n" + "".join(f'"{t}"\n' for t in texts), encoding="utf-8")
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.txt").write_text(f"\ufeff{text}\r\n", encoding="utf-8")
-    tokens = load_causal_tokens(gpt2)
+    tokens = load("causal-tokens", gpt2)
     with (tmp_path / "counts").open("w") as file:
         unigram.write(unigram.count(texts, tokens), file)
     corpora = [
@@ -405,7 +406,7 @@ def test_a_corpus_in_which_ids_repeat_is_read(gpt2, tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text(record * 2)
     files = (str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"))
-    tokens = load_causal_tokens(gpt2)
+    tokens = load("causal-tokens", gpt2)
     found = unigram.load(files, tokens)
     assert found.counts.sum() == 4 * len(tokens.ids(["It rained."])[0])
 
@@ -430,8 +431,8 @@ def test_slor_counts_texts_that_are_handed_to_it_unless_it_has_a_corpus_or_needs
 
 
 def test_counts_of_another_tokenizer_are_no_corpus(gpt2, causal_folders):
-    tokens = load_causal_tokens(str(causal_folders["bloom"]))
-    assert tokens.vocabulary_size == load_causal_tokens(gpt2).vocabulary_size
+    tokens = load("causal-tokens", str(causal_folders["bloom"]))
+    assert tokens.vocabulary_size == load("causal-tokens", gpt2).vocabulary_size
     counts = unigram.count(["It rained."], tokens)
     with pytest.raises(UserError, match=r"fluency\.slor: corpus: counts with tokenizer"):
         _ = SLOR(model=gpt2, corpus=counts).signature
@@ -482,7 +483,8 @@ def test_counts_are_those_of_a_plain_loop_whatever_the_batch(texts, batch):
 )
 def test_a_corpus_that_is_none_is_the_users_mistake(gpt2, tmp_path, content, said):
     file = tmp_path / "c.txt"
-    header = f"{unigram.HEADER}; tokenizer {load_causal_tokens(gpt2).digest}"
+    tokens = load("causal-tokens", gpt2)
+    header = f"{unigram.HEADER}; tokenizer {tokens.digest}"
     file.write_text(content.format(header=header))
     with pytest.raises(UserError, match=said):
         _ = SLOR(model=gpt2, corpus=str(file)).signature

@@ -26,7 +26,7 @@ from levelfield.metrics.learned import (
     COMETReferences,
     COMETSource,
 )
-from levelfield.models.torch.regressor import PairRegressor
+from levelfield.models.load import load
 
 FAKE = '''
 """Stands for the package: the value is the length of the text over that of what it is compared
@@ -262,15 +262,16 @@ def bleurt(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_bleurt_reads_the_reference_first_and_the_text_second(bleurt, monkeypatch):
+def test_bleurt_reads_the_reference_first_and_the_text_second(bleurt, put_model):
     seen: list[tuple[str, str]] = []
-    values = PairRegressor.values
+    model = load("regressor", bleurt)
 
-    def watched(self, pairs):
-        seen.extend(pairs)
-        return values(self, pairs)
+    class Watched:
+        def values(self, pairs):
+            seen.extend(pairs)
+            return model.values(pairs)
 
-    monkeypatch.setattr(PairRegressor, "values", watched)
+    put_model("regressor", lambda _name, _loading: Watched())
     one = sample("frozen", references=("a lake", " ", "ice"))
     by_source = BLEURTSource(model=bleurt).score([one])
     by_references = BLEURTReferences(model=bleurt).score([one])

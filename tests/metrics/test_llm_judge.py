@@ -28,9 +28,10 @@ from levelfield.metrics.llm_judge import (
     LLMJudgeRelevance,
 )
 from levelfield.metrics.llm_prompts import read_template, shipped
-from levelfield.models import chat
-from levelfield.models.chat import Alternative, Step
-from levelfield.models.torch.choices import CausalChoices, load_choosing
+from levelfield.models.chat import client as chat_client
+from levelfield.models.chat import failures
+from levelfield.models.contracts import Alternative, AnswerToken
+from levelfield.models.load import load
 from levelfield.run.cache import SegmentCache, score_with_cache
 
 TEMPLATE = """
@@ -45,7 +46,7 @@ OVERALL = shipped()["text", "overall"]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses worth waiting for, a key, no proxy to ourselves, and no client of another test."""
-    monkeypatch.setattr(chat, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(chat_client, "FIRST_WAIT_S", 0.001)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     llm_judge._client.cache_clear()
@@ -62,9 +63,9 @@ def samples(n: int) -> list[Sample]:
     return [Sample(str(i), f"Text number {i}.") for i in range(n)]
 
 
-def steps(*tokens: tuple[str, dict[str, float]]) -> tuple[Step, ...]:
+def steps(*tokens: tuple[str, dict[str, float]]) -> tuple[AnswerToken, ...]:
     return tuple(
-        Step(token, tuple(Alternative(t, math.log(p)) for t, p in of.items() if p))
+        AnswerToken(token, tuple(Alternative(t, math.log(p)) for t, p in of.items() if p))
         for token, of in tokens
     )
 
@@ -416,7 +417,7 @@ def test_a_text_that_the_server_does_not_take_is_undefined_and_others_are_not():
     with serving(picky) as (url, _):
         judge = LLMJudgeOverall(model="judge", base_url=url, expectation="samples", samples=1)
         scores = judge.score(samples(3))
-    assert scores.undefined == {"1": chat.TOO_LONG}
+    assert scores.undefined == {"1": failures.TOO_LONG}
     assert scores.values[[0, 2]].tolist() == [7.0, 7.0]
 
 
@@ -531,7 +532,7 @@ def test_on_this_machine_the_expectation_is_over_every_number_exactly(roomy, fam
     scores = judge.score(given_ones)
     template = shipped()["text", "coherence"]
     prompts = [template.prompt({"text": sample.text}) for sample in given_ones]
-    p = np.exp(load_choosing(roomy[family]).log_p(prompts, range(1, 11)))
+    p = np.exp(load("choices", roomy[family]).log_p(prompts, range(1, 11)))
     expected = (p * np.arange(1, 11)).sum(axis=1) / p.sum(axis=1)
     assert scores.values == pytest.approx(expected, abs=1e-4)
     assert not scores.truncated
@@ -544,19 +545,33 @@ def test_on_this_machine_the_expectation_is_over_every_number_exactly(roomy, fam
     assert mass == pytest.approx(p.sum(axis=1), rel=1e-3)
 
 
+class ChoosingStub:
+    """A model that gives no number any probability."""
+
+    limit, control_tokens = 1000, ()
+
+    def length(self, prompt):
+        return len(prompt.split())
+
+    def log_p(self, prompts, numbers):
+        return np.full((len(prompts), len(numbers)), -np.inf)
+
+
 @pytest.mark.parametrize("family", ["t5", "gpt2"])
 def test_of_a_text_that_is_too_long_the_end_is_cut_and_the_question_is_whole(
-    roomy, family, monkeypatch
+    roomy, family, put_model
 ):
     seen = []
-    model = load_choosing(roomy[family])
-    original = type(model).log_p
+    model = load("choices", roomy[family])
 
-    def spy(self, prompts, numbers):
-        seen.extend(prompts)
-        return original(self, prompts, numbers)
+    class Watched(ChoosingStub):
+        limit, control_tokens, length = model.limit, model.control_tokens, model.length
 
-    monkeypatch.setattr(type(model), "log_p", spy)
+        def log_p(self, prompts, numbers):
+            seen.extend(prompts)
+            return model.log_p(prompts, numbers)
+
+    put_model("choices", lambda _name, _loading: Watched())
     scores = LLMJudgeOverall(model=roomy[family]).score(
         [Sample("long", "The lake froze. " * 20_000), Sample("short", "The lake froze.")]
     )
@@ -587,9 +602,8 @@ def test_emoji_and_other_scripts_have_values(roomy, polite):
         assert ((values >= 1) & (values <= 5)).all()
 
 
-def test_numbers_that_all_have_no_probability_are_undefined(roomy, monkeypatch):
-    nothing = lambda self, prompts, numbers: np.full((len(prompts), 10), -np.inf)  # noqa: E731, ARG005
-    monkeypatch.setattr(CausalChoices, "log_p", nothing)
+def test_numbers_that_all_have_no_probability_are_undefined(roomy, put_model):
+    put_model("choices", lambda _name, _loading: ChoosingStub())
     scores = LLMJudgeOverall(model=roomy["gpt2"]).score(samples(1))
     assert scores.undefined == {"0": NO_MASS}
 

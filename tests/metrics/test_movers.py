@@ -240,7 +240,7 @@ def test_without_a_file_words_are_what_the_model_reads_of_them(tiny_folders):
 
 
 def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders):
-    from levelfield.models.torch.states import load_states
+    from levelfield.models.load import load
 
     folder = str(tiny_folders["bart"])
     texts = [*tiny.texts()[:3], "a", "日本語", "🙂", "words " * 900]
@@ -248,7 +248,7 @@ def test_the_mover_score_is_one_less_pots_cost_of_the_tokens_states(tiny_folders
     found = MoverSource(model=folder).score(
         [Sample(str(n), a, source=b) for n, (a, b) in enumerate(pairs)]
     )
-    states = load_states(folder, 2).of(texts)
+    states = load("states", folder, layer=2).of(texts)
     inside = {t: s.states[~s.special].astype(float) for t, s in zip(texts, states, strict=True)}
     expected = []
     for a, b in pairs:

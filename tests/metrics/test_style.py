@@ -13,7 +13,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import concatenate
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.style import StyleDegenerate, StylePerplexity, degenerate
-from levelfield.models.torch.causal import load_causal
+from levelfield.models.torch import causal as torch_causal
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,26 @@ def test_each_text_is_scored_by_the_model_of_its_style(causal_folders):
     assert "model-informal:" in scores.signature
 
 
-def test_styles_that_take_turns_load_each_model_once_and_keep_their_places(causal_folders):
+def test_styles_that_take_turns_load_each_model_once_and_keep_their_places(
+    causal_folders, put_model
+):
     folders = [str(folder) for folder in list(causal_folders.values())[:3]]
     assert len(folders) == 3
     words = ["Noon", "Rain again", "The last tram left early"]
     samples = [
         Sample(str(i), words[i // 3 % 3], control={"style": "abc"[i % 3]}) for i in range(150)
     ]
-    load_causal.cache_clear()
+    loaded: list[str] = []
+
+    def load_causal(name, loading):
+        loaded.append(name)
+        return torch_causal.load_causal(name, loading)
+
+    put_model("causal", load_causal)
     models = ",".join(f"{style}={folder}" for style, folder in zip("abc", folders, strict=True))
     metric = StylePerplexity(models=models, device="cpu")
     scores = concatenate([metric.score(part) for part in partitions(samples)])  # as a run does
-    assert load_causal.cache_info().misses == 3
+    assert len(loaded) == 3
     assert len(pickle.dumps(metric)) < 10_000  # no model goes with it
     for k, folder in enumerate(folders):
         alone = Perplexity(model=folder, device="cpu").score([Sample("1", w) for w in words])

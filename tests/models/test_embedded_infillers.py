@@ -12,9 +12,9 @@ from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models import resolve as resolving
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load
 from levelfield.models.resolve import EMBEDDED, resolve
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.infilling import Target, load_infilling
 
 FOLDER = Path(levelfield.__file__).parent / "models" / "offline"
 PAIR = ("offline/infill-amateur", "offline/infill-expert")
@@ -38,7 +38,7 @@ def test_weights_that_are_not_those_are_refused(monkeypatch):
 def test_the_expert_knows_better_what_people_write():
     text = "It was the best day of the year. The sun was in the sky, and there was no wind."
     left, right = text.split(" The ")
-    models = [load_infilling(name) for name in PAIR]
+    models = [load("infilling", name) for name in PAIR]
     ids = [model.token_ids([text]) for model in models]
     assert ids[0] == ids[1]
     found = [
@@ -49,7 +49,7 @@ def test_the_expert_knows_better_what_people_write():
 
 
 def test_words_in_order_are_likelier_than_the_same_words_in_disorder():
-    model = load_infilling(PAIR[1])
+    model = load("infilling", PAIR[1])
     good = "He went to the house and sat in the chair."
     bad = "House to the he chair sat and the went in."
     found = model.log_likelihood([Gapped("", "")], [[Target(good, True), Target(bad, True)]])

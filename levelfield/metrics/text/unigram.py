@@ -11,31 +11,17 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import UserError
+from levelfield.models.contracts import CausalVocabulary
 
 HEADER = "# unigram counts, one a vocabulary id"
 """How a file of counts begins, `; tokenizer DIGEST` after it; what begins otherwise has texts."""
 _TOKENIZER = "; tokenizer "
-
-
-class CorpusTokenizer(Protocol):
-    """A model's tokenizer, as `levelfield.models.torch.causal.CausalTokens` is one.
-
-    Attributes:
-        digest: names which token each id is.
-        vocabulary_size: how many tokens the model gives probabilities to.
-    """
-
-    @property
-    def digest(self) -> str: ...
-    @property
-    def vocabulary_size(self) -> int: ...
-    def ids(self, texts: Sequence[str]) -> list[list[int]]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +46,7 @@ class Unigrams:
         """What signatures name the counts by: equal counts have equal digests."""
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()[:12]
 
-    def check(self, tokens: CorpusTokenizer, where: str) -> None:
+    def check(self, tokens: CausalVocabulary, where: str) -> None:
         """Nothing, if the counts are of this tokenizer.
 
         Args:
@@ -83,7 +69,7 @@ class Unigrams:
         )
 
 
-def count(texts: Iterable[str], tokens: CorpusTokenizer, *, batch: int = 4096) -> Unigrams:
+def count(texts: Iterable[str], tokens: CausalVocabulary, *, batch: int = 4096) -> Unigrams:
     """The counts over texts; a text that occurs twice counts twice.
 
     Raises:
@@ -105,7 +91,7 @@ def write(unigrams: Unigrams, file: TextIO) -> None:
     file.writelines(f"{n}\n" for n in unigrams.counts.tolist())
 
 
-def load(files: Sequence[str], tokens: CorpusTokenizer) -> Unigrams:
+def load(files: Sequence[str], tokens: CausalVocabulary) -> Unigrams:
     """The counts over files: of texts, as `levelfield.io.corpus` reads them, or of counts, as
     `levelfield train unigram` writes them; several are added up.
 
@@ -135,7 +121,7 @@ def _holds_counts(file: str) -> bool:
         return False  # whoever opens it as a file of texts says what is wrong with it
 
 
-def _read(file: str, tokens: CorpusTokenizer) -> npt.NDArray[np.int64]:
+def _read(file: str, tokens: CausalVocabulary) -> npt.NDArray[np.int64]:
     where = f"corpus={file}"
     try:
         header, *lines = Path(file).read_text(encoding="utf-8").splitlines()

@@ -14,7 +14,8 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.batching import unique
-from levelfield.models.resolve import Resolved
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
 from levelfield.models.small.textcnn import check_words
 from levelfield.models.torch.loading import DAMAGE, cannot_load
@@ -159,12 +160,13 @@ def _shared_out(shares: Floats, copies: int) -> list[int]:
     return [label for label, n in enumerate(counts.tolist()) for _ in range(n)]
 
 
-def load_fasttext(resolved: Resolved) -> FastTextClassifier:
+def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
     """The fastText model in a folder.
 
     Raises:
         ModelError: fastText is not installed, or the files are damaged.
     """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
     fasttext = library()
     try:
         config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))

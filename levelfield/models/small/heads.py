@@ -18,10 +18,12 @@ from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.models.batching import buckets, unique
+from levelfield.models.contracts import Gapped
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import DAMAGE, cannot_load, load_pretrained
+from levelfield.models.torch.loading import DAMAGE, cannot_load, load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
 BATCH_TOKENS = 4096
@@ -223,18 +225,13 @@ def train_linear(
     return LinearClassifier(head, labels, Encoder.of(start, resolved, layers), states)
 
 
-def load_linear(
-    resolved: Resolved,
-    *,
-    device: torch.device,
-    batch_tokens: int | None = None,
-    allow_pickle: bool = False,
-) -> LinearClassifier:
+def load_linear(name: str, loading: Loading) -> LinearClassifier:
     """The linear head in a folder, on its encoder.
 
     Raises:
         ModelError: its files are damaged, or the encoder can't be had or is another one by now.
     """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
     try:
         config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
         encoder = Encoder(config["encoder"], config["revision"], config["layers"])
@@ -243,11 +240,12 @@ def load_linear(
         head = Head(tensors["weight"], tensors["bias"])
     except DAMAGE as error:
         raise cannot_load(resolved, error) from error
-    below = resolve(encoder.encoder, allow_pickle=allow_pickle)
+    below = resolve(encoder.encoder, allow_pickle=loading.allow_pickle)
     if below.revision != encoder.revision:
         raise ModelError(
             f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
-    states = States(below, encoder.layers, device=device, batch_tokens=batch_tokens)
+    device = pick_device(loading.device)
+    states = States(below, encoder.layers, device=device, batch_tokens=loading.batch_tokens)
     return LinearClassifier(head, labels, encoder, states)

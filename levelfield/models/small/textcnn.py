@@ -17,9 +17,10 @@ from torch import nn
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.resolve import Resolved
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
-from levelfield.models.torch.loading import DAMAGE, cannot_load
+from levelfield.models.torch.loading import DAMAGE, cannot_load, pick_device
 
 MODEL_TYPE = "levelfield-textcnn"
 PAD, UNKNOWN = 0, 1
@@ -183,14 +184,13 @@ class TextCNNClassifier:
         (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
 
-def load_textcnn(
-    resolved: Resolved, *, device: torch.device, batch_tokens: int | None = None
-) -> TextCNNClassifier:
+def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
     """The TextCNN in a folder.
 
     Raises:
         ModelError: its files are damaged, or it splits texts in a way that we don't know.
     """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
     try:
         config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
         words = json.loads((resolved.path / "vocabulary.json").read_text(encoding="utf-8"))
@@ -202,7 +202,8 @@ def load_textcnn(
         raise cannot_load(resolved, error) from error
     check_words(resolved, splits)
     vocabulary = Vocabulary(tuple(words), splits)
-    return TextCNNClassifier(model.to(device), vocabulary, labels, batch_tokens=batch_tokens)
+    model = model.to(pick_device(loading.device))
+    return TextCNNClassifier(model, vocabulary, labels, batch_tokens=loading.batch_tokens)
 
 
 def check_words(resolved: Resolved, splits: str) -> None:

@@ -1,17 +1,13 @@
 """P(text) from causal language models: every token given what stands before it.
 
-The BOS rule: every text is preceded by the tokenizer's BOS token, or by its EOS token where there
-is none (GPT-2's `<|endoftext|>` is both), exactly once, whatever the tokenizer itself would put
-there. The first token of the text is scored given BOS; no end token is scored.
+The first token of a text is scored given BOS (see `causal_tokens`); no end token is scored.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,22 +15,13 @@ import torch
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.loading import (
-    DAMAGE,
-    Device,
-    DType,
-    cannot_load,
-    load_pretrained,
-    pick_device,
-    torch_dtype,
-)
+from levelfield.models.contracts import CausalLikelihood
+from levelfield.models.loading import Loading
+from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised, resolve_causal
+from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 
 Body = Callable[[torch.Tensor], torch.Tensor]
-
-WITHOUT_LIMIT = 2048
-"""Tokens read of a text by a model whose configuration names no limit, as BLOOM's does not."""
 
 RECENT_TOKENS = 2**22
 """So many tokens' results are kept, so that metrics of the same samples share one pass, also where
@@ -44,183 +31,6 @@ WHOLE_LOGITS = 2**28
 """So many logits a batch may have where they are all taken at once: 1 GiB in float32."""
 
 
-class CausalLikelihood(NamedTuple):
-    """What a model says of one text.
-
-    Attributes:
-        ids: (tokens,) of the vocabulary, BOS not among them; empty for a text without tokens.
-        ends: (tokens,) where in the text each token ends, in characters; empty where the tokenizer
-            can't say.
-        log_p: (tokens,) log P(token | BOS, tokens before it), in nats.
-        cut: whether the text was longer than the model takes, so that its end was not scored.
-    """
-
-    ids: Ints
-    ends: Ints
-    log_p: Floats
-    cut: bool
-
-
-class CausalModel(Protocol):
-    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only."""
-
-    @property
-    def vocabulary_size(self) -> int: ...
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
-    def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]: ...
-    def unigram_bos(self) -> Floats: ...
-
-
-class Tokenised(NamedTuple):
-    """A text as a model reads it; attributes as in `CausalLikelihood`."""
-
-    ids: Ints
-    ends: Ints
-    cut: bool
-
-
-class CausalTokens:
-    """The tokenizer of a causal model, which can be had without the weights.
-
-    No special token is put around a text, and a special token that is written out in a text
-    (`</s>`) is read as the characters that it is.
-
-    Attributes:
-        bos, bos_id: the token that precedes every text.
-        vocabulary_size: how many tokens the model gives probabilities to.
-        limit: how many tokens of a text are scored; what exceeds it is cut off its end.
-
-    Raises:
-        ModelError: the tokenizer has neither BOS nor EOS, or, here or when texts are read, a token
-            that the model does not have.
-    """
-
-    def __init__(self, tokenizer: Any, config: Any) -> None:
-        bos_id = tokenizer.bos_token_id
-        if bos_id is None:
-            bos_id = tokenizer.eos_token_id
-        if bos_id is None:
-            raise ModelError(
-                "the model's tokenizer has neither a BOS nor an EOS token, so the first token of a "
-                "text has nothing to be scored on; set one in tokenizer_config.json"
-            )
-        self._tokenizer = tokenizer
-        config = config.get_text_config()
-        self.vocabulary_size = int(config.vocab_size)
-        self.bos_id = int(bos_id)
-        self._check_known(self.bos_id)
-        self.bos: str = tokenizer.convert_ids_to_tokens(self.bos_id)
-        limits = (getattr(config, n, None) for n in ("max_position_embeddings", "seq_length"))
-        # XLNet's -1 is no limit
-        self.limit = next((int(limit) for limit in limits if limit and limit > 0), WITHOUT_LIMIT)
-        # `transformers` warns of texts longer than a model takes; they are cut and counted here
-        tokenizer.model_max_length = int(1e30)
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Names which token each id is: what counts of ids are of."""
-        ids = sorted((int(id), token) for token, id in self._tokenizer.get_vocab().items())
-        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
-
-    @property
-    def end_id(self) -> int | None:
-        """The id of the end-of-text token; None if there is none."""
-        id = self._tokenizer.eos_token_id
-        return None if id is None else int(id)
-
-    def single(self, token: str) -> int | None:
-        """The id of an entry of the vocabulary; None if there is no such entry."""
-        id = self._tokenizer.get_vocab().get(token)
-        return None if id is None else int(id)
-
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts."""
-        return [list(ids) for ids in self._encode(texts)["input_ids"]] if texts else []
-
-    def fit(self, texts: Sequence[str]) -> list[Tokenised]:
-        """Texts cut to what the model takes."""
-        if not texts:
-            return []
-        # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
-        near = [text[: 64 * self.limit] for text in texts]
-        encoded = self._encode(near, return_offsets_mapping=self._tokenizer.is_fast)
-        spans = encoded.get("offset_mapping") or [[]] * len(texts)
-        return [
-            Tokenised(
-                np.array(ids[: self.limit], np.int64),
-                np.array([end for _, end in of_text[: self.limit]], np.int64),
-                len(ids) > self.limit or len(beginning) < len(text),
-            )
-            for ids, of_text, beginning, text in zip(
-                encoded["input_ids"], spans, near, texts, strict=True
-            )
-        ]
-
-    def _encode(self, texts: Sequence[str], **options: Any) -> Any:
-        encoded = self._tokenizer(
-            list(texts), add_special_tokens=False, split_special_tokens=True, **options
-        )
-        self._check_known(max(map(max, filter(None, encoded["input_ids"])), default=0))
-        return encoded
-
-    def _check_known(self, id: int) -> None:
-        if id >= self.vocabulary_size:
-            raise ModelError(
-                f"the tokenizer's token {self._tokenizer.convert_ids_to_tokens(id)!r} has the id "
-                f"{id}, and the model's configuration has {self.vocabulary_size} tokens; they are "
-                "not of one model: take the tokenizer that the model was trained with"
-            )
-
-
-@functools.lru_cache(maxsize=4)
-def load_causal_tokens(name: str, *, allow_pickle: bool = False) -> CausalTokens:
-    """The tokenizer of the causal model of this name, without its weights in memory.
-
-    Raises:
-        ModelError: there is no such model, or it is not a causal one.
-    """
-    import transformers
-
-    resolved = _resolve(name, allow_pickle)
-    try:
-        options = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(resolved.path, **options)
-        config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
-    return CausalTokens(tokenizer, config)
-
-
-@functools.lru_cache(maxsize=2)
-def load_causal(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> TorchCausalModel:
-    """The causal language model of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, or it is not a causal one.
-    """
-    resolved = _resolve(name, allow_pickle)
-    return TorchCausalModel(
-        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
-    )
-
-
-def _resolve(name: str, allow_pickle: bool) -> Resolved:
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    if resolved.kind != "causal":
-        raise ModelError(
-            f"model '{name}' is a {resolved.kind} model; fluency needs a causal language model, "
-            "for example openai-community/gpt2"
-        )
-    return resolved
-
-
 class TorchCausalModel:
     """Causal checkpoints in PyTorch: GPT-2, BLOOM, Llama and their like.
 
@@ -228,25 +38,8 @@ class TorchCausalModel:
     is taken at positions of real tokens only, block by block, in float32 or better.
     """
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-    ) -> None:
-        model, tokenizer = load_pretrained(resolved, "causal", device, torch_dtype(dtype))
-        self._bind(model, tokenizer, batch_tokens)
-
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        made = cls.__new__(cls)
-        made._bind(model.eval(), tokenizer, batch_tokens)
-        return made
-
-    def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
+        model.eval()
         self._tokens = CausalTokens(tokenizer, model.config)
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
@@ -454,3 +247,13 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
             "depends on the token, so its probabilities have seen the text; take a model that "
             "reads from left to right, for example openai-community/gpt2"
         )
+
+
+def load_causal(name: str, loading: Loading) -> TorchCausalModel:
+    """The causal language model of this name.
+
+    Raises:
+        ModelError: there is no such model, or it is not a causal one.
+    """
+    model, tokenizer = load_pretrained(resolve_causal(name, loading), "causal", *placement(loading))
+    return TorchCausalModel(model, tokenizer, batch_tokens=loading.batch_tokens)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,59 +12,15 @@ import torch
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import unique
+from levelfield.models.contracts import ChoosingModel, Gapped, Target
+from levelfield.models.gaps import PLAIN
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.causal import CausalTokens
-from levelfield.models.torch.infilling import PLAIN, Target, TorchInfillingModel
-from levelfield.models.torch.loading import (
-    Device,
-    DType,
-    load_pretrained,
-    pick_device,
-    positions,
-    torch_dtype,
-)
+from levelfield.models.torch.causal_tokens import CausalTokens
+from levelfield.models.torch.infilling import TorchInfillingModel
+from levelfield.models.torch.loading import load_pretrained, placement
 
 _DIGITS = tuple("0123456789")
-
-
-class ChoosingModel(Protocol):
-    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only.
-
-    Attributes:
-        limit: how many tokens of a prompt the model takes.
-        control_tokens: what a text must not hold, since the model would read it as a command.
-    """
-
-    @property
-    def limit(self) -> int: ...
-    @property
-    def control_tokens(self) -> tuple[str, ...]: ...
-    def length(self, prompt: str) -> int: ...
-    def log_p(self, prompts: Sequence[str], numbers: Sequence[int]) -> Floats: ...
-
-
-@functools.lru_cache(maxsize=2)
-def load_choosing(
-    name: str, *, device: Device = "auto", dtype: DType = "float32", allow_pickle: bool = False
-) -> ChoosingModel:
-    """The causal or encoder-decoder model of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, or it is of another kind.
-    """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    if resolved.kind not in ("causal", "encoder-decoder"):
-        raise ModelError(
-            f"model '{name}' answers no questions (it is of the kind: {resolved.kind}); take a "
-            "causal or an encoder-decoder model that follows instructions, such as "
-            "google/flan-t5-large, or a server with base_url"
-        )
-    model, tokenizer = load_pretrained(
-        resolved, resolved.kind, pick_device(device), torch_dtype(dtype)
-    )
-    kind = CausalChoices if resolved.kind == "causal" else EncoderDecoderChoices
-    return kind.of(model, tokenizer)
 
 
 def _control_tokens(tokenizer: Any) -> tuple[str, ...]:
@@ -81,24 +36,14 @@ class EncoderDecoderChoices:
     its encoder pass.
     """
 
-    def __init__(self, model: TorchInfillingModel, limit: int, tokenizer: Any) -> None:
-        self._model = model
-        self._limit = limit
-        self._around = len(tokenizer("a")["input_ids"]) - len(
-            tokenizer("a", add_special_tokens=False)["input_ids"]
-        )
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._model = TorchInfillingModel(model, tokenizer, style=PLAIN)
         self.control_tokens = _control_tokens(tokenizer)
-
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        limit = positions(model.config)
-        return cls(TorchInfillingModel.of(model, tokenizer, style=PLAIN), limit, tokenizer)
 
     @property
     def limit(self) -> int:
         """How many tokens of a prompt the model takes."""
-        return self._limit - self._around
+        return self._model.source_limit
 
     def length(self, prompt: str) -> int:
         """Tokens of a prompt."""
@@ -126,7 +71,7 @@ class CausalChoices:
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
-        self._model = model
+        self._model = model.eval()
         self._tokenizer = tokenizer
         self._chats = bool(tokenizer.chat_template)
         tokens = CausalTokens(tokenizer, model.config)
@@ -139,11 +84,6 @@ class CausalChoices:
             if word[:1] in _DIGITS and id < len(ends):
                 ends[id] = False
         self._ends = torch.from_numpy(ends).to(self._device)
-
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        return cls(model.eval(), tokenizer)
 
     def length(self, prompt: str) -> int:
         """Tokens of a prompt."""
@@ -222,3 +162,21 @@ def _shared(sequences: Sequence[list[int]]) -> list[int]:
 
 _ROOM = 8
 """Tokens left free behind a prompt for the answer."""
+
+
+def load_choices(name: str, loading: Loading) -> ChoosingModel:
+    """The causal or encoder-decoder model of this name.
+
+    Raises:
+        ModelError: there is no such model, or it is of another kind.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    if resolved.kind not in ("causal", "encoder-decoder"):
+        raise ModelError(
+            f"model '{name}' answers no questions (it is of the kind: {resolved.kind}); take a "
+            "causal or an encoder-decoder model that follows instructions, such as "
+            "google/flan-t5-large, or a server with base_url"
+        )
+    model, tokenizer = load_pretrained(resolved, resolved.kind, *placement(loading))
+    choices = CausalChoices if resolved.kind == "causal" else EncoderDecoderChoices
+    return choices(model, tokenizer)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,45 +14,11 @@ from scipy.special import softmax
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.resolve import ATTRIBUTE, Resolved, resolve
-from levelfield.models.tokens import UNLIMITED, Gapped, Tokens
-from levelfield.models.torch.loading import (
-    Device,
-    DType,
-    load_pretrained,
-    pick_device,
-    places,
-    torch_dtype,
-)
-
-
-class Classifier(Protocol):
-    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only."""
-
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]: ...
-
-
-@functools.lru_cache(maxsize=4)
-def load_classifier(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> TorchClassifier:
-    """The classifier of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, or it is not a classifier.
-    """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    return TorchClassifier(
-        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
-    )
+from levelfield.models.contracts import Gapped
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import ATTRIBUTE, resolve
+from levelfield.models.tokens import UNLIMITED, Tokens
+from levelfield.models.torch.loading import load_pretrained, placement, places
 
 
 class TorchClassifier:
@@ -64,28 +29,8 @@ class TorchClassifier:
     beginning, or its end if the tokenizer's `truncation_side` is `left`.
     """
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-    ) -> None:
-        model, tokenizer = load_pretrained(resolved, "classifier", device, torch_dtype(dtype))
-        if model.config.problem_type == "regression":
-            raise ModelError(f"model '{resolved.name}' gives a number, not a label")
-        self._bind(model, tokenizer, batch_tokens)
-
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        made = cls.__new__(cls)
-        made._bind(model.eval(), tokenizer, batch_tokens)
-        return made
-
-    def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
-        self._model = model
+    def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
+        self._model = model.eval()
         self._limit = int(min(tokenizer.model_max_length, positions(model)))
         self._keeps_end = tokenizer.truncation_side == "left"
         self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
@@ -172,3 +117,16 @@ def positions(model: Any) -> int:
 
 _USUAL = 512
 """Tokens for models with relative positions that name no limit."""
+
+
+def load_classifier(name: str, loading: Loading) -> TorchClassifier:
+    """The classifier of this name.
+
+    Raises:
+        ModelError: there is no such model, or it is not a classifier.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
+    if model.config.problem_type == "regression":
+        raise ModelError(f"model '{resolved.name}' gives a number, not a label")
+    return TorchClassifier(model, tokenizer, batch_tokens=loading.batch_tokens)

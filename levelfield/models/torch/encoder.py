@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,39 +11,20 @@ import torch
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
+from levelfield.models.contracts import Gapped
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Gapped, Tokens
+from levelfield.models.tokens import Tokens
 from levelfield.models.torch.loading import (
     DAMAGE,
-    Device,
-    DType,
     cannot_load,
-    pick_device,
+    placement,
     places,
     quiet,
-    torch_dtype,
 )
 
 
-@functools.lru_cache(maxsize=2)
-def load_encoder(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> Encoder:
-    """The encoder of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, or it is not an encoder.
-    """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    return Encoder(resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens)
-
-
-class Encoder:
+class TorchSentenceEncoder:
     """Sentence embeddings of unit length, and token embeddings.
 
     Sentence models pool as they say themselves; any other encoder takes the mean of its last
@@ -52,20 +32,14 @@ class Encoder:
     beginning when there is none.
     """
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, resolved: Resolved, loading: Loading) -> None:
         from sentence_transformers import SentenceTransformer
 
         if resolved.kind != "encoder":
             raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
         quiet()
-        weights = {"dtype": torch_dtype(dtype), "use_safetensors": not resolved.pickled}
+        device, dtype = placement(loading)
+        weights = {"dtype": dtype, "use_safetensors": not resolved.pickled}
         try:
             self._model: Any = SentenceTransformer(
                 str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
@@ -77,7 +51,7 @@ class Encoder:
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = device
-        self._batch_tokens = batch_tokens or (4096 if device.type == "cpu" else 65536)
+        self._batch_tokens = loading.batch_tokens or (4096 if device.type == "cpu" else 65536)
 
     @property
     def vocabulary_size(self) -> int:
@@ -134,3 +108,12 @@ class Encoder:
             with torch.inference_mode():
                 output = self._model({k: v.to(self._device) for k, v in features.items()})
             yield bucket.tolist(), output, lengths
+
+
+def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
+    """The encoder of this name.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder.
+    """
+    return TorchSentenceEncoder(resolve(name, allow_pickle=loading.allow_pickle), loading)

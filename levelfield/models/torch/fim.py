@@ -13,9 +13,10 @@ import numpy as np
 
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import unique, window
-from levelfield.models.tokens import Gapped
+from levelfield.models.contracts import Gapped, LogLikelihoods, Target
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.infilling import LogLikelihoods, Target
 
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 
@@ -96,3 +97,14 @@ class FimModel:
             source_cut=[any(source_cut[i] for i in mine) for mine in found],
             target_cut=[[target_cut[i] for i in mine] for mine in found],
         )
+
+
+def load_fim(name: str, loading: Loading) -> FimModel:
+    """The causal model of this name as one that fills gaps; its weights are those of `causal`.
+
+    Raises:
+        ModelError: there is no such model, or its tokenizer lacks the markers.
+    """
+    model = load("causal", name, loading)
+    assert isinstance(model, TorchCausalModel)
+    return FimModel(model)

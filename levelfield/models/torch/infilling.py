@@ -2,157 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
+from levelfield.models.contracts import Gapped, InfillingModel, LogLikelihoods, Target
+from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Gapped, Tokens
-from levelfield.models.torch.loading import (
-    Device,
-    DType,
-    load_pretrained,
-    pick_device,
-    positions,
-    torch_dtype,
-)
+from levelfield.models.tokens import Tokens
+from levelfield.models.torch.loading import load_pretrained, placement, positions
 from levelfield.models.torch.softmax import Block, token_log_p
-
-
-class Target(NamedTuple):
-    """What should fill the gap.
-
-    With `end` the end-of-sequence token is scored as well; with `begin` so are the tokens that the
-    decoder is given before the target (BART: `<s>`).
-    """
-
-    text: str
-    end: bool
-    begin: bool = False
-
-
-@dataclass(frozen=True)
-class LogLikelihoods:
-    """What a model says of targets.
-
-    Attributes:
-        log_p: for each source and each of its targets the log-probabilities of the target's
-            tokens, float64 of shape (tokens,); empty for a target without tokens.
-        source_cut: for each source, whether the model did not see all of it.
-        target_cut: for each source and target, whether the target was too long to be scored whole.
-    """
-
-    log_p: list[list[npt.NDArray[np.float64]]]
-    source_cut: list[bool]
-    target_cut: list[list[bool]]
-
-
-class InfillingModel(Protocol):
-    """The seam for engines: PyTorch is one. Metrics see strings and NumPy arrays only."""
-
-    @property
-    def gap_token(self) -> str: ...
-    @property
-    def vocabulary_size(self) -> int: ...
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]: ...
-    def token_ends(self, texts: Sequence[str]) -> list[list[int]]: ...
-    def log_likelihood(
-        self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
-    ) -> LogLikelihoods: ...
-
-
-@dataclass(frozen=True)
-class GapStyle:
-    """How a family of models writes a gap, and what its decoder is given before the target.
-
-    Attributes:
-        token: marks the gap in the source.
-        blanks: whether the token stands between blanks whatever the text around it.
-        given: tokens that the decoder reads after its start token and before the target; they
-            are part of the pre-training format, not of the target, and are scored on demand only.
-    """
-
-    token: str
-    blanks: bool
-    given: tuple[str, ...] = ()
-
-    def join(self, source: Gapped) -> str:
-        """The source as the model reads it."""
-        if not source.gap:
-            return source.without_gap
-        left, right = source.left, source.right
-        if self.blanks:
-            left = left if not left or left[-1:].isspace() else f"{left} "
-            right = right if not right or right[:1].isspace() else f" {right}"
-        return left + self.token + right
-
-
-GAP_STYLES: Mapping[str, GapStyle] = {
-    "pegasus": GapStyle("<mask_1>", blanks=True),
-    "t5": GapStyle("<extra_id_0>", blanks=False, given=("<extra_id_0>",)),
-    "bart": GapStyle("<mask>", blanks=False, given=("<s>",)),
-}
-
-PLAIN = GapStyle("", blanks=False)
-"""Sources without gaps."""
-
-
-@functools.lru_cache(maxsize=2)
-def load_infilling(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> TorchInfillingModel:
-    """The infilling model of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, or it is not one that fills gaps.
-    """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    if resolved.model_type not in GAP_STYLES:
-        raise ModelError(
-            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
-            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
-        )
-    return TorchInfillingModel(
-        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
-    )
-
-
-@functools.lru_cache(maxsize=2)
-def load_seq2seq(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> TorchInfillingModel:
-    """The encoder-decoder model of this name for sources without gaps, loaded once a process.
-
-    Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
-    as it did when it was trained on targets; it is scored of a target with `begin` only.
-
-    Raises:
-        ModelError: there is no such model, or it is not an encoder-decoder.
-    """
-    return TorchInfillingModel(
-        resolve(name, allow_pickle=allow_pickle),
-        device=pick_device(device),
-        dtype=dtype,
-        batch_tokens=batch_tokens,
-        style=PLAIN,
-    )
 
 
 class TorchInfillingModel:
@@ -166,33 +31,14 @@ class TorchInfillingModel:
 
     def __init__(
         self,
-        resolved: Resolved,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-        style: GapStyle | None = None,
-    ) -> None:
-        model, tokenizer = load_pretrained(resolved, "encoder-decoder", device, torch_dtype(dtype))
-        self._bind(model, tokenizer, style or GAP_STYLES[resolved.model_type], batch_tokens)
-
-    @classmethod
-    def of(
-        cls,
         model: Any,
         tokenizer: Any,
         *,
         batch_tokens: int | None = None,
         style: GapStyle | None = None,
-    ) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        made = cls.__new__(cls)
+    ) -> None:
         style = style or GAP_STYLES[model.config.model_type]
-        made._bind(model.eval(), tokenizer, style, batch_tokens)
-        return made
-
-    def _bind(self, model: Any, tokenizer: Any, style: GapStyle, batch_tokens: int | None) -> None:
-        self._model = model
+        self._model = model.eval()
         self._tokens = Tokens(tokenizer)
         self._end = [tokenizer.eos_token_id]
         self._style = style
@@ -244,7 +90,7 @@ class TorchInfillingModel:
         longer than that keep their beginning.
         """
         distinct, place = unique(sources)
-        wanted: list[dict[Target, npt.NDArray[np.float64]]] = [{} for _ in distinct]
+        wanted: list[dict[Target, Floats]] = [{} for _ in distinct]
         for at, targets in zip(place, targets_per_source, strict=True):
             wanted[at].update(dict.fromkeys(targets, np.empty(0)))
         source_ids, source_cut = self._source_ids(distinct)
@@ -253,7 +99,7 @@ class TorchInfillingModel:
         with torch.inference_mode():
             for bucket in buckets([len(ids) for ids in source_ids], self._batch_tokens):
                 pairs = [
-                    Pair(row, target_ids[target], wanted[at], target)
+                    ScoredPair(row, target_ids[target], wanted[at], target)
                     for row, at in enumerate(bucket.tolist())
                     for target in wanted[at]
                     if target_ids[target]
@@ -297,12 +143,12 @@ class TorchInfillingModel:
 
     # -- passes
 
-    def _encode(self, ids: Sequence[list[int]]) -> Encoded:
+    def _encode(self, ids: Sequence[list[int]]) -> EncodedSources:
         padded, mask = self._padded(ids)
         states = self._model.get_encoder()(input_ids=padded, attention_mask=mask).last_hidden_state
-        return Encoded(states, mask)
+        return EncodedSources(states, mask)
 
-    def _decode(self, encoded: Encoded, pairs: Sequence[Pair]) -> None:
+    def _decode(self, encoded: EncodedSources, pairs: Sequence[ScoredPair]) -> None:
         """Fills in the log-probabilities of all pairs of one bucket of encoded sources."""
         rows = len(encoded.states)
         if len(pairs) == len({pair.row for pair in pairs}):
@@ -323,14 +169,18 @@ class TorchInfillingModel:
             at = torch.tensor([pair.row for pair in batch], device=self._device)
             self._continue(encoded.like(at), self._cache_of(cache, at), None, batch)
 
-    def _by_length(self, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+    def _by_length(self, pairs: Sequence[ScoredPair]) -> Iterator[list[ScoredPair]]:
         """Pairs in batches of like target length; a target token costs about what eight cost
         in the encoder, since the softmax goes over the whole vocabulary."""
         for bucket in buckets([len(pair.ids) for pair in pairs], max(1, self._batch_tokens // 8)):
             yield [pairs[i] for i in bucket.tolist()]
 
     def _continue(
-        self, encoded: Encoded, cache: Any, start: list[int] | None, batch: Sequence[Pair]
+        self,
+        encoded: EncodedSources,
+        cache: Any,
+        start: list[int] | None,
+        batch: Sequence[ScoredPair],
     ) -> None:
         """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
         sequences = [[*(start or ()), *pair.ids] for pair in batch]
@@ -342,7 +192,7 @@ class TorchInfillingModel:
             already = np.empty(0) if start else pair.found[pair.target]
             pair.found[pair.target] = np.concatenate([already, values])
 
-    def _before(self, pair: Pair) -> int:
+    def _before(self, pair: ScoredPair) -> int:
         """The place in `[*start, *ids]` after which the tokens of a pair are scored."""
         return 0 if pair.target.begin else len(self._start) - 1
 
@@ -352,7 +202,7 @@ class TorchInfillingModel:
         rows: Sequence[int],
         sequences: Sequence[list[int]],
         before: Sequence[int],
-    ) -> list[npt.NDArray[np.float64]]:
+    ) -> list[Floats]:
         """Log-probabilities of each sequence's tokens after the place `before`.
 
         Args:
@@ -374,7 +224,7 @@ class TorchInfillingModel:
         )
         return np.split(log_p.cpu().numpy(), np.cumsum(lengths)[:-1])
 
-    def _decoder(self, ids: torch.Tensor, encoded: Encoded, cache: Any) -> torch.Tensor:
+    def _decoder(self, ids: torch.Tensor, encoded: EncodedSources, cache: Any) -> torch.Tensor:
         # Targets are padded on the right, so no scored position ever attends to padding and the
         # decoder needs no mask beside the causal one.
         hidden: torch.Tensor = self._model.get_decoder()(
@@ -431,30 +281,69 @@ class TorchInfillingModel:
         return chosen
 
 
-class Encoded(NamedTuple):
+class EncodedSources(NamedTuple):
     """Encoder states (rows, length, d) and their mask (rows, length), None without padding."""
 
     states: torch.Tensor
     mask: torch.Tensor | None
 
-    def select(self, rows: torch.Tensor) -> Encoded:
+    def select(self, rows: torch.Tensor) -> EncodedSources:
         """The states of the given rows, without columns that are padding in all of them."""
         if self.mask is None:
-            return Encoded(self.states[rows], None)
+            return EncodedSources(self.states[rows], None)
         mask = self.mask[rows]
         mask = mask[:, : int(mask.sum(1).max())]
-        return Encoded(self.states[rows, : mask.shape[1]], None if bool(mask.all()) else mask)
+        return EncodedSources(
+            self.states[rows, : mask.shape[1]], None if bool(mask.all()) else mask
+        )
 
-    def like(self, rows: torch.Tensor) -> Encoded:
+    def like(self, rows: torch.Tensor) -> EncodedSources:
         """What a decoder needs beside cached keys and values: the mask, and states of a shape."""
         shape = self.states[:1].expand(len(rows), -1, -1)
-        return Encoded(shape, None if self.mask is None else self.mask[rows])
+        return EncodedSources(shape, None if self.mask is None else self.mask[rows])
 
 
-class Pair(NamedTuple):
+class ScoredPair(NamedTuple):
     """A target of the source in row `row` of a bucket, and where its result goes."""
 
     row: int
     ids: list[int]
-    found: dict[Target, npt.NDArray[np.float64]]
+    found: dict[Target, Floats]
     target: Target
+
+
+def load_infilling(name: str, loading: Loading) -> InfillingModel:
+    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
+    known, or a causal model that was trained to fill in the middle.
+
+    Raises:
+        ModelError: there is no such model, or it is not one that fills gaps.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    if resolved.kind == "causal":
+        from levelfield.models.torch.fim import load_fim
+
+        return load_fim(name, loading)
+    if resolved.model_type not in GAP_STYLES:
+        raise ModelError(
+            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
+            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
+        )
+    return _load(resolved, loading, GAP_STYLES[resolved.model_type])
+
+
+def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
+    """The encoder-decoder model of this name for sources without gaps.
+
+    Its decoder reads before a target what its tokenizer puts in front of a text (BART: `<s>`),
+    as it did when it was trained on targets; it is scored of a target with `begin` only.
+
+    Raises:
+        ModelError: there is no such model, or it is not an encoder-decoder.
+    """
+    return _load(resolve(name, allow_pickle=loading.allow_pickle), loading, PLAIN)
+
+
+def _load(resolved: Resolved, loading: Loading, style: GapStyle) -> TorchInfillingModel:
+    model, tokenizer = load_pretrained(resolved, "encoder-decoder", *placement(loading))
+    return TorchInfillingModel(model, tokenizer, batch_tokens=loading.batch_tokens, style=style)

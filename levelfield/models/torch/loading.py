@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
 from levelfield.core.errors import ModelError
+from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
 
-DType = Literal["float32", "bfloat16"]
-Device = str
-"""`auto`, `cpu`, `cuda`, `cuda:1`, `mps`."""
 
-
-def pick_device(name: Device) -> torch.device:
+def pick_device(name: str) -> torch.device:
     """The device of this name; `auto` is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,9 +38,15 @@ def quiet() -> None:
     disable()
 
 
-def torch_dtype(name: DType) -> torch.dtype:
-    """PyTorch's type of this name."""
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
+    """Where a model goes, and the type of its weights."""
+    return pick_device(loading.device), _TYPES[loading.dtype]
+
+
+_TYPES: Mapping[Precision, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
 
 
 def load_pretrained(

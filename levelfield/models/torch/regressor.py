@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,64 +11,22 @@ import torch
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import Device, DType, load_pretrained, pick_device, torch_dtype
+from levelfield.models.torch.loading import load_pretrained, placement
 
 
-@functools.lru_cache(maxsize=2)
-def load_pair_regressor(
-    name: str,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> PairRegressor:
-    """The regressor of this name, loaded once a process.
-
-    Raises:
-        ModelError: there is no such model, it is no sequence classifier, or it has labels.
-    """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    return PairRegressor(
-        resolved, device=pick_device(device), dtype=dtype, batch_tokens=batch_tokens
-    )
-
-
-class PairRegressor:
+class TorchPairRegressor:
     """Sequence classifiers of `transformers` with one output, over pairs of texts.
 
     The value is the output as it is, without a sigmoid. Of a pair longer than the model takes, the
     longer text loses its end first (the tokenizer's `longest_first`).
     """
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-    ) -> None:
-        model, tokenizer = load_pretrained(resolved, "classifier", device, torch_dtype(dtype))
-        if model.config.num_labels != 1:
-            raise ModelError(
-                f"model '{resolved.name}' has {model.config.num_labels} labels; a model with one "
-                "output is needed, such as Elron/bleurt-base-512"
-            )
-        self._bind(model, tokenizer, batch_tokens)
-
-    @classmethod
-    def of(cls, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> Self:
-        """Around a model and a tokenizer that are there already."""
-        made = cls.__new__(cls)
-        made._bind(model.eval(), tokenizer, batch_tokens)
-        return made
-
-    def _bind(self, model: Any, tokenizer: Any, batch_tokens: int | None) -> None:
-        self._model = model
+    def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
+        self._model = model.eval()
         self._tokenizer = tokenizer
         self._limit = int(min(tokenizer.model_max_length, positions(model)))
         self._tokens = Tokens(tokenizer)  # lifts the tokenizer's own limit
@@ -127,3 +84,19 @@ class PairRegressor:
             ).logits
         outputs: Floats = z[:, 0].float().cpu().numpy().astype(np.float64)
         return outputs
+
+
+def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
+    """The regressor of this name.
+
+    Raises:
+        ModelError: there is no such model, it is no sequence classifier, or it has labels.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
+    if model.config.num_labels != 1:
+        raise ModelError(
+            f"model '{resolved.name}' has {model.config.num_labels} labels; a model with one "
+            "output is needed, such as Elron/bleurt-base-512"
+        )
+    return TorchPairRegressor(model, tokenizer, batch_tokens=loading.batch_tokens)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,42 +12,15 @@ import torch
 from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.batching import buckets, unique
+from levelfield.models.contracts import Gapped, TextStates
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Gapped, Tokens
-from levelfield.models.torch.loading import (
-    WITHOUT_LIMIT,
-    Device,
-    DType,
-    load_body,
-    pick_device,
-    places,
-    torch_dtype,
-)
+from levelfield.models.tokens import Tokens
+from levelfield.models.torch.loading import WITHOUT_LIMIT, load_body, placement, places
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with
 every system, and a text is compared with both."""
-
-
-class TextStates(NamedTuple):
-    """A text as an encoder sees it.
-
-    Attributes:
-        ids: (tokens,) in the vocabulary, special tokens included.
-        states: (tokens, d), each of unit length.
-        special: (tokens,) which of them the tokenizer put around the text.
-        cut: whether the model takes fewer tokens than the text has.
-    """
-
-    ids: tuple[int, ...]
-    states: Singles
-    special: Bools
-    cut: bool
-
-    @property
-    def empty(self) -> bool:
-        """Whether the model has no token for anything in the text."""
-        return bool(self.special.all())
 
 
 def depth(resolved: Resolved) -> int:
@@ -59,28 +31,17 @@ def depth(resolved: Resolved) -> int:
     return int(config.num_hidden_layers)
 
 
-@functools.lru_cache(maxsize=2)
-def load_states(
-    name: str,
-    layer: int,
-    *,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
-) -> TokenStates:
-    """The states of this model after a layer, loaded once a process.
+def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:
+    """The states of this model after a layer.
 
     Raises:
         ModelError: there is no such model, or it has no encoder.
         UserError: it has no such layer.
     """
-    resolved = resolve(name, allow_pickle=allow_pickle)
-    on = pick_device(device)
-    return TokenStates(resolved, layer, device=on, dtype=dtype, batch_tokens=batch_tokens)
+    return TorchTokenEncoder(resolve(name, allow_pickle=loading.allow_pickle), layer, loading)
 
 
-class TokenStates:
+class TorchTokenEncoder:
     """Token states after one layer of an encoder; the layers above it are not run.
 
     Layer 0 is the embeddings that the first layer reads. Of an encoder-decoder it is the encoder
@@ -90,27 +51,19 @@ class TokenStates:
     it has the token that it has anywhere else.
     """
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        layer: int,
-        *,
-        device: torch.device,
-        dtype: DType = "float32",
-        batch_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, resolved: Resolved, layer: int, loading: Loading) -> None:
         from transformers import GPT2Tokenizer, RobertaTokenizer
 
-        self._body, tokenizer = load_body(resolved, device, torch_dtype(dtype))
+        self._body, tokenizer = load_body(resolved, *placement(loading))
         keep_layers(self._body, layer, resolved.name)
         self._limit = _limit(self._body, tokenizer)  # the tokenizer's own is lifted next
         self._blank = " " if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)) else ""
         self._tokens = Tokens(tokenizer)
         self._pad = tokenizer.pad_token_id or 0
         self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
-        self._device = device
+        self._device = next(self._body.parameters()).device
         # beyond this many tokens the activations leave a core's cache
-        self._batch_tokens = batch_tokens or (2048 if device.type == "cpu" else 65536)
+        self._batch_tokens = loading.batch_tokens or (2048 if self._device.type == "cpu" else 65536)
         self._kept: OrderedDict[str, TextStates] = OrderedDict()
         self._kept_bytes = 0
 

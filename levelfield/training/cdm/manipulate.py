@@ -28,7 +28,7 @@ import regex
 
 from levelfield.core.errors import UserError
 from levelfield.metrics.text.words import UNSPACED
-from levelfield.models.tokens import Gapped
+from levelfield.models.contracts import Gapped, SegmentSampler
 
 GROUP = "levelfield.locators"
 """The entry-point group of other packages' locators."""
@@ -57,21 +57,6 @@ class Locator(Protocol):
     """
 
     def __call__(self, dialogue: Document, rng: np.random.Generator) -> Cut | None: ...
-
-
-class Infiller(Protocol):
-    """What writes segments: `levelfield.models.torch.contrast.ContrastSampler`."""
-
-    @property
-    def sees_right(self) -> bool: ...
-    def infill(
-        self,
-        sources: Sequence[Gapped],
-        *,
-        seed: int,
-        max_tokens: int,
-        keys: Sequence[tuple[int, ...]],
-    ) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -187,7 +172,7 @@ def _having() -> str:
 
 def manipulate(
     documents: Sequence[Document],
-    infiller: Infiller,
+    infiller: SegmentSampler,
     strategy: Strategy,
     *,
     seed: int,

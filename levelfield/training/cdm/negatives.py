@@ -12,15 +12,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.models.contracts import SegmentSampler
 from levelfield.training.cdm.manipulate import (
     SEPARATOR,
     TRIES,
     Document,
-    Infiller,
     Manipulated,
     Strategy,
     manipulate,
@@ -28,13 +28,6 @@ from levelfield.training.cdm.manipulate import (
 
 BATCH = 256
 MAX_TOKENS = 64
-
-
-class Sampler(Infiller, Protocol):
-    """An infiller that names every choice that could change what it writes."""
-
-    @property
-    def choices(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Negatives:
 
 def make_negatives(
     documents: Iterable[tuple[str, Document]],
-    sampler: Sampler,
+    sampler: SegmentSampler,
     strategy: Strategy,
     *,
     seed: int,

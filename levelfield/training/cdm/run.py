@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from levelfield.core.progress import Progress
+from levelfield.generation.contrast import load_contrast
 from levelfield.metrics.text import segmenter
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.torch.contrast import load_contrast
 from levelfield.training.cdm.manipulate import Document, strategy
 from levelfield.training.cdm.negatives import make_negatives
 from levelfield.training.cdm.plan import CDMPlan, Unit
@@ -40,7 +41,7 @@ def run_cdm(
     plain = plan.negatives.gamma == 0  # the expert has no part in it
     expert = None if plain else _infiller(plan, "expert", out, notes, bar, amateur)
     chosen = plan.negatives
-    sampler = load_contrast(amateur, expert, chosen.gamma, device=plan.device)
+    sampler = load_contrast(amateur, expert, chosen.gamma, loading=Loading(plan.device))
     texts = numbered(corpus_documents(plan.corpus), chosen.unit, chosen.limit)
     with bar("negatives", chosen.limit) as progress:
         negatives = make_negatives(

@@ -94,7 +94,7 @@ def build_discriminator(
     tokenizer.model_max_length = spec.window
     tokenizer.truncation_side = "left" if spec.keep == "end" else "right"
     tokenizer.init_kwargs["truncation_side"] = tokenizer.truncation_side  # else it is not saved
-    reader = TorchClassifier.of(model.to(device), tokenizer)
+    reader = TorchClassifier(model.to(device), tokenizer)
     pairs, rows = encode(rows, reader)
     for line in _remarks(rows, pairs):
         notes(line)

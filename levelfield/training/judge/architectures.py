@@ -14,7 +14,7 @@ from levelfield.core.progress import Progress
 if TYPE_CHECKING:
     import torch
 
-    from levelfield.models.torch.classifier import Classifier
+    from levelfield.models.contracts import Classifier
     from levelfield.training.judge.labelled import Labelled
     from levelfield.training.judge.spec import JudgeSpec
     from levelfield.training.loop import HistoryRow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from levelfield.models.contracts import Classifier
 from levelfield.models.small.fasttext import describe, library, train_fasttext
-from levelfield.models.torch.classifier import Classifier
 from levelfield.training.judge.architectures import Architecture, Workplace
 from levelfield.training.judge.labelled import Labelled
 from levelfield.training.judge.spec import JudgeSpec

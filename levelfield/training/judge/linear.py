@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from levelfield.models.contracts import Classifier
 from levelfield.models.small.heads import train_linear
-from levelfield.models.torch.classifier import Classifier
 from levelfield.training.judge.architectures import Architecture, Workplace
 from levelfield.training.judge.labelled import Labelled
 from levelfield.training.judge.spec import JudgeSpec

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from levelfield.models.contracts import Classifier
 from levelfield.models.small.textcnn import TextCNN, TextCNNClassifier, Vocabulary, padded
-from levelfield.models.torch.classifier import Classifier
 from levelfield.training.judge.architectures import Architecture, Workplace
 from levelfield.training.judge.labelled import Labelled
 from levelfield.training.judge.spec import JudgeSpec

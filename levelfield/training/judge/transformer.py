@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from levelfield.models.contracts import Classifier
 from levelfield.models.resolve import resolve
-from levelfield.models.torch.classifier import Classifier, TorchClassifier
+from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
 from levelfield.training.judge.architectures import Architecture, Workplace
 from levelfield.training.judge.labelled import Labelled
@@ -35,7 +36,7 @@ def _train(
         torch.manual_seed(spec.seed)
         model, tokenizer = load_to_tune(resolved, train.labels, place.device)
     model.get_input_embeddings().weight.requires_grad_(False)
-    judge = TorchClassifier.of(model, tokenizer)
+    judge = TorchClassifier(model, tokenizer)
     ids, cut = judge.read(train.texts)
     if any(cut):
         place.notes(

@@ -23,9 +23,14 @@ from chat_server import KEY, Reply, completion, error, serving
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models import chat
-from levelfield.models.chat import Answer, Asking, ChatClient, Refused, Server, in_threads
-from levelfield.models.torch.choices import CausalChoices, EncoderDecoderChoices, load_choosing
+from levelfield.models.chat import client as chat_client
+from levelfield.models.chat import failures
+from levelfield.models.chat.client import ChatClient
+from levelfield.models.chat.server import Asking, Server
+from levelfield.models.chat.threads import in_threads
+from levelfield.models.contracts import ChatAnswer, Refusal
+from levelfield.models.load import load
+from levelfield.models.torch.choices import CausalChoices, EncoderDecoderChoices
 
 SEVEN = [("7", {"7": 0.6, "8": 0.4})]
 
@@ -33,7 +38,7 @@ SEVEN = [("7", {"7": 0.6, "8": 0.4})]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses worth waiting for, a key, and no proxy between us and ourselves."""
-    monkeypatch.setattr(chat, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(chat_client, "FIRST_WAIT_S", 0.001)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -111,7 +116,7 @@ def test_the_drawn_token_counts_also_where_it_is_not_among_the_likeliest():
 def test_what_may_pass_is_tried_again_and_counted(failure):
     with serving(after([failure, failure], completion("7"))) as (url, seen):
         one = client(url)
-        assert ask(one, "How good?") == [[Answer("7")]]
+        assert ask(one, "How good?") == [[ChatAnswer("7")]]
     assert len(seen.bodies) == 3
     assert one.costs[:4] == (3, 2, 100, 2)
 
@@ -119,7 +124,7 @@ def test_what_may_pass_is_tried_again_and_counted(failure):
 def test_a_silent_server_is_asked_again_after_the_timeout():
     with serving(after([Reply({}, delay_s=1.0)], completion("7"))) as (url, _):
         one = client(url, timeout=0.2)
-        assert ask(one, "How good?") == [[Answer("7")]]
+        assert ask(one, "How good?") == [[ChatAnswer("7")]]
     assert one.costs.retries == 1
 
 
@@ -140,9 +145,9 @@ def test_retry_after_is_obeyed_by_all_threads():
 
 def test_retry_after_may_be_a_date_and_nonsense_is_no_wait():
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
-    assert 25 < chat._retry_after(email.utils.format_datetime(soon, usegmt=True)) <= 30
-    assert [chat._retry_after(x) for x in ("", "soon", "-3", "nan", "inf")] == [0.0] * 5
-    assert chat._retry_after("1.5") == 1.5
+    assert 25 < failures.retry_after(email.utils.format_datetime(soon, usegmt=True)) <= 30
+    assert [failures.retry_after(x) for x in ("", "soon", "-3", "nan", "inf")] == [0.0] * 5
+    assert failures.retry_after("1.5") == 1.5
 
 
 def test_a_server_that_wants_an_hour_is_not_waited_for():
@@ -208,8 +213,8 @@ def test_one_prompt_that_is_too_long_or_filtered_does_not_stop_the_others():
     }
     with serving(lambda body, _: replies[body["messages"][0]["content"]]) as (url, _):
         found = ask(client(url), *replies)
-    long, filtered = Refused(chat.TOO_LONG), Refused(chat.FILTERED)
-    assert found == [long, long, long, filtered, [Answer("7")]]
+    long, filtered = Refusal(failures.TOO_LONG), Refusal(failures.FILTERED)
+    assert found == [long, long, long, filtered, [ChatAnswer("7")]]
 
 
 def test_the_key_is_sent_if_there_is_one_and_none_is_taken_from_elsewhere(monkeypatch, tmp_path):
@@ -266,7 +271,7 @@ def test_no_more_requests_than_allowed_are_under_way():
 
 def test_equal_prompts_are_sent_once():
     with serving(lambda *_: completion("7")) as (url, seen):
-        assert ask(client(url), "a", "b", "a") == [[Answer("7")]] * 3
+        assert ask(client(url), "a", "b", "a") == [[ChatAnswer("7")]] * 3
     assert len(seen.bodies) == 2
 
 
@@ -295,12 +300,12 @@ def test_a_server_that_refuses_n_is_asked_one_by_one():
 
 def test_more_answers_than_wanted_are_left():
     with serving(lambda *_: completion("1", "2", "3")) as (url, _):
-        assert ask(client(url), "How good?", n=2) == [[Answer("1"), Answer("2")]]
+        assert ask(client(url), "How good?", n=2) == [[ChatAnswer("1"), ChatAnswer("2")]]
 
 
 def test_an_answer_without_content_is_an_empty_one():
     with serving(lambda *_: completion(None)) as (url, _):
-        assert ask(client(url), "How good?") == [[Answer("")]]
+        assert ask(client(url), "How good?") == [[ChatAnswer("")]]
 
 
 def test_usage_of_any_shape_is_counted_where_it_is_numbers():
@@ -356,7 +361,8 @@ def test_ctrl_c_does_not_wait_for_the_server(tmp_path):
     program.write_text(
         textwrap.dedent("""
         import sys
-        from levelfield.models.chat import Asking, ChatClient, Server
+        from levelfield.models.chat.client import ChatClient
+        from levelfield.models.chat.server import Asking, Server
         client = ChatClient(Server(sys.argv[1], timeout=60), Asking("judge"))
         try:
             client.answers(["a", "b"], n=1, temperature=0, log_probabilities=False)
@@ -420,7 +426,7 @@ def test_numbers_of_causal_models_are_those_of_the_plain_loop(
         return float(sum(table[t, id] for t, id in enumerate(answer)) + end)
 
     plain = np.array([[log_p(prompt, number) for number in numbers] for prompt in PROMPTS])
-    ours = CausalChoices.of(model, tokenizer)
+    ours = CausalChoices(model, tokenizer)
     np.testing.assert_allclose(ours.log_p(PROMPTS, numbers), plain, atol=1e-5)
     np.testing.assert_allclose(ours.log_p(PROMPTS[:1], numbers), plain[:1], atol=1e-5)
     back = ours.log_p([*PROMPTS[::-1], PROMPTS[0]], numbers)
@@ -447,7 +453,7 @@ def test_numbers_of_encoder_decoders_end_with_eos_as_in_the_plain_loop(tiny_fold
 
     numbers = range(1, 11)
     plain = np.array([[log_p(prompt, number) for number in numbers] for prompt in PROMPTS])
-    ours = EncoderDecoderChoices.of(model, tokenizer)
+    ours = EncoderDecoderChoices(model, tokenizer)
     np.testing.assert_allclose(ours.log_p(PROMPTS, numbers), plain, atol=1e-5)
 
 
@@ -455,4 +461,4 @@ def test_a_model_that_answers_nothing_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match=r"answers no questions.*kind: encoder"):
-        load_choosing(str(tmp_path))
+        load("choices", str(tmp_path))

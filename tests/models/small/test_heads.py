@@ -7,9 +7,10 @@ import tiny
 import torch
 from transformers import RobertaConfig, RobertaModel
 
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.small.heads import States
-from levelfield.models.torch.encoder import load_encoder
 
 
 def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_them(tmp_path):
@@ -21,7 +22,9 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
     torch.manual_seed(0)
     RobertaModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    embedded, cut = load_encoder(str(tmp_path), device="cpu").sentences(["the lake " * 300])
+    embedded, cut = load("encoder", str(tmp_path), Loading(device="cpu")).sentences(
+        ["the lake " * 300]
+    )
     assert np.isfinite(embedded).all()
     assert cut == [True]
     states = States(resolve(str(tmp_path)), 2, device=torch.device("cpu"))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from levelfield.core.errors import ModelError
-from levelfield.models.judges import load_judge
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, resolve
 from levelfield.models.small.heads import fit_head, train_linear
 from levelfield.models.small.lexis import WITH_CASE, lexis, lexis_with_case
@@ -162,7 +163,7 @@ def test_a_saved_textcnn_says_the_same(tmp_path, half, tolerance):
     textcnn().save(tmp_path, attribute="mood", half=half)
     resolved = resolve(str(tmp_path))
     assert (resolved.kind, attribute_of(resolved)) == ("classifier", "mood")
-    loaded = load_judge(str(tmp_path))
+    loaded = load("classifier", str(tmp_path))
     assert loaded.labels == LABELS
     np.testing.assert_allclose(
         loaded.probabilities(TEXTS)[0], textcnn().probabilities(TEXTS)[0], atol=tolerance
@@ -174,11 +175,11 @@ def test_a_damaged_textcnn_and_one_of_other_words_are_refused_in_one_line(tmp_pa
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"words": "lexis-0"}))
     with pytest.raises(ModelError, match=r"lexis-0.*train it again"):
-        load_judge(str(tmp_path))
+        load("classifier", str(tmp_path))
     resolve.cache_clear()
     (tmp_path / "config.json").write_text(json.dumps(config | {"shape": {"channels": 9}}))
     with pytest.raises(ModelError, match="can't be loaded"):
-        load_judge(str(tmp_path))
+        load("classifier", str(tmp_path))
 
 
 # -- linear heads
@@ -229,7 +230,7 @@ def test_a_linear_head_reads_the_mean_states_of_the_last_layers(linear, tmp_path
 
 
 def test_a_saved_linear_head_says_the_same_and_knows_what_was_cut(linear, tmp_path):
-    loaded = load_judge(str(tmp_path / "judge"), batch_tokens=7)
+    loaded = load("classifier", str(tmp_path / "judge"), Loading(batch_tokens=7))
     p, cut = loaded.probabilities(["", *TEXTS])
     assert np.isnan(p[0]).all()
     np.testing.assert_allclose(p[1:], linear.probabilities(TEXTS)[0], atol=1e-5)
@@ -241,7 +242,7 @@ def test_a_linear_head_refuses_another_encoder_in_the_place_of_its_own(tmp_path)
     encoder(tmp_path / "below", seed=1)
     resolve.cache_clear()
     with pytest.raises(ModelError, match="train it again"):
-        load_judge(str(tmp_path / "judge"), batch_tokens=8)
+        load("classifier", str(tmp_path / "judge"), Loading(batch_tokens=8))
 
 
 @pytest.mark.usefixtures("linear")
@@ -290,7 +291,7 @@ def test_line_ends_and_labels_inside_a_text_mean_nothing_to_fasttext(fast):
 def test_a_saved_fasttext_model_says_the_same(fast, tmp_path):
     judge = fast()
     judge.save(tmp_path, attribute="mood")
-    loaded = load_judge(str(tmp_path))
+    loaded = load("classifier", str(tmp_path))
     assert loaded.labels == LABELS
     texts = [*TEXTS, "good thing"]
     np.testing.assert_array_equal(loaded.probabilities(texts)[0], judge.probabilities(texts)[0])
@@ -310,7 +311,7 @@ def test_a_quantized_model_is_smaller_and_says_nearly_the_same(tmp_path):
         folder = tmp_path / str(quantize)
         folder.mkdir()
         train_fasttext(texts, targets, LABELS[:2], chosen, seed=0).save(folder, attribute="mood")
-        said.append(load_judge(str(folder)).probabilities(["good thing", "a bad one"])[0])
+        said.append(load("classifier", str(folder)).probabilities(["good thing", "a bad one"])[0])
         sizes.append((folder / "model.bin").stat().st_size)
     assert sizes[1] < sizes[0] / 1.5
     np.testing.assert_allclose(said[1], said[0], atol=0.05)

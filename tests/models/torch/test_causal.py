@@ -29,13 +29,11 @@ from transformers import (
 )
 
 from levelfield.core.errors import ModelError
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.torch import causal
-from levelfield.models.torch.causal import (
-    CausalTokens,
-    TorchCausalModel,
-    load_causal,
-    load_causal_tokens,
-)
+from levelfield.models.torch.causal import TorchCausalModel
+from levelfield.models.torch.causal_tokens import CausalTokens
 from levelfield.models.torch.loading import fuse_activations
 from levelfield.models.torch.softmax import Block, token_log_p
 
@@ -79,7 +77,7 @@ def plain(family: str, causal_folders: dict[str, Path]) -> PlainLoop:
 @pytest.fixture
 def model(plain: PlainLoop) -> TorchCausalModel:
     """One that remembers nothing yet."""
-    return TorchCausalModel.of(plain.model, plain.tokenizer)
+    return TorchCausalModel(plain.model, plain.tokenizer)
 
 
 def test_every_token_gets_the_log_probability_of_the_plain_loop(plain, model):
@@ -95,7 +93,7 @@ def test_neither_order_nor_batches_nor_neighbours_change_a_value(plain, model, b
     texts = [*tiny.texts()[:12], *ODD]
     expected = dict(zip(texts, model.log_likelihood(texts), strict=True))
     shuffled = random.Random(batch_tokens).sample(texts, len(texts)) + texts[:3]
-    other = TorchCausalModel.of(plain.model, plain.tokenizer, batch_tokens=batch_tokens)
+    other = TorchCausalModel(plain.model, plain.tokenizer, batch_tokens=batch_tokens)
     for text, found in zip(shuffled, other.log_likelihood(shuffled), strict=True):
         np.testing.assert_allclose(found.log_p, expected[text].log_p, atol=1e-5)
 
@@ -104,7 +102,7 @@ def test_neither_order_nor_batches_nor_neighbours_change_a_value(plain, model, b
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), max_size=6))
 def test_any_texts_get_a_finite_log_probability_for_each_of_their_tokens(causal_folders, texts):
     for name in tiny.CAUSAL_FAMILIES:
-        model = load_causal(str(causal_folders[name]))
+        model = load("causal", str(causal_folders[name]))
         for text, found in zip(texts, model.log_likelihood(texts), strict=True):
             assert found.ids.shape == found.log_p.shape == found.ends.shape
             assert found.ids.tolist() == model.token_ids([text])[0]
@@ -163,7 +161,7 @@ def test_unigrams_given_bos_are_one_forward_and_equal_to_what_first_tokens_get(m
 def short(request: pytest.FixtureRequest) -> TorchCausalModel:
     """A model that takes 20 tokens."""
     words = tiny.causal_tokenizer(request.param)
-    return TorchCausalModel.of(tiny.causal_model(request.param, len(words), positions=20), words)
+    return TorchCausalModel(tiny.causal_model(request.param, len(words), positions=20), words)
 
 
 def test_of_a_long_text_the_beginning_is_scored_and_it_counts_as_cut(short):
@@ -179,7 +177,7 @@ def test_of_a_long_text_the_beginning_is_scored_and_it_counts_as_cut(short):
 
 
 def test_a_model_without_a_limit_of_positions_takes_as_many_tokens_as_we_say(causal_folders):
-    tokens = load_causal_tokens(str(causal_folders["bloom"]))
+    tokens = load("causal-tokens", str(causal_folders["bloom"]))
     assert tokens.limit == causal.WITHOUT_LIMIT
     (fitted,) = tokens.fit(["word " * 5000])
     assert (len(fitted.ids), fitted.cut) == (causal.WITHOUT_LIMIT, True)
@@ -230,7 +228,7 @@ def test_what_is_kept_of_past_texts_is_bounded_and_forgetting_changes_nothing(
 @pytest.mark.parametrize("block", [(1, 1000), (7, 33), (1000, 1), (1000, 399), (1000, 400)])
 def test_blocks_of_the_softmax_do_not_show(plain, model, block):
     texts = tiny.texts()[:2]
-    other = TorchCausalModel.of(plain.model, plain.tokenizer)
+    other = TorchCausalModel(plain.model, plain.tokenizer)
     other._block = Block(*block)
     for one, two in zip(model.log_likelihood(texts), other.log_likelihood(texts), strict=True):
         np.testing.assert_allclose(one.log_p, two.log_p, atol=1e-5)
@@ -289,7 +287,7 @@ def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole()
         final_logit_softcapping=2.0,
     )
     capped = Gemma2ForCausalLM(config).eval()
-    model = TorchCausalModel.of(capped, words)
+    model = TorchCausalModel(capped, words)
     assert model._body(torch.tensor([[1]])).shape[-1] == len(words)
     texts = ["It rained.", "It rained again, and again."]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
@@ -300,8 +298,10 @@ def test_a_model_that_does_more_to_logits_than_its_output_layer_is_taken_whole()
 
 def test_bfloat16_comes_near_float32(causal_folders, family):
     texts = tiny.texts()[:2]
-    exact = load_causal(str(causal_folders[family])).log_likelihood(texts)
-    rough = load_causal(str(causal_folders[family]), dtype="bfloat16").log_likelihood(texts)
+    exact = load("causal", str(causal_folders[family])).log_likelihood(texts)
+    rough = load("causal", str(causal_folders[family]), Loading(dtype="bfloat16")).log_likelihood(
+        texts
+    )
     for one, two in zip(exact, rough, strict=True):
         assert one.log_p.mean() == pytest.approx(two.log_p.mean(), rel=0.02)
         assert (one.log_p != two.log_p).any()
@@ -312,13 +312,13 @@ def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them
 ):
     words, V = plain.tokenizer, plain.model.config.vocab_size
     monkeypatch.setattr(causal, "WHOLE_LOGITS", 50 * V + 1)
-    assert TorchCausalModel.of(plain.model, words)._batch_tokens == 2048
+    assert TorchCausalModel(plain.model, words)._batch_tokens == 2048
     layer = plain.model.get_output_embeddings()
     monkeypatch.setattr(plain.model, "get_output_embeddings", lambda: None)
-    model = TorchCausalModel.of(plain.model, words)
+    model = TorchCausalModel(plain.model, words)
     assert model._body(torch.tensor([[1]])).shape[-1] == V == layer.out_features
     assert model._batch_tokens == 50
-    assert TorchCausalModel.of(plain.model, words, batch_tokens=7)._batch_tokens == 7
+    assert TorchCausalModel(plain.model, words, batch_tokens=7)._batch_tokens == 7
     texts = tiny.texts()[:6]
     for text, found in zip(texts, model.log_likelihood(texts), strict=True):
         np.testing.assert_allclose(found.log_p, plain.log_p(text), atol=1e-5)
@@ -350,7 +350,7 @@ def looks_both_ways(kind: str) -> Any:
 def test_a_model_whose_states_depend_on_later_tokens_is_refused(kind):
     words = tiny.causal_tokenizer("llama")
     with pytest.raises(ModelError, match="is no causal language model") as caught:
-        TorchCausalModel.of(looks_both_ways(kind), words)
+        TorchCausalModel(looks_both_ways(kind), words)
     assert "\n" not in str(caught.value)
     assert CausalTokens(words, looks_both_ways(kind).config).limit > 0
 
@@ -359,7 +359,7 @@ def test_a_checkpoint_of_that_kind_is_refused_by_its_name(tmp_path):
     looks_both_ways("bert").save_pretrained(tmp_path)
     tiny.causal_tokenizer("llama").save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="BertLMHeadModel is no causal language model"):
-        load_causal(str(tmp_path))
+        load("causal", str(tmp_path))
 
 
 def test_an_encoder_that_is_configured_as_a_decoder_is_taken():
@@ -367,7 +367,7 @@ def test_an_encoder_that_is_configured_as_a_decoder_is_taken():
     config.is_decoder = True
     made = BertLMHeadModel(config).eval()
     words = tiny.causal_tokenizer("llama")
-    (found,) = TorchCausalModel.of(made, words).log_likelihood(["It rained."])
+    (found,) = TorchCausalModel(made, words).log_likelihood(["It rained."])
     np.testing.assert_allclose(found.log_p, log_p_of(made, found.ids.tolist(), 1), atol=1e-5)
 
 
@@ -378,7 +378,7 @@ def test_a_checkpoint_that_names_its_base_class_is_what_it_is(causal_folders, tm
     config["architectures"] = ["BloomModel"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     found, expected = (
-        load_causal(str(folder)).log_likelihood(["It rained."])[0].log_p
+        load("causal", str(folder)).log_likelihood(["It rained."])[0].log_p
         for folder in (tmp_path, causal_folders["bloom"])
     )
     assert found.tolist() == expected.tolist()
@@ -406,18 +406,18 @@ def test_no_token_is_more_than_certain():
 def test_a_token_that_the_model_does_not_have_is_named(plain):
     words = copy.deepcopy(plain.tokenizer)
     words.add_tokens(["quokka"])
-    model = TorchCausalModel.of(plain.model, words)
+    model = TorchCausalModel(plain.model, words)
     assert model.log_likelihood(["It rained."])[0].log_p.size
     for read in (model.token_ids, model.log_likelihood):
         with pytest.raises(ModelError, match=r"'quokka' has the id 400, .* has 400 tokens"):
             read(["It rained.", "A quokka."])
     words.add_special_tokens({"bos_token": "<begin>"})
     with pytest.raises(ModelError, match="'<begin>' has the id 401"):
-        TorchCausalModel.of(plain.model, words)
+        TorchCausalModel(plain.model, words)
 
 
 def test_tokenizers_have_one_digest_if_ids_are_the_same_tokens(causal_folders, plain):
-    digests = {name: load_causal_tokens(str(causal_folders[name])).digest for name in BOS}
+    digests = {name: load("causal-tokens", str(causal_folders[name])).digest for name in BOS}
     assert len(set(digests.values())) == len(BOS)
     assert CausalTokens(plain.tokenizer, plain.model.config).digest in digests.values()
     more = copy.deepcopy(plain.tokenizer)
@@ -426,19 +426,19 @@ def test_tokenizers_have_one_digest_if_ids_are_the_same_tokens(causal_folders, p
 
 
 def test_a_model_that_is_not_causal_is_refused_in_one_line(tiny_folders):
-    for load in (load_causal, load_causal_tokens):
+    for kind in ("causal", "causal-tokens"):
         with pytest.raises(ModelError, match=r"encoder-decoder model; .* causal language model"):
-            load(str(tiny_folders["t5"]))
+            load(kind, str(tiny_folders["t5"]))
 
 
 def test_tokens_can_be_had_of_a_model_whose_weights_can_not_be_read(causal_folders, tmp_path):
     for file in causal_folders["gpt2"].iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "model.safetensors").write_bytes(b"damaged")
-    tokens = load_causal_tokens(str(tmp_path))
-    assert tokens.ids(["It rained."]) == load_causal_tokens(str(causal_folders["gpt2"])).ids(
+    tokens = load("causal-tokens", str(tmp_path))
+    assert tokens.ids(["It rained."]) == load("causal-tokens", str(causal_folders["gpt2"])).ids(
         ["It rained."]
     )
     assert tokens.ids([]) == []
     with pytest.raises(ModelError, match="can't be loaded"):
-        load_causal(str(tmp_path))
+        load("causal", str(tmp_path))

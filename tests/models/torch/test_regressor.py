@@ -11,7 +11,8 @@ import torch
 from tokenizers import processors
 
 from levelfield.core.errors import ModelError
-from levelfield.models.torch.regressor import PairRegressor, load_pair_regressor
+from levelfield.models.load import load
+from levelfield.models.torch.regressor import TorchPairRegressor
 
 PAIRS = [
     ("The lake froze.", "The lake was frozen over."),
@@ -55,7 +56,7 @@ def parts(request: pytest.FixtureRequest):
 
 def test_values_are_those_of_the_plain_loop(parts):
     expected = [plain(*parts, *pair) for pair in PAIRS]
-    values, cut = PairRegressor.of(*parts).values(PAIRS)
+    values, cut = TorchPairRegressor(*parts).values(PAIRS)
     np.testing.assert_allclose(values, expected, atol=1e-5)
     assert np.ptp(expected) > 0.1  # else any text would do
     assert not cut.any()
@@ -64,35 +65,35 @@ def test_values_are_those_of_the_plain_loop(parts):
 def test_bert_knows_which_text_is_the_reference():
     """Without the types of the tokens the two would differ by their order alone."""
     model = tiny_classifier.model(("score",), family="bert")
-    before = PairRegressor.of(model, tokenizer()).values(PAIRS)[0]
+    before = TorchPairRegressor(model, tokenizer()).values(PAIRS)[0]
     with torch.no_grad():
         model.bert.embeddings.token_type_embeddings.weight[1, 0] += 3.0
-    after = PairRegressor.of(model, tokenizer()).values(PAIRS)[0]
+    after = TorchPairRegressor(model, tokenizer()).values(PAIRS)[0]
     assert (np.abs(after - before) > 1e-3).all()
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 30, 1000])
 def test_neither_batch_size_nor_order_matters(parts, batch_tokens):
-    expected, _ = PairRegressor.of(*parts).values(PAIRS)
-    values, _ = PairRegressor.of(*parts, batch_tokens=batch_tokens).values(PAIRS[::-1])
+    expected, _ = TorchPairRegressor(*parts).values(PAIRS)
+    values, _ = TorchPairRegressor(*parts, batch_tokens=batch_tokens).values(PAIRS[::-1])
     np.testing.assert_allclose(values[::-1], expected, atol=1e-5)
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_loses_its_end(parts):
     short = "The lake froze."
     pairs = [(short, "lake " * 2_000), ("lake " * 2_000, short)]
-    values, cut = PairRegressor.of(*parts).values([*pairs, (short, short)])
+    values, cut = TorchPairRegressor(*parts).values([*pairs, (short, short)])
     assert cut.tolist() == [True, True, False]
     np.testing.assert_allclose(values[:2], [plain(*parts, *pair) for pair in pairs], atol=1e-5)
 
 
 def test_a_pair_that_just_fits_is_not_cut(parts):
     pairs = [("lake", "lake " * n) for n in (60, 61)]
-    assert PairRegressor.of(*parts).values(pairs)[1].tolist() == [False, True]
+    assert TorchPairRegressor(*parts).values(pairs)[1].tolist() == [False, True]
 
 
 def test_a_text_without_tokens_has_no_value():
-    regressor = PairRegressor.of(tiny_classifier.model(("score",), family="bert"), tokenizer())
+    regressor = TorchPairRegressor(tiny_classifier.model(("score",), family="bert"), tokenizer())
     values, _ = regressor.values([("", "lake"), ("lake", " \n"), ("lake", "lake")])
     assert np.isnan(values).tolist() == [True, True, False]
     assert regressor.values([])[0].shape == (0,)
@@ -101,4 +102,4 @@ def test_a_text_without_tokens_has_no_value():
 def test_a_classifier_with_labels_is_refused_by_name(tmp_path: Path):
     folder = tiny_classifier.save(tmp_path / "labels", ("bad", "good"), family="bert")
     with pytest.raises(ModelError, match="has 2 labels; a model with one output"):
-        load_pair_regressor(str(folder))
+        load("regressor", str(folder))

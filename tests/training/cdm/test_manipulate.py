@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from levelfield.core.errors import UserError
-from levelfield.models.tokens import Gapped
+from levelfield.models.contracts import Gapped
 from levelfield.training.cdm import manipulate as module
 from levelfield.training.cdm.manipulate import (
     LOCATORS,

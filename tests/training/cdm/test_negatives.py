@@ -11,8 +11,8 @@ import pytest
 import tiny
 
 from levelfield.core.errors import UserError
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.contrast import ContrastSampler, Pretrained
+from levelfield.generation.contrast import ContrastSampler, Pretrained
+from levelfield.models.contracts import Gapped
 from levelfield.training.cdm.manipulate import strategy
 from levelfield.training.cdm.negatives import (
     ManipulatedPair,

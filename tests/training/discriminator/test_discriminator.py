@@ -20,7 +20,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from levelfield.cli.train_discriminator import discriminator as command
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.torch.classifier import TorchClassifier, load_classifier
+from levelfield.models.load import load
+from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.training.discriminator import build as module
 from levelfield.training.discriminator.build import DiscriminatorSpec, build_discriminator
 from levelfield.training.discriminator.rows import TextPair, TextPairs, held_out, read_rows
@@ -139,7 +140,7 @@ def test_a_text_is_held_out_with_all_its_negatives_whatever_the_order(positives,
 def reader(window: int, side: str) -> TorchClassifier:
     tokenizer = tiny_classifier.tokenizer()
     tokenizer.model_max_length, tokenizer.truncation_side = window, side
-    return TorchClassifier.of(tiny_classifier.model(("negative", "positive")), tokenizer)
+    return TorchClassifier(tiny_classifier.model(("negative", "positive")), tokenizer)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -253,7 +254,7 @@ def learnt(rows_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_planted_is_learnt_and_told_of_new_texts(learnt):
     about = json.loads((learnt / "training.json").read_text())
     assert about["history"][-1]["validation"]["auc"] > 0.95
-    model = load_classifier(str(learnt))
+    model = load("classifier", str(learnt))
     assert model.labels == ("negative", "positive")
     p, _ = model.probabilities(["late the gentle boat came", "late the bitter boat came"])
     assert p[0, 1] > 0.9 > 0.1 > p[1, 1]
@@ -273,7 +274,7 @@ def test_the_card_says_data_licence_and_how_well_it_does(learnt):
 
 def test_texts_are_scored_as_they_were_trained(learnt):
     assert AutoTokenizer.from_pretrained(learnt).model_max_length == 32
-    model = load_classifier(str(learnt))
+    model = load("classifier", str(learnt))
     long = " ".join(f"the boat came home {i}" for i in range(30))
     (ids,), (cut,) = model.read([long])
     tokenizer = AutoTokenizer.from_pretrained(learnt, model_max_length=10_000)
@@ -380,7 +381,7 @@ def test_an_encoder_or_a_classifier_of_other_labels_is_a_start(rows_file, tmp_pa
         tiny_classifier.save(start, ("a", "b", "c"), family="bert", positions=24)
     out = tmp_path / "model"
     build_discriminator([rows_file], spec(2, start=str(start)), out, sources=())
-    model = load_classifier(str(out))
+    model = load("classifier", str(out))
     assert model.labels == ("negative", "positive")
     assert model.limit == 24
     assert "| Begun from | " in (out / "README.md").read_text(encoding="utf-8")

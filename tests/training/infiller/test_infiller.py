@@ -10,8 +10,8 @@ import pytest
 from small_infillers import DOCUMENTS, TINY, Killed, infilling
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.tokens import Gapped
-from levelfield.models.torch.infilling import Target, load_infilling
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load
 from levelfield.training.corpus import tokenise
 from levelfield.training.infiller.architecture import Size
 from levelfield.training.infiller.build import InfillerSpec, build_infiller
@@ -80,7 +80,7 @@ def test_a_tokenizer_without_the_markers_is_refused():
 def test_the_validation_loss_is_what_the_metrics_seam_says(tmp_path):
     """Train a little, save, load as a user does: the mean −log P of the segments is the loss."""
     history = build_infiller(lambda: iter(DOCUMENTS), spec(), tmp_path / "m", sources=["ours: CC0"])
-    loaded = load_infilling(str(tmp_path / "m"))
+    loaded = load("infilling", str(tmp_path / "m"))
     _, _, tokenizer = infilling()
     total, count = 0.0, 0
     for document in DOCUMENTS[::50]:
@@ -110,7 +110,7 @@ def test_a_model_folder_is_whole_and_says_what_it_is(tmp_path):
     assert "ours: CC0" in card
     assert "nats a token on held-out documents" in card
     assert not (out / "training").exists()
-    assert load_infilling(str(out)).gap_token == "<extra_id_0>"
+    assert load("infilling", str(out)).gap_token == "<extra_id_0>"
     with pytest.raises(UserError, match="not empty"):
         build_infiller(lambda: iter(DOCUMENTS), spec(), out, sources=[])
     before = sorted((p.name, p.read_bytes()) for p in out.iterdir())

@@ -19,8 +19,10 @@ from transformers import (
 )
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.judges import Loading, choose, load
-from levelfield.models.judges import load_judge
+from levelfield.judges import choose
+from levelfield.judges import load as load_judge
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, resolve
 from levelfield.models.small.fasttext import Settings, train_fasttext
 from levelfield.models.small.textcnn import Shape, Vocabulary
@@ -77,7 +79,7 @@ def test_a_judge_is_trained_tried_and_votes_by_its_folder(tmp_path, architecture
     assert f"{found.accuracy:.4f} on {len(test):,} held-out texts" in card
     (judge,) = choose(str(out))
     assert judge.attribute == "sentiment"
-    verdicts = load(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
+    verdicts = load_judge(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
     assert [v.vote for v in verdicts] == ["positive", "negative", None]
 
 
@@ -113,7 +115,7 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     assert found.accuracy > 0.9
     (judge,) = choose(str(tmp_path / "whole"))
     assert judge.attribute == "sentiment"
-    verdicts = load(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
+    verdicts = load_judge(judge, [judge], Loading()).verdicts(["a fine day", "we hated it", ""])
     assert [v.vote for v in verdicts] == ["positive", "negative", None]
 
     steps = []
@@ -146,7 +148,7 @@ def test_a_classifier_that_reads_to_the_last_token_can_be_fine_tuned(tmp_path):
     spec = JudgeSpec("mood", "transformer", tuning=Tuning(epochs=1), start=str(tmp_path / "start"))
     data = many(3)
     build_judge(data, data, spec, tmp_path / "judge", sources=())
-    loaded = load_judge(str(tmp_path / "judge"), device="cpu")
+    loaded = load("classifier", str(tmp_path / "judge"), Loading(device="cpu"))
     together, _ = loaded.probabilities(data.texts)
     alone = np.vstack([loaded.probabilities([text])[0] for text in data.texts])
     np.testing.assert_allclose(together, alone, atol=1e-5)
@@ -159,7 +161,7 @@ def test_a_discriminator_that_began_from_a_judge_judges_nothing(tmp_path, tiny_e
     assert attribute_of(resolved) == "mood"
     model, tokenizer = load_to_tune(resolved, ("negative", "positive"), torch.device("cpu"))
     (tmp_path / "other").mkdir()
-    TorchClassifier.of(model, tokenizer).save(tmp_path / "other")
+    TorchClassifier(model, tokenizer).save(tmp_path / "other")
     assert attribute_of(resolve(str(tmp_path / "other"))) == ""
 
 

@@ -10,33 +10,24 @@ Methods", section 3.4.1, equation 4). γ = 0 is the amateur alone, the control o
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import buckets, window
+from levelfield.generation.draws import Key, inverse_cdf, most_likely, uniform
+from levelfield.generation.prompts import CausalFormat, GapFormat, PromptFormat
+from levelfield.models.batching import buckets
+from levelfield.models.contracts import Gapped
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Gapped, Tokens, check_same_vocabulary
-from levelfield.models.torch.causal import CausalTokens
-from levelfield.models.torch.fim import FIM
-from levelfield.models.torch.infilling import GAP_STYLES
-from levelfield.models.torch.loading import (
-    Device,
-    DType,
-    load_pretrained,
-    pick_device,
-    positions,
-    torch_dtype,
-)
-
-Key = tuple[int, ...]
+from levelfield.models.tokens import check_same_vocabulary
+from levelfield.models.torch.loading import load_pretrained, placement
 
 MAX_TOKENS = 64
 _SENTINEL = re.compile(r"<extra_id_\d+>")
@@ -60,10 +51,7 @@ def load_contrast(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    device: Device = "auto",
-    dtype: DType = "float32",
-    allow_pickle: bool = False,
-    batch_tokens: int | None = None,
+    loading: Loading = Loading(),  # noqa: B008
 ) -> ContrastSampler:
     """The sampler of two models by name; with γ = 0 the expert is neither loaded nor needed.
 
@@ -71,16 +59,15 @@ def load_contrast(
         ModelError: no such models, models of two kinds, or of different vocabularies.
         UserError: an option that makes no distribution.
     """
-    on = pick_device(device)
 
     def loaded(name: str) -> Pretrained:
-        found = resolve(name, allow_pickle=allow_pickle)
+        found = resolve(name, allow_pickle=loading.allow_pickle)
         if found.kind not in ("encoder-decoder", "causal"):
             raise ModelError(
                 f"model '{name}' is a {found.kind} and writes no text; negatives need an "
                 "encoder-decoder or a causal language model"
             )
-        model, tokenizer = load_pretrained(found, found.kind, on, torch_dtype(dtype))
+        model, tokenizer = load_pretrained(found, found.kind, *placement(loading))
         return Pretrained(model, tokenizer, found.label)
 
     return ContrastSampler(
@@ -90,7 +77,7 @@ def load_contrast(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
-        batch_tokens=batch_tokens,
+        batch_tokens=loading.batch_tokens,
     )
 
 
@@ -161,7 +148,9 @@ class ContrastSampler:
             )
         self._tokenizer = amateur.tokenizer
         configs = [one.model.config for one in self._pair]
-        self._format: _Format = (_Gaps if first else _Prompts)(self._tokenizer, configs)
+        self._format: PromptFormat = (GapFormat if first else CausalFormat)(
+            self._tokenizer, configs
+        )
         self._device = next(amateur.model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 32768)
@@ -239,7 +228,7 @@ class ContrastSampler:
         with torch.inference_mode():
             for bucket in buckets(lengths, self._batch_tokens):
                 rows = bucket.tolist()
-                u = np.stack([_uniform(seed, keys[i], max_tokens) for i in rows])
+                u = np.stack([uniform(seed, keys[i], max_tokens) for i in rows])
                 for i, ids in zip(rows, self._draw([prompts[i] for i in rows], u), strict=True):
                     drawn[i] = ids
         return [self._text(ids) for ids in drawn]
@@ -261,7 +250,7 @@ class ContrastSampler:
         # a segment that was cut in the middle of a character ends with a replacement for it
         return text.rstrip("\ufffd").strip()
 
-    def _draw(self, prompts: Sequence[list[int]], u: npt.NDArray[np.float64]) -> list[list[int]]:
+    def _draw(self, prompts: Sequence[list[int]], u: Floats) -> list[list[int]]:
         """The tokens of one batch. u: (rows, max_tokens), uniform in [0, 1)."""
         models = [
             self._format.decoding(one.model, prompts, self._device, self._use_cache)
@@ -319,39 +308,6 @@ def negative_log_p(logits: Sequence[torch.Tensor], gamma: float) -> torch.Tensor
     return (log_p_a - gamma * m).masked_fill(log_p[0].isneginf(), -torch.inf).log_softmax(-1)
 
 
-def inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The first token whose cumulated probability exceeds u: (rows,).
-
-    Args:
-        p: (rows, vocabulary), each row above zero somewhere; need not sum to 1.
-        u: (rows,) in [0, 1).
-    """
-    cdf = p.cumsum(-1)
-    total = cdf[:, -1]
-    # below the total even when the product is rounded up, so that a possible token exceeds it
-    target = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))
-    return torch.searchsorted(cdf, target[:, None], right=True)[:, 0]
-
-
-def most_likely(p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """p without the tokens that `top_k` and `top_p` leave out; not normalised again."""
-    if 0 < top_k < p.shape[-1]:
-        p = p.masked_fill(p < p.topk(top_k, dim=-1).values[:, -1:], 0)
-    if top_p < 1:
-        ordered = p.sort(dim=-1, descending=True).values
-        share = ordered / ordered.sum(-1, keepdim=True)
-        stays = share.cumsum(-1) - share < top_p
-        least = ordered.masked_fill(~stays, torch.inf).min(-1, keepdim=True).values
-        p = p.masked_fill(p < least, 0)
-    return p
-
-
-def _uniform(seed: int, key: Key, count: int) -> npt.NDArray[np.float64]:
-    """The first numbers in [0, 1) of a stream that the seed and the key name."""
-    sequence = np.random.SeedSequence(seed, spawn_key=key)
-    return np.random.Generator(np.random.Philox(sequence)).random(count)
-
-
 def _check(gamma: float, temperature: float, top_k: int, top_p: float) -> None:
     if not (math.isfinite(gamma) and gamma >= 0):
         raise UserError(f"gamma is {gamma}; expected a number of at least 0")
@@ -364,216 +320,3 @@ def _check(gamma: float, temperature: float, top_k: int, top_p: float) -> None:
         raise UserError(f"top_k is {top_k}; expected a whole number of at least 0 (0 is all)")
     if not 0 < top_p <= 1:
         raise UserError(f"top_p is {top_p}; expected a number above 0, at most 1")
-
-
-class _Decoding(Protocol):
-    """One model in the middle of a batch of segments."""
-
-    def logits(self) -> torch.Tensor:
-        """Of the next token: (rows, vocabulary)."""
-
-    def keep(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows only."""
-
-    def read(self, tokens: torch.Tensor) -> None:
-        """One more token a row: (rows,)."""
-
-
-class _Format(Protocol):
-    """How models read a text with a gap, and which tokens end what they write there."""
-
-    name: str
-    sees_right: bool
-    ends: set[int]
-
-    def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]: ...
-    def decoding(
-        self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> _Decoding: ...
-
-
-def _at_gap(source: Gapped) -> Gapped:
-    return source._replace(left=source.left.rstrip(" \t"))
-
-
-def _room(limit: int, max_tokens: int) -> int:
-    if not 1 <= max_tokens < limit // 2:
-        raise UserError(
-            f"max_tokens is {max_tokens}; expected 1 to {limit // 2 - 1}, half of the "
-            f"{limit} tokens that the models take"
-        )
-    return limit - max_tokens
-
-
-class _Gaps:
-    """Encoder-decoders: the encoder reads the text with its gap token."""
-
-    sees_right = True
-
-    def __init__(self, tokenizer: Any, configs: Sequence[Any]) -> None:
-        family = configs[0].model_type
-        # BART writes the whole text again, not what is missing in it
-        known = sorted(GAP_STYLES.keys() - {"bart"})
-        if family not in known:
-            raise ModelError(
-                f"a {family} model fills no gaps with segments alone; families that do: "
-                f"{', '.join(known)}, and causal models"
-            )
-        self.name = family
-        self._style = GAP_STYLES[family]
-        self._tokens = Tokens(tokenizer)
-        self._limit = min(positions(config) for config in configs)
-        gap, *given = (self._single(t) for t in (self._style.token, *self._style.given))
-        self._gap = gap
-        self._start = [configs[0].decoder_start_token_id, *given]
-        self._pad = int(configs[0].pad_token_id)
-        following = self._tokens.single("<extra_id_1>") if given else None
-        self.ends = {i for i in (tokenizer.eos_token_id, following) if i is not None}
-
-    def _single(self, token: str) -> int:
-        found = self._tokens.single(token)
-        if found is None:
-            raise ModelError(f"the models' tokenizer does not know the token {token}")
-        return found
-
-    def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
-        _room(self._limit, max_tokens + len(self._start))
-        mark = self._style.token
-        near = [
-            _at_gap(Gapped(source.left.replace(mark, " "), source.right.replace(mark, " ")))
-            for source in sources
-        ]
-        return self._tokens.fit(near, self._limit, join=self._style.join, gap_id=self._gap)[0]
-
-    def decoding(
-        self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> _Decoding:
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), self._pad)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, : len(prompt)] = torch.tensor(prompt)
-            mask[row, : len(prompt)] = 1
-        ids, mask = ids.to(device), mask.to(device)
-        states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        start = torch.tensor([self._start] * len(prompts), device=device)
-        return _Seq2Seq(model, states, mask, start, use_cache)
-
-
-class _Prompts:
-    """Causal models: both sides, if the tokenizer has the marks for them, else the left side."""
-
-    def __init__(self, tokenizer: Any, configs: Sequence[Any]) -> None:
-        vocabulary = tokenizer.get_vocab()
-        self.sees_right = all(mark in vocabulary for mark in FIM)
-        self.name = "fim" if self.sees_right else "left"
-        self._marks = [vocabulary[mark] for mark in FIM] if self.sees_right else []
-        each = [CausalTokens(tokenizer, config) for config in configs]
-        self._tokens = each[0]
-        self._limit = min(tokens.limit for tokens in each)
-        self.ends = {i for i in (tokenizer.eos_token_id,) if i is not None}
-
-    def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]:
-        room = _room(self._limit, max_tokens)
-        # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
-        near = [_at_gap(source).near(64 * self._limit) for source in sources]
-        lefts = self._tokens.ids([source.left for source in near])
-        if not self.sees_right:
-            return [[self._tokens.bos_id, *left[max(0, len(left) - room + 1) :]] for left in lefts]
-        rights = self._tokens.ids([source.right for source in near])
-        return [self._marked(left, right, room) for left, right in zip(lefts, rights, strict=True)]
-
-    def _marked(self, left: list[int], right: list[int], room: int) -> list[int]:
-        prefix, suffix, middle = self._marks
-        on_left, on_right = window(len(left), len(right), room - len(self._marks))
-        left = left[len(left) - on_left :]
-        return [prefix, *left, suffix, *right[:on_right], middle]
-
-    def decoding(
-        self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> _Decoding:
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), self._tokens.bos_id)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
-        return _Causal(model, ids.to(device), mask.to(device), use_cache)
-
-
-class _Seq2Seq:
-    """An encoder-decoder over encoded sources; states: (rows, length, d), ids: (rows, tokens)."""
-
-    def __init__(
-        self,
-        model: Any,
-        states: torch.Tensor,
-        mask: torch.Tensor,
-        ids: torch.Tensor,
-        use_cache: bool,
-    ) -> None:
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        self._model, self._states, self._mask, self._ids = model, states, mask, ids
-        self._cache = EncoderDecoderCache(DynamicCache(), DynamicCache()) if use_cache else None
-        self._seen = 0
-
-    def logits(self) -> torch.Tensor:
-        logits: torch.Tensor = self._model(
-            encoder_outputs=(self._states,),
-            attention_mask=self._mask,
-            decoder_input_ids=self._ids[:, self._seen :],
-            past_key_values=self._cache,
-            use_cache=self._cache is not None,
-        ).logits[:, -1]
-        if self._cache is not None:
-            self._seen = self._ids.shape[1]
-        return logits
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._states, self._mask = self._states[rows], self._mask[rows]
-        self._ids = self._ids[rows]
-        if self._cache is not None:
-            self._cache.batch_select_indices(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
-
-
-class _Causal:
-    """A causal model over prompts padded on the left; ids, mask: (rows, tokens).
-
-    Positions count from the first token of a row, whatever padding stands before it.
-    """
-
-    def __init__(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, use_cache: bool) -> None:
-        from transformers import DynamicCache
-
-        self._model, self._ids, self._mask = model, ids, mask
-        self._takes = inspect.signature(model.forward).parameters.keys()
-        self._cache = DynamicCache(config=model.config) if use_cache else None
-        self._seen = 0
-
-    def logits(self) -> torch.Tensor:
-        positions = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, self._seen :]
-        # BLOOM has no positions to be told, and finds the distances in the mask
-        options = {"position_ids": positions, "logits_to_keep": 1}
-        logits: torch.Tensor = self._model(
-            input_ids=self._ids[:, self._seen :],
-            attention_mask=self._mask,
-            past_key_values=self._cache,
-            use_cache=self._cache is not None,
-            **{name: value for name, value in options.items() if name in self._takes},
-        ).logits[:, -1]
-        if self._cache is not None:
-            self._seen = self._ids.shape[1]
-        return logits
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._ids, self._mask = self._ids[rows], self._mask[rows]
-        if self._cache is not None:
-            self._cache.batch_select_indices(rows)
-
-    def read(self, tokens: torch.Tensor) -> None:
-        self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
-        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)

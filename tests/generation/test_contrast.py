@@ -22,16 +22,17 @@ from tokenizers.models import WordLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.tokens import Gapped, check_same_vocabulary
-from levelfield.models.torch.contrast import (
-    FIM,
+from levelfield.generation.contrast import (
     ContrastSampler,
     Pretrained,
-    inverse_cdf,
     load_contrast,
-    most_likely,
     negative_log_p,
 )
+from levelfield.generation.draws import inverse_cdf, most_likely
+from levelfield.models.contracts import Gapped
+from levelfield.models.loading import Loading
+from levelfield.models.tokens import check_same_vocabulary
+from levelfield.models.torch.fim import FIM
 
 FAMILIES = ("t5", "pegasus", "gpt2", "bloom", "llama", "gpt2-fim", "llama-fim")
 SOURCES = [
@@ -327,7 +328,7 @@ def test_top_k_and_top_p_keep_the_most_likely_tokens_and_ties():
 
 
 def test_the_expert_of_a_pair_with_gamma_zero_is_not_even_looked_for(tiny_folders: dict[str, Path]):
-    sampler = load_contrast(str(tiny_folders["t5"]), "no/such-model", 0, device="cpu")
+    sampler = load_contrast(str(tiny_folders["t5"]), "no/such-model", 0, loading=Loading("cpu"))
     assert sampler.choices["amateur"].startswith("t5@")
     assert "expert" not in sampler.choices
     assert len(sampler.infill(SOURCES, seed=0, max_tokens=5)) == len(SOURCES)
@@ -335,7 +336,7 @@ def test_the_expert_of_a_pair_with_gamma_zero_is_not_even_looked_for(tiny_folder
 
 def test_choices_name_both_models_and_every_number(causal_folders: dict[str, Path]):
     name = str(causal_folders["gpt2"])
-    choices = load_contrast(name, name, 1.5, device="cpu", top_p=0.95).choices
+    choices = load_contrast(name, name, 1.5, top_p=0.95, loading=Loading("cpu")).choices
     assert choices["expert"].startswith("gpt2@")
     assert (choices["gamma"], choices["top_p"], choices["format"]) == ("1.5", "0.95", "left")
 
@@ -390,7 +391,7 @@ def test_pairs_of_two_vocabularies_or_kinds_are_refused():
 
 def test_families_that_write_more_than_the_segment_are_refused(tiny_folders: dict[str, Path]):
     with pytest.raises(ModelError, match="bart model fills no gaps"):
-        load_contrast(str(tiny_folders["bart"]), None, 0, device="cpu")
+        load_contrast(str(tiny_folders["bart"]), None, 0, loading=Loading("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Decoding: how models write text, for training and for systems."""

@@ -1,0 +1,110 @@
+"""A model in the middle of a batch of texts: token by token, with keys and values kept."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from typing import Any
+
+import torch
+
+
+class Decoding(abc.ABC):
+    """One model over rows of tokens that grow together.
+
+    Args:
+        ids: (rows, tokens), what is written so far.
+        cache: of keys and values; None computes them anew at every step.
+    """
+
+    def __init__(self, model: Any, ids: torch.Tensor, cache: Any | None) -> None:
+        self._model, self._ids, self._cache = model, ids, cache
+        self._seen = 0
+
+    @abc.abstractmethod
+    def _forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits behind tokens that follow those seen: (rows, tokens or the last, vocabulary)."""
+
+    def logits(self) -> torch.Tensor:
+        """Of the next token: (rows, vocabulary)."""
+        logits = self._forward(self._ids[:, self._seen :])[:, -1]
+        if self._cache is not None:
+            self._seen = self._ids.shape[1]
+        return logits
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only."""
+        self._ids = self._ids[rows]
+        if self._cache is not None:
+            self._cache.batch_select_indices(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,)."""
+        self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
+
+
+class EncoderDecoderDecoding(Decoding):
+    """An encoder-decoder over encoded sources; states: (rows, length, d), ids: (rows, tokens)."""
+
+    def __init__(
+        self,
+        model: Any,
+        states: torch.Tensor,
+        mask: torch.Tensor,
+        ids: torch.Tensor,
+        use_cache: bool,
+    ) -> None:
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache()) if use_cache else None
+        super().__init__(model, ids, cache)
+        self._states, self._mask = states, mask
+
+    def _forward(self, ids: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self._model(
+            encoder_outputs=(self._states,),
+            attention_mask=self._mask,
+            decoder_input_ids=ids,
+            past_key_values=self._cache,
+            use_cache=self._cache is not None,
+        ).logits
+        return logits
+
+    def keep(self, rows: torch.Tensor) -> None:
+        super().keep(rows)
+        self._states, self._mask = self._states[rows], self._mask[rows]
+
+
+class CausalDecoding(Decoding):
+    """A causal model over prompts padded on the left; ids, mask: (rows, tokens).
+
+    Positions count from the first token of a row, whatever padding stands before it.
+    """
+
+    def __init__(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, use_cache: bool) -> None:
+        from transformers import DynamicCache
+
+        super().__init__(model, ids, DynamicCache(config=model.config) if use_cache else None)
+        self._mask = mask
+        self._takes = inspect.signature(model.forward).parameters.keys()
+
+    def _forward(self, ids: torch.Tensor) -> torch.Tensor:
+        positions = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, self._seen :]
+        # BLOOM has no positions to be told, and finds the distances in the mask
+        options = {"position_ids": positions, "logits_to_keep": 1}
+        logits: torch.Tensor = self._model(
+            input_ids=ids,
+            attention_mask=self._mask,
+            past_key_values=self._cache,
+            use_cache=self._cache is not None,
+            **{name: value for name, value in options.items() if name in self._takes},
+        ).logits
+        return logits
+
+    def keep(self, rows: torch.Tensor) -> None:
+        super().keep(rows)
+        self._mask = self._mask[rows]
+
+    def read(self, tokens: torch.Tensor) -> None:
+        super().read(tokens)
+        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)

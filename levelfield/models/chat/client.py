@@ -1,0 +1,256 @@
+"""Asks a server: many requests at once, each until it succeeds or can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import unique
+from levelfield.models.chat.answers import answers_in
+from levelfield.models.chat.failures import (
+    FailedForNowError,
+    RejectedError,
+    StoppedError,
+    failure_of,
+    retry_after,
+    short,
+    words_of,
+)
+from levelfield.models.chat.server import Asking, Server
+from levelfield.models.chat.threads import in_threads
+from levelfield.models.contracts import ChatAnswer, Costs, Refusal
+
+if TYPE_CHECKING:
+    import requests
+
+LONGEST_WAIT_S = 300.0
+"""A server that asks for more patience than this is not waited for."""
+
+FIRST_WAIT_S, LAST_WAIT_S = 1.0, 30.0
+"""Pauses before a request is sent again: the first, and the longest."""
+
+_CONNECT_S = 10.0
+_TRY_AGAIN = (408, 409, 425, 429)
+_PROBE = "Answer with the number 1 and nothing else."
+
+
+class ChatClient:
+    """A chat model behind a server.
+
+    Requests that fail for a time (status 408, 409, 425, 429 and 5xx, silence, broken connections,
+    answers that are not the JSON they should be) are sent again, each time after a pause twice as
+    long and a random bit more; `Retry-After` is obeyed by all threads. Whatever else the server
+    says no to is an error at once, with the server's words. The key is in no error.
+    """
+
+    def __init__(self, server: Server, asking: Asking) -> None:
+        self.server = server
+        self.asking = asking
+        self._lock = threading.Lock()
+        self._costs = Costs()
+        self._sessions: deque[requests.Session] = deque()
+        self._not_before = 0.0
+        self._several = True
+        self._tells: bool | None = None
+        self._jitter = random.Random()
+
+    @property
+    def costs(self) -> Costs:
+        """Of everything asked so far."""
+        with self._lock:
+            return self._costs
+
+    def gives_log_probabilities(self) -> bool:
+        """Whether the server tells the alternatives of each token; asked once, by a short prompt.
+
+        Raises:
+            ModelError: the server can't be used at all.
+        """
+        if self._tells is None:
+            stop = threading.Event()
+            try:
+                (answer,) = self._ask(Question(_PROBE, 1, None, True), stop)
+                self._tells = bool(answer.steps)
+            except RejectedError as rejected:
+                if rejected.status not in (400, 422):
+                    raise self._error(rejected) from None
+                try:  # it may be that it knows no log-probabilities, or that nothing works
+                    self._ask(Question(_PROBE, 1, None, False), stop)
+                except RejectedError as again:
+                    raise self._error(again) from None
+                self._tells = False
+        return self._tells
+
+    def answers(
+        self, prompts: Sequence[str], *, n: int, temperature: float, log_probabilities: bool
+    ) -> list[list[ChatAnswer] | Refusal]:
+        """`n` answers to each prompt, in the order of the prompts; equal prompts are sent once.
+
+        Raises:
+            ModelError: the server says no, or fails more often than `retries`.
+        """
+
+        def ask(prompt: str, stop: threading.Event) -> list[ChatAnswer] | Refusal:
+            try:
+                return self._ask(Question(prompt, n, temperature, log_probabilities), stop)
+            except RejectedError as rejected:
+                if reason := rejected.concerns_prompt:
+                    return Refusal(reason)
+                raise self._error(rejected) from None
+
+        distinct, place = unique(prompts)
+        found = in_threads(ask, distinct, self.server.concurrency)
+        return [found[at] for at in place]
+
+    def _ask(self, question: Question, stop: threading.Event) -> list[ChatAnswer]:
+        answers: list[ChatAnswer] = []
+        while len(answers) < question.n:
+            want = question.n - len(answers) if self._several else 1
+            try:
+                found = self._post(self._request(question, want, len(answers)), stop)
+            except RejectedError as rejected:
+                if want == 1 or rejected.status not in (400, 422) or rejected.concerns_prompt:
+                    raise
+                self._several = False  # some servers give one answer at a time: it is seen now
+                continue
+            answers += found[:want]
+        return answers
+
+    def _request(self, question: Question, n: int, already: int) -> dict[str, object]:
+        asking = self.asking
+        wanted: dict[str, object] = {
+            "model": asking.model,
+            "messages": [{"role": "user", "content": question.prompt}],
+            "temperature": question.temperature,
+            "seed": None if asking.seed is None else asking.seed + already,
+            "max_tokens": asking.max_tokens,
+            "n": n if n > 1 else None,
+        }
+        if question.log_probabilities:
+            wanted |= {"logprobs": True, "top_logprobs": asking.top_logprobs}
+        return {name: value for name, value in wanted.items() if value is not None}
+
+    def _post(self, request: Mapping[str, object], stop: threading.Event) -> list[ChatAnswer]:
+        """The answers to one request, which is sent until there are some."""
+        wait = FIRST_WAIT_S
+        for attempt in range(self.server.retries + 1):
+            self._pause(max(0.0, self._not_before - time.monotonic()), stop)
+            self.count(requests=1, retries=int(attempt > 0))
+            try:
+                return self._try(request)
+            except FailedForNowError as failed:
+                failure = failed
+            if failure.retry_after > LONGEST_WAIT_S:
+                raise RejectedError(
+                    429, f"{failure} and wants {failure.retry_after:,.0f} s of patience"
+                )
+            if attempt < self.server.retries:
+                self._not_before = max(self._not_before, time.monotonic() + failure.retry_after)
+                self._pause(wait * (1 + self._jitter.random()), stop)
+                wait = min(2 * wait, LAST_WAIT_S)
+        tries = self.server.retries + 1
+        raise RejectedError(0, f"{failure} ({tries} {'try' if tries == 1 else 'tries'})")
+
+    def _try(self, request: Mapping[str, object]) -> list[ChatAnswer]:
+        import requests
+
+        try:
+            session = self._sessions.pop()
+        except IndexError:
+            session = requests.Session()
+        try:
+            response = session.post(
+                self.server.address,
+                data=json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"),
+                headers={"Content-Type": "application/json"},
+                auth=self._authorise,
+                timeout=(_CONNECT_S, self.server.timeout),
+                allow_redirects=False,
+            )
+        except requests.Timeout as error:
+            raise FailedForNowError(f"no answer within {self.server.timeout:g} s") from error
+        except requests.RequestException as error:
+            raise FailedForNowError(failure_of(error)) from error
+        self._sessions.append(session)
+        if response.status_code != requests.codes.ok:
+            raise self._refusal(response)
+        try:
+            body = response.json()
+            answers = answers_in(body)
+        except (ValueError, RecursionError) as error:
+            raise FailedForNowError(
+                f"the answer is not what the protocol has: {short(error)}"
+            ) from error
+        usage = body.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        self.count(
+            prompt_tokens=_whole(usage.get("prompt_tokens")),
+            answer_tokens=_whole(usage.get("completion_tokens")),
+        )
+        return answers
+
+    def _refusal(self, response: requests.Response) -> FailedForNowError | RejectedError:
+        """What a status other than 200 means."""
+        code, words = words_of(response)
+        words = short(self._without_key(words))
+        said = f"the server says {response.status_code}{': ' if words else ''}{words}"
+        transient = response.status_code in _TRY_AGAIN or response.status_code >= 500
+        if transient and code != "insufficient_quota":
+            return FailedForNowError(said, retry_after(response.headers.get("Retry-After", "")))
+        return RejectedError(response.status_code, said, code)
+
+    def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        # as a callable, since `requests` would else look for another key in ~/.netrc
+        if key := self._key:
+            if not (key.isascii() and key.isprintable()):
+                raise RejectedError(0, f"what ${self.server.key_variable} holds is no key")
+            request.headers["Authorization"] = f"Bearer {key}"
+        return request
+
+    @property
+    def _key(self) -> str:
+        name = self.server.key_variable
+        return os.environ.get(name, "").strip() if name else ""
+
+    def _without_key(self, words: str) -> str:
+        return words.replace(self._key, "…") if self._key else words
+
+    def _error(self, rejected: RejectedError) -> ModelError:
+        said = self._without_key(str(rejected))
+        mend = {
+            401: "; give a key in "
+            f"${self.server.key_variable or 'a variable that key_variable names'}",
+            404: "; is base_url right, and does the server have the model?",
+        }.get(rejected.status, "")
+        return ModelError(
+            f"model '{self.asking.model}' at {self.server.base_url} can't be asked: {said}{mend}"
+        )
+
+    def _pause(self, seconds: float, stop: threading.Event) -> None:
+        if stop.wait(seconds) if seconds > 0 else stop.is_set():
+            raise StoppedError
+
+    def count(self, **more: int) -> None:
+        """Adds to the costs, by their names; answers are counted by whoever reads them."""
+        with self._lock:
+            self._costs = self._costs._replace(
+                **{name: getattr(self._costs, name) + by for name, by in more.items()}
+            )
+
+
+class Question(NamedTuple):
+    prompt: str
+    n: int
+    temperature: float | None
+    log_probabilities: bool
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

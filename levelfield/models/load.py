@@ -1,0 +1,139 @@
+"""One door to every model: `load(kind, name, loading)`.
+
+A new engine is a folder beside `torch/` and an entry in `LOADERS` for each kind that it serves; a
+new kind is a contract and an entry.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, overload
+
+from levelfield.models import contracts
+from levelfield.models.loading import Engine, Loading
+from levelfield.models.resolve import resolve
+
+Kind = Literal[
+    "infilling",
+    "encoder-decoder",
+    "causal",
+    "causal-tokens",
+    "encoder",
+    "states",
+    "classifier",
+    "regressor",
+    "choices",
+]
+"""A contract each, as the overloads of `load` say."""
+
+Loader = str | Callable[..., Any]
+"""Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
+
+_TORCH = "levelfield.models.torch"
+LOADERS: dict[tuple[Kind, Engine], Loader] = {
+    ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
+    ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
+    ("causal", "torch"): f"{_TORCH}.causal:load_causal",
+    ("causal-tokens", "torch"): f"{_TORCH}.causal_tokens:load_causal_tokens",
+    ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
+    ("states", "torch"): f"{_TORCH}.states:load_states",
+    ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
+    ("regressor", "torch"): f"{_TORCH}.regressor:load_regressor",
+    ("choices", "torch"): f"{_TORCH}.choices:load_choices",
+}
+
+SMALL: Mapping[str, Loader] = {
+    "levelfield-textcnn": "levelfield.models.small.textcnn:load_textcnn",
+    "levelfield-fasttext": "levelfield.models.small.fasttext:load_fasttext",
+    "levelfield-linear": "levelfield.models.small.heads:load_linear",
+}
+"""Classifiers that `levelfield train judge` makes. They run as they are whatever the engine, and in
+float32 whatever `dtype` says."""
+
+KEPT: Mapping[Kind, int] = {
+    "infilling": 4,
+    "encoder-decoder": 4,
+    "causal": 4,
+    "causal-tokens": 4,
+    "encoder": 2,
+    "states": 2,
+    "classifier": 8,
+    "regressor": 2,
+    "choices": 2,
+}
+"""How many models of a kind a process keeps, those used last: two of each kind that is compared
+with itself, and as many again where a pair is."""
+
+
+@overload
+def load(
+    kind: Literal["infilling"], name: str, loading: Loading = ...
+) -> contracts.InfillingModel: ...
+@overload
+def load(
+    kind: Literal["encoder-decoder"], name: str, loading: Loading = ...
+) -> contracts.EncoderDecoderModel: ...
+@overload
+def load(kind: Literal["causal"], name: str, loading: Loading = ...) -> contracts.CausalModel: ...
+@overload
+def load(
+    kind: Literal["causal-tokens"], name: str, loading: Loading = ...
+) -> contracts.CausalVocabulary: ...
+@overload
+def load(
+    kind: Literal["encoder"], name: str, loading: Loading = ...
+) -> contracts.SentenceEncoder: ...
+@overload
+def load(
+    kind: Literal["states"], name: str, loading: Loading = ..., *, layer: int
+) -> contracts.TokenEncoder: ...
+@overload
+def load(
+    kind: Literal["classifier"], name: str, loading: Loading = ...
+) -> contracts.Classifier: ...
+@overload
+def load(
+    kind: Literal["regressor"], name: str, loading: Loading = ...
+) -> contracts.PairRegressor: ...
+@overload
+def load(
+    kind: Literal["choices"], name: str, loading: Loading = ...
+) -> contracts.ChoosingModel: ...
+def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) -> object:  # noqa: B008
+    """The model of this name behind the contract of its kind, loaded once a process.
+
+    Args:
+        kind: what is asked of the model.
+        name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
+            `name@revision`.
+        loading: where and how it is loaded.
+        options: `layer` of `states`: the layer whose states are taken.
+
+    Raises:
+        ModelError: there is no such model, it is of another kind, or a library for it is missing.
+        UserError: it has no such layer.
+    """
+    return _KEPT[kind](name, loading, **options)
+
+
+def forget() -> None:
+    """Lets go of all models; each is loaded again when it is asked for."""
+    for kept in _KEPT.values():
+        kept.cache_clear()
+
+
+def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
+    engine: Engine = "torch" if loading.engine == "auto" else loading.engine
+    loader = LOADERS[kind, engine]
+    if kind == "classifier":
+        loader = SMALL.get(resolve(name, allow_pickle=loading.allow_pickle).model_type, loader)
+    make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
+    return make(name, loading, **options)
+
+
+_KEPT = {
+    kind: functools.lru_cache(maxsize=size)(functools.partial(_load, kind))
+    for kind, size in KEPT.items()
+}
