@@ -110,7 +110,7 @@ class TextStates(NamedTuple):
 # -- models
 
 
-class Vocabulary(Protocol):
+class TokenReader(Protocol):
     """What reads texts as tokens.
 
     Attributes:
@@ -124,7 +124,7 @@ class Vocabulary(Protocol):
         """Vocabulary ids of whole texts, without special tokens."""
 
 
-class InfillingModel(Vocabulary, Protocol):
+class InfillingModel(TokenReader, Protocol):
     """P(target | source): fills gaps.
 
     Attributes:
@@ -177,7 +177,7 @@ class CausalVocabulary(Protocol):
         """Vocabulary ids of whole texts, without special tokens."""
 
 
-class CausalModel(Vocabulary, Protocol):
+class CausalModel(TokenReader, Protocol):
     """P(text), every token given what stands before it."""
 
     def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
@@ -190,7 +190,7 @@ class CausalModel(Vocabulary, Protocol):
         """log p(t | BOS) of every token: (vocabulary,)."""
 
 
-class SentenceEncoder(Vocabulary, Protocol):
+class SentenceEncoder(TokenReader, Protocol):
     """Embeddings of whole texts."""
 
     def sentences(self, texts: Sequence[str | Gapped]) -> tuple[Singles, list[bool]]:

@@ -76,13 +76,13 @@ class ChatClient:
         if self._tells is None:
             stop = threading.Event()
             try:
-                (answer,) = self._ask(Question(_PROBE, 1, None, True), stop)
+                (answer,) = self._ask(Prompting(_PROBE, 1, None, True), stop)
                 self._tells = bool(answer.steps)
             except RejectedError as rejected:
                 if rejected.status not in (400, 422):
                     raise self._error(rejected) from None
                 try:  # it may be that it knows no log-probabilities, or that nothing works
-                    self._ask(Question(_PROBE, 1, None, False), stop)
+                    self._ask(Prompting(_PROBE, 1, None, False), stop)
                 except RejectedError as again:
                     raise self._error(again) from None
                 self._tells = False
@@ -99,7 +99,7 @@ class ChatClient:
 
         def ask(prompt: str, stop: threading.Event) -> list[ChatAnswer] | Refusal:
             try:
-                return self._ask(Question(prompt, n, temperature, log_probabilities), stop)
+                return self._ask(Prompting(prompt, n, temperature, log_probabilities), stop)
             except RejectedError as rejected:
                 if reason := rejected.concerns_prompt:
                     return Refusal(reason)
@@ -109,7 +109,7 @@ class ChatClient:
         found = in_threads(ask, distinct, self.server.concurrency)
         return [found[at] for at in place]
 
-    def _ask(self, question: Question, stop: threading.Event) -> list[ChatAnswer]:
+    def _ask(self, question: Prompting, stop: threading.Event) -> list[ChatAnswer]:
         answers: list[ChatAnswer] = []
         while len(answers) < question.n:
             want = question.n - len(answers) if self._several else 1
@@ -123,7 +123,7 @@ class ChatClient:
             answers += found[:want]
         return answers
 
-    def _request(self, question: Question, n: int, already: int) -> dict[str, object]:
+    def _request(self, question: Prompting, n: int, already: int) -> dict[str, object]:
         asking = self.asking
         wanted: dict[str, object] = {
             "model": asking.model,
@@ -245,7 +245,7 @@ class ChatClient:
             )
 
 
-class Question(NamedTuple):
+class Prompting(NamedTuple):
     prompt: str
     n: int
     temperature: float | None
