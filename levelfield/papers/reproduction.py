@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
 from levelfield.papers.recipes.released import NO_MODEL, Cells, Scoring
-from levelfield.papers.tables import PAPERS, Table, read_paper
+from levelfield.papers.tables import PAPERS, PublishedTable, read_paper
 from levelfield.papers.verdict import Derived, Outcome, Verdict, judge
 
 
@@ -18,7 +18,7 @@ from levelfield.papers.verdict import Derived, Outcome, Verdict, judge
 class Reproduction:
     """The outcomes of a table, in the order of its numbers."""
 
-    table: Table
+    table: PublishedTable
     outcomes: tuple[Outcome, ...]
 
     @property
@@ -28,7 +28,7 @@ class Reproduction:
         return {verdict: counted[verdict] for verdict in Verdict}
 
 
-def tables(id: str = "all") -> list[Table]:
+def tables(id: str = "all") -> list[PublishedTable]:
     """The tables that an id names: `all`, a paper, a table, or a part of one.
 
     >>> [t.id for t in tables("lpf.8")]
@@ -49,7 +49,7 @@ def tables(id: str = "all") -> list[Table]:
     return asked
 
 
-def reproduce(table: Table, scoring: Scoring = NO_MODEL) -> Reproduction:
+def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
     """Derives every number of a table from what of the released data is on this machine.
 
     Args:
@@ -63,7 +63,7 @@ def reproduce(table: Table, scoring: Scoring = NO_MODEL) -> Reproduction:
     if table.cannot:
         lacking = Derived(why=table.cannot)
         return Reproduction(table, tuple(judge(n, lacking) for n in table.numbers))
-    recipe: Callable[[Table, Scoring], Cells] = importlib.import_module(
+    recipe: Callable[[PublishedTable, Scoring], Cells] = importlib.import_module(
         f"levelfield.papers.recipes.{table.paper}"
     ).derive
     cells = recipe(table, scoring)

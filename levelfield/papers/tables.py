@@ -47,7 +47,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PublishedTable:
     """A table of a paper, or one part of it.
 
     Attributes:
@@ -90,7 +90,7 @@ class Paper:
     title: str
     authors: str
     year: int
-    tables: tuple[Table, ...]
+    tables: tuple[PublishedTable, ...]
     facts: tuple[Fact, ...]
 
 
@@ -112,14 +112,16 @@ def read_paper(name: str) -> Paper:
     )
 
 
-def facts_about(tables: Sequence[Table]) -> list[Fact]:
+def facts_about(tables: Sequence[PublishedTable]) -> list[Fact]:
     """The facts that bear on any of the tables."""
     asked = {(t.paper, t.number) for t in tables}
     papers = [read_paper(name) for name in PAPERS]
     return [f for p in papers for f in p.facts if any((p.name, n) in asked for n in f.tables)]
 
 
-def _table(paper: str, raw: Mapping[str, Any], doubts: Mapping[tuple[str, str, str], str]) -> Table:
+def _table(
+    paper: str, raw: Mapping[str, Any], doubts: Mapping[tuple[str, str, str], str]
+) -> PublishedTable:
     id = f"{paper}.{raw['number']}{raw.get('part', '')}"
     places = {"": raw.get("places", 0), " sd": raw.get("sd_places", 0), " rank": 0}
     numbers = []
@@ -137,7 +139,7 @@ def _table(paper: str, raw: Mapping[str, Any], doubts: Mapping[tuple[str, str, s
                         doubt=doubts.get((raw["number"], row, column), ""),
                     )
                 )
-    return Table(
+    return PublishedTable(
         id=id,
         paper=paper,
         number=raw["number"],

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from levelfield.papers import PAPERS, Number, Table, read_paper, tables
+from levelfield.papers import PAPERS, Number, PublishedTable, read_paper, tables
 
 NUMBERS = [n for name in PAPERS for t in read_paper(name).tables for n in t.numbers]
 
@@ -42,7 +42,7 @@ SHAPES = {
 }
 
 
-def cells(table: Table) -> dict[tuple[str, str], Number]:
+def cells(table: PublishedTable) -> dict[tuple[str, str], Number]:
     return {(n.row, n.column): n for n in table.numbers}
 
 
@@ -91,7 +91,7 @@ def test_printed_ranks_follow_from_printed_values(id: str):
             assert found[row, f"{column} rank"].value == rank, (row, column)
 
 
-def column_names(table: Table) -> set[str]:
+def column_names(table: PublishedTable) -> set[str]:
     return {n.column for n in table.numbers}
 
 

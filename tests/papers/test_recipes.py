@@ -56,7 +56,7 @@ BESIDE = {"thesis.3": 90, "thesis.5": 90, "thesis.6": 18}
 
 def reproduce(id: str) -> Reproduction:
     [table] = papers.tables(id)
-    return papers.reproduce(table)
+    return papers.derive(table)
 
 
 def values(id: str) -> dict[tuple[str, str], float | None]:
@@ -82,7 +82,7 @@ def test_these_cells_differ_and_no_others():
     different = {
         (o.number.table, o.number.row, o.number.column, o.number.printed)
         for table in papers.tables()
-        for o in papers.reproduce(table).outcomes
+        for o in papers.derive(table).outcomes
         if o.verdict is Verdict.DIFFERS
     }
     assert different == {
@@ -112,7 +112,7 @@ def test_without_data_nothing_is_derived_and_the_files_are_named(
 ):
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
     for table in papers.tables():
-        for o in papers.reproduce(table).outcomes:
+        for o in papers.derive(table).outcomes:
             assert o.verdict is Verdict.CANNOT
             assert o.derived.why
     why = {o.derived.why for o in reproduce("thesis.11").outcomes}
@@ -158,7 +158,7 @@ def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defin
         return Scores(metric.name, ids, people, undefined, metric.signature, True, None)
 
     [table] = papers.tables("ctrleval.4")
-    done = papers.reproduce(table, papers.Scoring(str(tiny_folders["t5"]), rated))
+    done = papers.derive(table, papers.Scoring(str(tiny_folders["t5"]), rated))
     mine = {o.number.column: o for o in done.outcomes if o.number.row == "CTRLEval"}
     for statistic in "rρτ":
         found = mine[f"sentiment {statistic}"]

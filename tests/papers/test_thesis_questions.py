@@ -12,13 +12,13 @@ from levelfield import papers
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.datasets import load
-from levelfield.papers import Answer, Grid
-from levelfield.papers.recipes import thesis_questions
-from levelfield.papers.recipes.thesis_questions import judgements
+from levelfield.papers import Grid, QuestionAnswer
+from levelfield.papers.recipes import thesis_values
+from levelfield.papers.recipes.thesis_values import judgements
 from levelfield.stats.correlation import pearson, tau_like
 
 
-def answer(id: str) -> Answer:
+def answer(id: str) -> QuestionAnswer:
     [question] = papers.questions(id)
     return papers.answer(question)
 
@@ -66,11 +66,11 @@ class Backwards:
 
 def test_metrics_of_ours_are_scored_turned_round_and_named_when_they_can_not_be(monkeypatch):
     there = dict.fromkeys(("bleu.source", "bleu.references", "wmd.source"))
-    monkeypatch.setattr(thesis_questions, "installed", lambda: there)
-    monkeypatch.setattr(thesis_questions, "create", lambda names, *_: [Backwards(names[0])])
-    monkeypatch.setattr(thesis_questions, "_RELEASED", ())
+    monkeypatch.setattr(thesis_values, "installed", lambda: there)
+    monkeypatch.setattr(thesis_values, "create", lambda names, *_: [Backwards(names[0])])
+    monkeypatch.setattr(thesis_values, "_RELEASED", ())
     texts = [sample("YI", "a", 1), sample("BART", "ab", 2), sample("REF", "abc", 3)]
-    found = thesis_questions._all_columns(texts, papers.Scoring())
+    found = thesis_values.metric_columns(texts, papers.Scoring())
     of = {c.metric: c.values for c in found.of}
     assert list(of["bleu.source"]) == ["YI:1", "BART:1", "REF:1"]
     assert list(of["bleu.references"]) == ["YI:1", "BART:1"]
@@ -136,8 +136,8 @@ def test_agreement_counts_each_judgement_once():
 @pytest.mark.slow
 @pytest.mark.usefixtures("open_data")
 def test_released_metrics_agree_as_a_plain_computation_says(monkeypatch):
-    monkeypatch.setattr(thesis_questions, "PLAIN", ())
-    monkeypatch.setattr(thesis_questions, "_RELEASED", ("content-src", "cls-xformal"))
+    monkeypatch.setattr(thesis_values, "PLAIN", ())
+    monkeypatch.setattr(thesis_values, "_RELEASED", ("content-src", "cls-xformal"))
     found = answer("thesis.rq1")
     content = next(g for g in found.grids if g.title.startswith("RQ1  content"))
     of = {row[0]: dict(zip(content.columns, row, strict=True)) for row in content.rows}

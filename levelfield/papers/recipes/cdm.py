@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.papers.recipes.released import Cells, Scoring, samples_of
-from levelfield.papers.tables import Table
+from levelfield.papers.tables import PublishedTable
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import spearman
 
@@ -15,7 +15,7 @@ JUDGES = {
 _NOT_RELEASED = Derived(why="the scores of this metric on these texts were not released")
 
 
-def derive(table: Table, scoring: Scoring) -> Cells:  # noqa: ARG001
+def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
     """The numbers of a table of the paper."""
     number = _of_dialogues if table.number in ("2", "9") else _of_sentences
     return {(n.row, n.column): number(n.row, n.column) for n in table.numbers}

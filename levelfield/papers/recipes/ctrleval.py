@@ -16,7 +16,7 @@ from levelfield.papers.recipes.released import (
     not_here,
     samples_of,
 )
-from levelfield.papers.tables import Number, Table
+from levelfield.papers.tables import Number, PublishedTable
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import statistics
 
@@ -38,7 +38,7 @@ _UNKNOWN = {
 }
 
 
-def derive(table: Table, scoring: Scoring) -> Cells:
+def derive(table: PublishedTable, scoring: Scoring) -> Cells:
     """The numbers of a table of the paper."""
     if table.scored:
         return _agreement(table, scoring)
@@ -75,7 +75,7 @@ def _count(samples: Sequence[Sample], column: str) -> float:
     return fmean(len(s.text.split()) for s in samples)
 
 
-def _agreement(table: Table, scoring: Scoring) -> Cells:
+def _agreement(table: PublishedTable, scoring: Scoring) -> Cells:
     """Tables 3 and 4: r, ρ and τ of the metric, with the model asked for, and people."""
     cells: dict[tuple[str, str], Derived] = {}
     other = Derived(why="the scores of this metric on these texts were not released")

@@ -16,7 +16,7 @@ from typing import Any
 from levelfield.datasets import dataset, lpf
 from levelfield.datasets.lpf import Run
 from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
-from levelfield.papers.tables import Table, read_paper
+from levelfield.papers.tables import PublishedTable, read_paper
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import pearson
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
@@ -69,7 +69,7 @@ Measure = Callable[[Run], list[float]]
 """What a column takes from a run: one value, or several that count alike."""
 
 
-def derive(table: Table, scoring: Scoring) -> Cells:  # noqa: ARG001
+def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
     """The numbers of a table of the study."""
     match table.number:
         case "16":
@@ -79,7 +79,7 @@ def derive(table: Table, scoring: Scoring) -> Cells:  # noqa: ARG001
     return _weighted(table)
 
 
-def _weighted(table: Table) -> Cells:
+def _weighted(table: PublishedTable) -> Cells:
     cells: dict[tuple[str, str], Derived] = {}
     measures = _measures(table.control)
     places = {n.column: n.places for n in table.numbers}
@@ -191,7 +191,7 @@ def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mappi
     return {row: Derived(float(rank)) for row, rank in ranks.items()}
 
 
-def _beside_the_originals(table: Table) -> Cells:
+def _beside_the_originals(table: PublishedTable) -> Cells:
     """Table 16: one prompt set, all judges and seeds alike."""
     cells: dict[tuple[str, str], Derived] = {}
     runs = {control: Runs.of(control) for control in JUDGES}
@@ -203,7 +203,7 @@ def _beside_the_originals(table: Table) -> Cells:
     return cells
 
 
-def _correlations(table: Table) -> Cells:
+def _correlations(table: PublishedTable) -> Cells:
     """Between the two columns of Tables 8 and 9: Pearson, and Pearson of the ranks printed."""
     parts = {(t.number, t.control): t for t in read_paper("lpf").tables}
     cells: dict[tuple[str, str], Derived] = {}

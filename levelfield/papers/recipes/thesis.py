@@ -12,7 +12,7 @@ from statistics import fmean
 
 from levelfield.core.sample import Sample
 from levelfield.papers.recipes.released import Cells, Scoring, samples_of
-from levelfield.papers.tables import Table
+from levelfield.papers.tables import PublishedTable
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import pearson, tau_like
 
@@ -48,7 +48,7 @@ _NO_CLASSIFIER = Derived(why="the values of these classifiers were not released"
 Statistic = Callable[[Sequence[float], Sequence[float]], float]
 
 
-def derive(table: Table, scoring: Scoring) -> Cells:  # noqa: ARG001
+def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
     """The numbers of a table of the thesis."""
     if table.number in CORRELATIONS:
         return _correlations(table)
@@ -73,7 +73,7 @@ def _mean(samples: Sequence[Sample], row: str, criterion: str) -> Derived:
     return Derived(fmean(r for s in of_system for r in s.ratings[criterion].values()))
 
 
-def _correlations(table: Table) -> Cells:
+def _correlations(table: PublishedTable) -> Cells:
     """Tables 3 and 5 to 9 with the released values in place of the earlier ones.
 
     |r| within a system and their mean over systems (3, 5, 7, 8), or |τ| over all texts (6, 9), the

@@ -10,23 +10,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 
-from levelfield.core.registry import create, installed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io.ratings import Rated, Rating, ScoreColumn
 from levelfield.meta.agreement import rater_agreement
 from levelfield.meta.correlate import Correlation, correlations
 from levelfield.meta.join import RatedScores, join
 from levelfield.meta.summary import MetricSummary, summarise
 from levelfield.meta.tally import RunTally
-from levelfield.papers.answers import Answer, Cell, Grid, Question
+from levelfield.papers.answers import Cell, Grid, Question, QuestionAnswer
 from levelfield.papers.recipes.released import Scoring, samples_of
-from levelfield.papers.recipes.thesis import CRITERIA, HUMAN, SURVEYS, SYSTEMS
+from levelfield.papers.recipes.thesis import CRITERIA, SURVEYS, SYSTEMS
+from levelfield.papers.recipes.thesis_values import SET, judgements, metric_columns, rated
 from levelfield.papers.tables import read_paper
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import pearson
@@ -34,13 +32,6 @@ from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.multiplicity import holm
 
-SET = "formality-judgements"
-PLAIN = ("bleu", "chrf", "meteor", "rouge-1", "rouge-2", "rouge-l")
-WITH_MODEL = ("bertscore", "wmd", "mover", "cosine")
-"""Measures of ours; each is a metric against sources and one against references."""
-
-_RELEASED = ("content-src", "content-ref", "cls-xformal", "cls-pt16", "reg-pt16", "ppl")
-_LOWER_IS_BETTER = ("WMD", "ppl")
 _PUBLISHED = {
     "bleu": "BLEU", "meteor": "METEOR", "wmd": "WMD", "rouge-1": "ROUGE-1", "rouge-2": "ROUGE-2",
     "rouge-l": "ROUGE-L", "bertscore": "BERTScore", "bleurt": "BLEURT", "comet": "COMET",
@@ -54,76 +45,25 @@ _TABLES = {
 """Compared with what, and aspect -> the tables of τ over all texts and of r within systems."""
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Values of metrics for the 720 texts.
-
-    Attributes:
-        of: one a metric.
-        flipped: those of which lower is better.
-        signatures: of those computed here.
-        left_out: metric -> why it is not there.
-    """
-
-    of: tuple[ScoreColumn, ...]
-    flipped: tuple[str, ...]
-    signatures: Mapping[str, str]
-    left_out: Mapping[str, str]
-
-
-def answer(question: Question, scoring: Scoring) -> Answer:
+def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
     """The answer to a question of the thesis."""
     samples = samples_of(SET, "ratings")
     if isinstance(samples, Derived):
-        return Answer(question, (), {}, samples.why)
+        return QuestionAnswer(question, (), {}, samples.why)
     if question.id.endswith("1"):
         return _metrics(question, samples, scoring)
     grids = _experts(samples) if question.id.endswith("2") else _systems(samples)
-    return Answer(question, tuple(grids), {})
-
-
-def judgements(samples: Sequence[Sample]) -> list[Sample]:
-    """One sample a text and source; of several, that of a system before the human reference.
-
-    Its ratings are the means where the released ones of the same text differ (2 texts).
-    """
-    of: dict[tuple[str, str], list[Sample]] = {}
-    for sample in sorted(samples, key=lambda s: s.system == HUMAN):
-        of.setdefault((sample.source, sample.text), []).append(sample)
-    return [
-        replace(
-            same[0],
-            ratings={
-                aspect: {rater: fmean(s.ratings[aspect][rater] for s in same) for rater in by}
-                for aspect, by in same[0].ratings.items()
-            },
-        )
-        for same in of.values()
-    ]
-
-
-def _rated(samples: Iterable[Sample]) -> Rated:
-    """The ratings as meta-evaluation reads them; experts of two surveys are different people."""
-    samples = list(samples)
-    return Rated(
-        tuple(
-            Rating(s.id, aspect, f"survey {s.extra['survey']}, expert {rater}", value)
-            for s in samples
-            for aspect, by in s.ratings.items()
-            for rater, value in by.items()
-        ),
-        {s.id: s for s in samples},
-    )
+    return QuestionAnswer(question, tuple(grids), {})
 
 
 # RQ1
 
 
-def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> Answer:
+def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) -> QuestionAnswer:
     """Every metric against every aspect: all texts together, within systems, means of systems."""
-    columns = _all_columns(samples, scoring)
-    every = join(columns.of, _rated(samples), flip=columns.flipped)
-    distinct = join(columns.of, _rated(judgements(samples)), flip=columns.flipped)
+    columns = metric_columns(samples, scoring)
+    every = join(columns.of, rated(samples), flip=columns.flipped)
+    distinct = join(columns.of, rated(judgements(samples)), flip=columns.flipped)
     found = [
         _by_metric(correlations(distinct, wanted=("tau-like",))),
         _by_metric(
@@ -151,71 +91,9 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
         _agreement_grid(aspect, every.metrics, found, notes if aspect == CRITERIA[-1] else ())
         for aspect in CRITERIA
     ]
-    return Answer(
+    return QuestionAnswer(
         question, (*grids, _best_grid(distinct), _against_grid(distinct, every)), columns.signatures
     )
-
-
-def _all_columns(samples: Sequence[Sample], scoring: Scoring) -> _Columns:
-    of: list[ScoreColumn] = []
-    flipped: list[str] = []
-    signatures: dict[str, str] = {}
-    left_out: dict[str, str] = {}
-    for part in _RELEASED:
-        here = samples_of(SET, part)
-        if isinstance(here, Derived):
-            left_out[f"released {part}"] = here.why
-            continue
-        for name, values in _released(part, here).items():
-            of.append(ScoreColumn(name, "released", values))
-            flipped += [name] if any(word in name for word in _LOWER_IS_BETTER) else []
-    there = installed()
-    for measure in (*PLAIN, *WITH_MODEL):
-        for name in (f"{measure}.source", f"{measure}.references"):
-            if name not in there:
-                left_out[name] = "not installed"
-            elif measure in WITH_MODEL and not scoring.model:
-                left_out[name] = "needs a model: name it with --model"
-            else:
-                options = {"model": scoring.model} if measure in WITH_MODEL else {}
-                [metric] = create([name], options, {})
-                compared = [s for s in samples if _is_compared(name, s)]
-                scores = scoring.score(metric, compared)
-                of.append(_column(scores))
-                signatures[name] = scores.signature
-                flipped += [] if metric.higher_is_better else [name]
-    return _Columns(tuple(of), tuple(flipped), signatures, left_out)
-
-
-def _is_compared(name: str, sample: Sample) -> bool:
-    """A human reference says nothing of a metric that compares it with itself."""
-    return not (name.endswith(".references") and sample.system == HUMAN)
-
-
-def _column(scores: Scores) -> ScoreColumn:
-    values = dict(zip(scores.ids, scores.values.tolist(), strict=True))
-    return ScoreColumn(scores.metric, scores.signature, values)
-
-
-def _released(part: str, samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
-    """Released metric -> id -> value; of a classifier, that of the wanted style."""
-    kind = part.replace("-", ".")
-    if kind.startswith("content"):
-        against = {"content.src": ".source", "content.ref": ".references"}[kind]
-        return {
-            f"released {name.replace('without source', '(no source)')}{against}": {
-                s.id: s.extra[kind][name] for s in samples if _is_compared(against, s)
-            }
-            for name in samples[0].extra[kind]
-        }
-
-    def towards(sample: Sample) -> float:
-        value = float(np.mean(sample.extra[kind]))
-        if kind == "ppl" or sample.control["formality"] == "formal":
-            return value
-        return 1 - value if kind.startswith("cls") else -value
-
-    return {f"released {kind}": {s.id: towards(s) for s in samples}}
 
 
 def _by_metric(found: Iterable[Correlation]) -> dict[tuple[str, str], Estimate]:
@@ -346,7 +224,7 @@ def _with_holm(
 
 def _experts(samples: Sequence[Sample]) -> Iterator[Grid]:
     """α, Pearson and ICC of the two experts of a survey on each criterion, and on all together."""
-    report = rater_agreement(_rated(judgements(samples)), by="survey")
+    report = rater_agreement(rated(judgements(samples)), by="survey")
     names = {as_in_files: name for name, as_in_files in SURVEYS.items()}
     [table] = [t for t in read_paper("thesis").tables if t.number == "10"]
     printed = {n.column: n.printed for n in table.numbers}

