@@ -1,4 +1,4 @@
-"""Running a study: every cell that is not done yet, several at once, and again after a crash."""
+"""Runs a study: every unfinished cell, several at once, and again after a crash."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _TICK_S = 0.2
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
-        cells: all that were asked for, in the order of the plan.
+        cells: those chosen, in the order of the plan.
         fresh: those that this run asked a system for, or made texts of.
         notes: what a person should know besides, one line each.
     """
@@ -60,19 +60,19 @@ def run(
     on_cell: Callable[[CellStatus], object] = lambda _: None,
     stop: threading.Event | None = None,
 ) -> RunReport:
-    """Brings all cells of a study to their end, as far as that can be had.
+    """Runs every unfinished cell of a study.
 
-    Cells that are done are left alone; of interrupted and failed ones only the requests without
-    an answer are asked for. A cell that fails does not keep the others; a full disk does. Several
-    processes may run one study: a cell that another one is at is passed over, and looked at again
-    at the end.
+    Finished cells are left alone; of interrupted and failed ones only the requests without an
+    answer are asked for. A cell that fails does not stop the others; a full disk does. Several
+    processes may run one study: a cell that another one holds is passed over, and tried again at
+    the end.
 
     Args:
-        jobs: how many cells at once.
+        jobs: number of cells at once.
         only: which cells.
-        progress: called with the number of requests just answered, or found to be answered.
-        on_cell: called with every cell that has come to its end, one at a time.
-        stop: when set, what runs is ended and what was answered is kept.
+        progress: called with the number of requests just answered, or answered before.
+        on_cell: called with every finished cell, one at a time.
+        stop: when set, running systems are ended; their answers are kept.
 
     Raises:
         UserError: `jobs` is less than 1.
@@ -82,19 +82,19 @@ def run(
         raise UserError(f"jobs: expected at least 1, found {jobs}")
     work = _Work(plan, progress, on_cell, stop or threading.Event())
     keys = [key for key in plan.cells() if only(key)]
-    work.all(keys, jobs)
-    work.all([key for key in keys if key in work.held], jobs)
+    work.cells(keys, jobs)
+    work.cells([key for key in keys if key in work.held], jobs)
     for key in work.held:
         work.notes.append(f"{key}: another process is at it")
     cells = []
     for key in keys:
-        found = work.ended.get(key) or cell_status(work.store, plan, key)
-        cells.append(replace(found, state="held") if key in work.held else found)
+        status = work.ended.get(key) or cell_status(work.store, plan, key)
+        cells.append(replace(status, state="held") if key in work.held else status)
     return RunReport(tuple(cells), frozenset(work.fresh), tuple(work.notes))
 
 
 class _Work:
-    """What the threads of a run share; each cell is in the hands of one."""
+    """The state that the threads of a run share; each cell is run by one."""
 
     def __init__(
         self,
@@ -115,8 +115,8 @@ class _Work:
         self._disk_is_full = threading.Event()
         self._turn = threading.Lock()
 
-    def all(self, keys: Sequence[CellKey], jobs: int) -> None:
-        """Brings cells to their end."""
+    def cells(self, keys: Sequence[CellKey], jobs: int) -> None:
+        """Runs cells, `jobs` at once."""
         pool = ThreadPoolExecutor(jobs)
         try:
             futures = [pool.submit(self._cell, key) for key in keys]
@@ -149,16 +149,16 @@ class _Work:
                 return
         else:
             self._progress(len(requests))
-        self._say(status_of(self.store, key, mark, len(requests)))
+        self._report(status_of(self.store, key, mark, len(requests)))
 
-    def _say(self, status: CellStatus) -> None:
+    def _report(self, status: CellStatus) -> None:
         with self._turn:
             self.held.discard(status.key)
             self.ended[status.key] = status
             self._on_cell(status)
 
     def _finish(self, key: CellKey, requests: Sequence[Request], mark: Fingerprint) -> None:
-        """Obtains what is missing of a cell and writes it; the cell is ours."""
+        """Asks for what a cell lacks and writes it; this process holds the cell."""
         state = self.store.state(key, mark)
         if state == "done":  # another process has been quicker
             self._progress(len(requests))
@@ -200,7 +200,7 @@ class _Work:
     def _obtain(
         self, key: CellKey, requests: Sequence[Request], mark: Fingerprint
     ) -> tuple[list[TimedAnswer], AskOutcome]:
-        """All answers there are: those of earlier runs, and those that the system gives now."""
+        """Returns the answers of earlier runs with those that the system gives now."""
         source = self._plan.system(key.system).source
         ask = partial(
             answer,
@@ -235,16 +235,16 @@ class _Work:
     def _fail(
         self, key: CellKey, requests: Sequence[Request], mark: Fingerprint, error: Exception
     ) -> None:
-        """Says why a cell could not be brought to its end; its answers stay as they are."""
-        said = str(error)
+        """Records why a cell could not be finished; its answers stay as they are."""
+        reason = str(error)
         if isinstance(error, OSError):
             where = error.filename or self.store.folder(key)
-            said = f"{printable(str(where))}: {error.strerror or error}"
+            reason = f"{printable(str(where))}: {error.strerror or error}"
         cause = error if isinstance(error, OSError) else error.__cause__
         if isinstance(cause, OSError) and cause.errno in _FULL and not self._disk_is_full.is_set():
             self._disk_is_full.set()
             self.notes.append(
-                f"the run has stopped: {said}; make room, and the same command goes on from there"
+                f"the run has stopped: {reason}; make room, and the same command goes on from there"
             )
         known = {one.answer.id for one in self.store.resume(key, mark)}
         if known:
@@ -253,14 +253,14 @@ class _Work:
                 asked=len(requests),
                 answered=len(known),
                 missing=tuple(r.id for r in requests if r.id not in known),
-                failure=said,
+                failure=reason,
             )
             earlier = self.store.record(key)
             # where nothing can be written, that can't be written either
             with contextlib.suppress(LevelfieldError, OSError):
                 self.store.write_record(key, _together(earlier, record) if earlier else record)
         status = status_of(self.store, key, mark, len(requests))
-        self._say(replace(status, state="failed", failure=said))
+        self._report(replace(status, state="failed", failure=reason))
 
 
 def _cost(kept: Sequence[TimedAnswer], outcome: AskOutcome) -> Cost:
@@ -275,7 +275,7 @@ def _cost(kept: Sequence[TimedAnswer], outcome: AskOutcome) -> Cost:
 
 
 def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
-    """The record of a run that went on where an earlier one had ended."""
+    """Returns the record of a run that continued an earlier one."""
     cost = now.cost if now.attempts or not earlier.cost else earlier.cost
     if cost and earlier.cost and earlier.cost.peak_bytes:
         cost = replace(cost, peak_bytes=max(cost.peak_bytes or 0, earlier.cost.peak_bytes))
@@ -289,7 +289,7 @@ def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
 
 
 def _sample(key: CellKey, request: Request, answer: SystemAnswer, steps: Sequence[str]) -> Sample:
-    """An answer as a sample, post-processed."""
+    """Returns an answer as a sample, post-processed."""
     text = process(steps, answer.text, request, answer.input)
     extra = {"request": request.id}
     if text != answer.text:

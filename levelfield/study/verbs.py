@@ -15,6 +15,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
+from levelfield.run.options import Note
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.audit import audit
@@ -30,9 +31,6 @@ from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store.export import Exported, export
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
-
-Note = Callable[[str], object]
-"""Called with a line that the user should know at once."""
 
 
 @dataclass(frozen=True)
