@@ -107,17 +107,17 @@ def correlations(
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
     of = table.groups(group)
-    found: list[Correlation] = []
+    results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
         if group == "source":
-            found.append(_source_mean(table, metric, aspect, of, wanted, resampling))
+            results.append(_source_mean(table, metric, aspect, of, wanted, resampling))
             continue
         rows = [
             correlation_within(table, metric, aspect, of == name, str(name), wanted, resampling)
             for name in np.unique(of[~np.isnan(table.aspects[aspect])])
         ]
-        found += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
-    return found
+        results += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
+    return results
 
 
 def correlation_within(
@@ -133,7 +133,7 @@ def correlation_within(
     rows = table.rows(aspect, metric)
     if within is not None:
         rated, rows = rated[within[rated]], rows[within[rows]]
-    found = estimates(
+    results = estimates(
         table.metrics[metric][rows],
         table.aspects[aspect][rows],
         table.clusters[rows],
@@ -142,7 +142,7 @@ def correlation_within(
         level=resampling.level,
         seed=resampling.seed,
     )
-    return Correlation(metric, aspect, name, found, rows.size, rated.size - rows.size)
+    return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
 
 
 def _group_mean(
@@ -167,7 +167,7 @@ def _group_mean(
         seed=resampling.seed,
     )
     K = int(K_of.max(initial=-1)) + 1
-    found: dict[Statistic, Estimate] = {}
+    results: dict[Statistic, Estimate] = {}
     for s in wanted:
         defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
         whys = {g.estimates[s].why_undefined for g in groups}
@@ -178,21 +178,21 @@ def _group_mean(
         )
         if s == "calibrated" and not why:
             e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
-        found[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
+        results[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
     reasons: dict[str, tuple[str, ...]] = {}
     for g in groups:
         why = g.estimates[wanted[0]].why_undefined
         if why:
             reasons[why] = (*reasons.get(why, ()), g.group)
     return Correlation(
-        metric, aspect, "", found, rows.size, sum(g.undefined for g in groups),
+        metric, aspect, "", results, rows.size, sum(g.undefined for g in groups),
         groups=len(groups) - sum(map(len, reasons.values())), left_out=reasons,
     )  # fmt: skip
 
 
 def _used(note: str, used: int, total: int) -> str:
-    said = f"mean over {used:,} of {total:,} groups" if used < total else ""
-    return "; ".join(filter(None, (said, note)))
+    remark = f"mean over {used:,} of {total:,} groups" if used < total else ""
+    return "; ".join(filter(None, (remark, note)))
 
 
 def _source_mean(
@@ -221,14 +221,14 @@ def _source_mean(
     if "calibrated" in wanted:
         accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
-    found = {}
+    results = {}
     for s in wanted:
         e = cluster_bootstrap_mean(
             of_source[s], names, resamples=resampling.resamples, level=resampling.level,
             seed=resampling.seed,
         )  # fmt: skip
         why = "" if e.n else "undefined for every source"
-        found[s] = replace(
+        results[s] = replace(
             e,
             n=rows.size,
             why_undefined=why,
@@ -236,7 +236,7 @@ def _source_mean(
             note=_used("", e.n, len(parts)) if e.n else "",
         )
     return Correlation(
-        metric, aspect, "", found, rows.size, table.rows(aspect).size - rows.size,
+        metric, aspect, "", results, rows.size, table.rows(aspect).size - rows.size,
         groups=len(parts) - sum(map(len, reasons.values())), left_out=reasons,
     )  # fmt: skip
 
@@ -280,7 +280,7 @@ def _system_level(
     value = of_means(np.ones((1, K)))
     draws = [of_means(c) for c in cluster_draws(K, resampling.resamples, resampling.seed,
                                                  width=S * S)] if K > 1 else []  # fmt: skip
-    found: dict[Statistic, Estimate] = {}
+    results: dict[Statistic, Estimate] = {}
     for s in wanted:
         drawn = np.concatenate([d[s] for d in draws]) if draws else None
         v = float(value[s][0])
@@ -288,7 +288,7 @@ def _system_level(
             "not calibrated at system level" if s == "calibrated"
             else "constant means" if math.isnan(v) else ""
         )  # fmt: skip
-        found[s] = estimate_from_draws(
+        results[s] = estimate_from_draws(
             v, drawn, n=S, clusters=K, why=why, level=resampling.level, what="systems"
         )
-    return Correlation(metric, aspect, ALL, found, rows.size, undefined, S)
+    return Correlation(metric, aspect, ALL, results, rows.size, undefined, S)

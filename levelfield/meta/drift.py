@@ -145,7 +145,7 @@ def quality_drift(
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     q = y if quality is None else np.asarray(quality, dtype=np.float64)
     rng = np.random.default_rng(seed)
-    found: list[list[float]] = [[] for _ in range(QUARTERS)]
+    correlations: list[list[float]] = [[] for _ in range(QUARTERS)]
     sizes: list[list[int]] = [[] for _ in range(QUARTERS)]
     shares = np.zeros((QUARTERS, QUARTERS))
     quarter = np.zeros(x.size, dtype=np.intp)
@@ -153,10 +153,10 @@ def quality_drift(
         quarter = quarters(q, rng)
         for j in range(QUARTERS):
             taken = rng.random(x.size) < 1 / (np.abs(j - quarter) + 1)
-            found[j].append(statistics(x[taken], y[taken], (statistic,))[statistic])
+            correlations[j].append(statistics(x[taken], y[taken], (statistic,))[statistic])
             sizes[j].append(int(taken.sum()))
             shares[j] += np.bincount(quarter[taken], minlength=QUARTERS) / draws
-    subsets = tuple(spread(f, s) for f, s in zip(found, sizes, strict=True))
+    subsets = tuple(spread(f, s) for f, s in zip(correlations, sizes, strict=True))
     nan = float("nan")
     bounds = tuple(
         (float(q[quarter == i].min()), float(q[quarter == i].max()))
@@ -216,22 +216,30 @@ def evaluator_drift(
         parts: one row an evaluator: id, part, score, weight.
         y: id -> rating; parts of other samples are left out.
     """
-    kept = parts.filter(pl.col("id").is_in(list(y)) & pl.col("score").is_not_nan())
-    kept = kept.drop_nulls(["score", "weight"]).sort("id", "part", maintain_order=True)
-    names = kept["part"].unique(maintain_order=True).sort()
-    ids = kept["id"].unique(maintain_order=True).sort()
+    rated_parts = parts.filter(pl.col("id").is_in(list(y)) & pl.col("score").is_not_nan())
+    rated_parts = rated_parts.drop_nulls(["score", "weight"]).sort(
+        "id", "part", maintain_order=True
+    )
+    names = rated_parts["part"].unique(maintain_order=True).sort()
+    ids = rated_parts["id"].unique(maintain_order=True).sort()
     n, m = len(ids), len(names)
-    row = np.searchsorted(ids.to_numpy(), kept["id"].to_numpy()) if n else np.zeros(0, np.intp)
-    shared = n > 0 and len(kept) == n * m and not kept.select("id", "part").is_duplicated().any()
+    row = (
+        np.searchsorted(ids.to_numpy(), rated_parts["id"].to_numpy()) if n else np.zeros(0, np.intp)
+    )
+    shared = (
+        n > 0
+        and len(rated_parts) == n * m
+        and not rated_parts.select("id", "part").is_duplicated().any()
+    )
     rated = np.array([y[id] for id in ids], dtype=np.float64)
-    score, weight = kept["score"].to_numpy(), kept["weight"].to_numpy()
+    score, weight = rated_parts["score"].to_numpy(), rated_parts["weight"].to_numpy()
     most = m if shared else int(np.bincount(row, minlength=1).max()) if n else 0
     ks = _numbers(most)
     rng = np.random.default_rng(seed)
     starts = np.searchsorted(row, np.arange(n))
     spreads = []
     for k in ks:
-        found, sizes = [], []
+        correlations, sizes = [], []
         for _ in range(draws):
             if shared:
                 drawn = np.zeros(m, dtype=bool)
@@ -247,9 +255,9 @@ def evaluator_drift(
             with np.errstate(invalid="ignore", divide="ignore"):
                 value = np.bincount(row, weights=w * score, minlength=n) / total
             defined = total > 0
-            found.append(statistics(value[defined], rated[defined], (statistic,))[statistic])
+            correlations.append(statistics(value[defined], rated[defined], (statistic,))[statistic])
             sizes.append(int(defined.sum()))
-        spreads.append(spread(found, sizes))
+        spreads.append(spread(correlations, sizes))
     return EvaluatorDrift(metric, shared, tuple(int(k) for k in ks), tuple(spreads))
 
 

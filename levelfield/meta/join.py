@@ -148,7 +148,7 @@ def join(
                 f"{column.signature}; correlate one of them at a time"
             )
         by_name[column.metric] = column
-    kept = _chosen("metric", list(by_name), metrics)
+    chosen = _chosen("metric", list(by_name), metrics)
     turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
     sums: dict[str, dict[str, list[float]]] = {}
     raters: dict[str, set[str]] = {}
@@ -157,7 +157,7 @@ def join(
         raters.setdefault(rating.aspect, set()).add(rating.rater)
     names = _chosen("aspect", list(sums), aspects)
     rated_ids = {id for aspect in names for id in sums[aspect]}
-    scored_ids = {id for metric in kept for id in by_name[metric].values}
+    scored_ids = {id for metric in chosen for id in by_name[metric].values}
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
     ids = tuple(sorted(rated_ids & scored_ids))
     if not ids:
@@ -183,7 +183,7 @@ def join(
 
     return RatedScores(
         ids=ids,
-        metrics={metric: values(by_name[metric]) for metric in kept},
+        metrics={metric: values(by_name[metric]) for metric in chosen},
         aspects={
             a: np.array([_mean(sums[a].get(id, [])) for id in ids], dtype=np.float64) for a in names
         },
@@ -192,7 +192,7 @@ def join(
         datasets=np.array([s.dataset if s else "" for s in of_id], dtype=np.str_),
         sources=sources,
         samples={id: s for id, s in zip(ids, of_id, strict=True) if s},
-        signatures={metric: by_name[metric].signature for metric in kept},
+        signatures={metric: by_name[metric].signature for metric in chosen},
         raters={a: len(raters[a]) for a in names},
         only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
         only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
@@ -204,13 +204,13 @@ def join(
 def _chosen(kind: str, there: Sequence[str], wanted: Sequence[str]) -> list[str]:
     if not wanted:
         return list(there)
-    found: list[str] = []
+    chosen: list[str] = []
     for name in wanted:
         matching = [t for t in there if t == name or t.startswith(f"{name}.")]
         if not matching:
             raise UserError(f"there is no {kind} '{name}'; there are {', '.join(there)}")
-        found += [m for m in matching if m not in found]
-    return found
+        chosen += [m for m in matching if m not in chosen]
+    return chosen
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -33,8 +33,8 @@ def geometric(means: Floats) -> Floats:
     array([0.6])
     """
     c, s = np.moveaxis(np.maximum(means, 0), -1, 0)
-    found: Floats = np.sqrt(c * s)
-    return found
+    mean: Floats = np.sqrt(c * s)
+    return mean
 
 
 def harmonic(means: Floats) -> Floats:
@@ -45,8 +45,8 @@ def harmonic(means: Floats) -> Floats:
     """
     c, s = np.moveaxis(np.maximum(means, 0), -1, 0)
     total = c + s
-    found: Floats = np.divide(2 * c * s, total, out=np.zeros_like(total), where=total > 0)
-    return found
+    mean: Floats = np.divide(2 * c * s, total, out=np.zeros_like(total), where=total > 0)
+    return mean
 
 
 MEANS: Mapping[str, OfMeans] = {"geometric": geometric, "harmonic": harmonic}

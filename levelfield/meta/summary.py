@@ -218,8 +218,8 @@ def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary
     """
 
     def row(name: str, ids: Sequence[str]) -> GroupSummary:
-        kept = set(ids)
-        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in kept])
+        of_row = set(ids)
+        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in of_row])
         defined = v[~np.isnan(v)]
         mean = float(defined.mean()) if defined.size else math.nan
         return GroupSummary(

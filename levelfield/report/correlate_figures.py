@@ -74,10 +74,12 @@ def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
         _line(axes, at, [s.mean for s in subsets], [s.deviation for s in subsets], i)
     axes.set_xticks(range(4), ["lowest", "low", "high", "highest"])
     axes.set_xlabel("texts mostly of this quarter", color=_INK, fontsize=8.5)
-    said = "; ".join(
+    numbers = "; ".join(
         f"{d.metric} " + ", ".join(f"{s.mean:.2f}" for s in d.by_quality.subsets) for d in mine
     )
-    return svg(figure, salt=f"quality/{aspect}", label=f"Correlation by quality, {aspect}: {said}")
+    return svg(
+        figure, salt=f"quality/{aspect}", label=f"Correlation by quality, {aspect}: {numbers}"
+    )
 
 
 def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
@@ -110,10 +112,10 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=_GRID, linewidth=0.7)
     axes.set_xlabel("correlation", color=_INK, fontsize=8.5)
-    said = "; ".join(
+    numbers = "; ".join(
         f"{d.metric} " + ", ".join(f"{name} {e.value:.2f}" for name, e in d.by_system) for d in mine
     )
-    return svg(figure, salt=f"system/{aspect}", label=f"Correlation by system, {aspect}: {said}")
+    return svg(figure, salt=f"system/{aspect}", label=f"Correlation by system, {aspect}: {numbers}")
 
 
 def evaluator_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
@@ -123,12 +125,12 @@ def evaluator_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     if not with_parts:
         return Markup("")
     figure, axes = _axes(3.6, 2.7)
-    said = []
+    numbers = []
     for i, d in with_parts:
         e = d.by_evaluators
         assert e is not None
         _line(axes, np.array(e.k), [s.mean for s in e.spreads], [s.deviation for s in e.spreads], i)
-        said.append(f"{d.metric} from {e.spreads[0].mean:.2f} to {e.spreads[-1].mean:.2f}")
+        numbers.append(f"{d.metric} from {e.spreads[0].mean:.2f} to {e.spreads[-1].mean:.2f}")
     if max(e.k[-1] for _, d in with_parts if (e := d.by_evaluators)) > 12:
         axes.set_xscale("log")
         axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
@@ -137,7 +139,7 @@ def evaluator_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     return svg(
         figure,
         salt=f"evaluators/{aspect}",
-        label=f"Correlation by number of evaluators, {aspect}: {'; '.join(said)}",
+        label=f"Correlation by number of evaluators, {aspect}: {'; '.join(numbers)}",
     )
 
 

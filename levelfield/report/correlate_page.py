@@ -72,14 +72,14 @@ class Scatter(NamedTuple):
 
 def render_correlate_page(report: CorrelateReport) -> str:
     """The page as HTML. It loads nothing; every text of the report is escaped."""
-    found = report.evaluation
-    rows = {(c.aspect, c.metric): c for c in found.rows()}
-    table = found.table
+    evaluation = report.evaluation
+    rows = {(c.aspect, c.metric): c for c in evaluation.rows()}
+    table = evaluation.table
     stats: list[Statistic] = list(next(iter(rows.values())).estimates) if rows else []
     systems = sorted({s for s in table.systems.tolist() if s})
     html = _template().render(
         report=report,
-        found=found,
+        evaluation=evaluation,
         version=__version__,
         aspects=list(table.aspects),
         metrics=list(table.metrics),
@@ -87,7 +87,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
         statistics=stats,
         names=NAMES,
         heat=[s for s in stats if s in ("pearson", "spearman", "kendall", "tau-like")],
-        scatters={a: _scatters(found, a, rows, stats) for a in table.aspects},
+        scatters={a: _scatters(evaluation, a, rows, stats) for a in table.aspects},
         most_scatters=MOST_SCATTERS,
         legend=list(colours(systems).items()) if len(systems) > 1 else [],
         drift_legend=metric_colours(list(table.metrics)),
@@ -95,15 +95,15 @@ def render_correlate_page(report: CorrelateReport) -> str:
             a: [
                 (what, figure)
                 for what, figure in (
-                    ("by system", system_figure(found.drifts, a)),
-                    ("by quality", quality_figure(found.drifts, a)),
-                    ("by number of evaluators", evaluator_figure(found.drifts, a)),
+                    ("by system", system_figure(evaluation.drifts, a)),
+                    ("by quality", quality_figure(evaluation.drifts, a)),
+                    ("by number of evaluators", evaluator_figure(evaluation.drifts, a)),
                 )
                 if figure
             ]
-            for a in (table.aspects if found.drifts else ())
+            for a in (table.aspects if evaluation.drifts else ())
         },
-        rankings={r.aspect: r for r in found.comparisons.rankings},
+        rankings={r.aspect: r for r in evaluation.comparisons.rankings},
         clusters=len(set(table.clusters.tolist())),
     )
     return html + "\n"
@@ -117,7 +117,7 @@ def write_correlate_page(path: str | os.PathLike[str], report: CorrelateReport) 
 
 
 def _scatters(
-    found: MetaEvaluation,
+    evaluation: MetaEvaluation,
     aspect: str,
     rows: dict[tuple[str, str], Correlation],
     stats: Sequence[Statistic],
@@ -128,16 +128,18 @@ def _scatters(
         value = rows[aspect, metric].estimates[stats[0]].value
         return -1.0 if math.isnan(value) else abs(value)
 
-    metrics = list(found.table.metrics)
-    kept = set(sorted(metrics, key=strength, reverse=True)[:MOST_SCATTERS])
+    metrics = list(evaluation.table.metrics)
+    shown = set(sorted(metrics, key=strength, reverse=True)[:MOST_SCATTERS])
     plots = []
-    for metric in (m for m in metrics if m in kept):
+    for metric in (m for m in metrics if m in shown):
         c = rows[aspect, metric]
         e = c.estimates[stats[0]]
         if e.why_undefined:
             continue
         said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, n = {c.n:,}"
-        figure = scatter(found.table, metric, aspect, label=f"{metric} against {aspect}: {said}")
+        figure = scatter(
+            evaluation.table, metric, aspect, label=f"{metric} against {aspect}: {said}"
+        )
         if figure:
             plots.append(Scatter(metric, figure, said))
     return plots
@@ -165,7 +167,7 @@ def shade(value: float) -> str:
     return "0" if math.isnan(value) else f"{round(72 * min(1.0, abs(value)))}"
 
 
-def in_short(found: MetaEvaluation, ranking: Ranking) -> Markup:
+def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
     """What an aspect found, in a sentence or two."""
     said: list[Markup] = []
     if not ranking.r:
@@ -173,27 +175,29 @@ def in_short(found: MetaEvaluation, ranking: Ranking) -> Markup:
         return Markup("No metric can be compared ({}).").format(whys)
     best = next(iter(ranking.r))
     estimates = {
-        c.metric: c.estimates.get(found.by) for c in found.rows() if c.aspect == ranking.aspect
+        c.metric: c.estimates.get(evaluation.by)
+        for c in evaluation.rows()
+        if c.aspect == ranking.aspect
     }
     e = estimates.get(best)
     interval = f" {ends(e)}" if e is not None else ""
     value = ranking.r[best] if e is None else e.value
     said.append(
         Markup('<b>{}</b> agrees best: {} <span class="aside">{}{}</span>.').format(
-            best, number(value), NAMES[found.by], interval
+            best, number(value), NAMES[evaluation.by], interval
         )
         if len(ranking.r) > 1
         else Markup('{} <span class="aside">{}{}</span>.').format(
-            number(value), NAMES[found.by], interval
+            number(value), NAMES[evaluation.by], interval
         )
     )
     if len(ranking.r) > 1:
         open_ = [
             c.b
-            for c in found.comparisons.comparisons
+            for c in evaluation.comparisons.comparisons
             if c.aspect == ranking.aspect
             and c.a == best
-            and c.verdict(found.alpha) == "no difference shown"
+            and c.verdict(evaluation.alpha) == "no difference shown"
         ]
         if not open_:
             said.append(Markup("It is shown to agree better than every other metric."))

@@ -33,8 +33,8 @@ def defined_rows(
     v, c = np.asarray(values, dtype=np.float64), np.asarray(clusters)
     if v.ndim not in (1, 2) or v.shape[:1] != c.shape:
         raise ValueError(f"expected one cluster a value, got {c.shape} for {v.shape}")
-    kept = ~np.isnan(v) if v.ndim == 1 else ~np.isnan(v).any(axis=1)
-    return v[kept], c[kept]
+    defined = ~np.isnan(v) if v.ndim == 1 else ~np.isnan(v).any(axis=1)
+    return v[defined], c[defined]
 
 
 def cluster_sums(rows: Floats, code: Codes, K: int) -> Floats:

@@ -118,7 +118,7 @@ def estimates(
     x, y = finite_pair(x, y)
     K, code = coded(clusters)
     plain = tuple(s for s in wanted if s != "calibrated")
-    found: dict[Statistic, Estimate] = {}
+    results: dict[Statistic, Estimate] = {}
     if plain:
         value = statistics(x, y, plain)
         drawn: Mapping[Statistic, Floats] = {}
@@ -131,14 +131,14 @@ def estimates(
             drawn = {s: np.concatenate([c[s] for c in chunks]) for s in plain}
         for s in plain:
             why = why_undefined(s, x, y)
-            found[s] = estimate_from_draws(
+            results[s] = estimate_from_draws(
                 value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=level
             )
     if "calibrated" in wanted:
-        found["calibrated"] = calibrated(
+        results["calibrated"] = calibrated(
             x, y, code, resamples=resamples, level=level, seed=seed
         ).estimate
-    return {s: found[s] for s in wanted}
+    return {s: results[s] for s in wanted}
 
 
 def mean_over_groups(

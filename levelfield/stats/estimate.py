@@ -10,6 +10,9 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 
+ONE_CLUSTER = "one cluster"
+"""Why a value has no interval: nothing shows how clusters differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -76,7 +79,7 @@ def estimate_of_mean(
     """
     if n == 0:
         return Estimate(value, low, high, n, clusters, "no values", "no values")
-    why = "one value" if n == 1 else why_no_interval or ("one cluster" if clusters == 1 else "")
+    why = "one value" if n == 1 else why_no_interval or (ONE_CLUSTER if clusters == 1 else "")
     return Estimate(value, low, high, n, clusters, why_no_interval=why)
 
 
@@ -104,7 +107,7 @@ def estimate_from_draws(
     nan = math.nan
     note = f"two {what}: only the ends of its range are possible" if n == 2 else ""
     if drawn is None or clusters < 2:
-        return Estimate(value, nan, nan, n, clusters, "", "one cluster", note)
+        return Estimate(value, nan, nan, n, clusters, "", ONE_CLUSTER, note)
     if n == 2:
         return Estimate(value, nan, nan, n, clusters, "", f"two {what}", note)
     defined = drawn[~np.isnan(drawn)]

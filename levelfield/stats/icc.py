@@ -59,7 +59,7 @@ def intraclass(
     two_way = _TwoWay(v[complete], level)
     why_one = why_incomparable(v[m >= 2], raters) or one_way.why_undefined
     why_two = why_incomparable(v[m >= 2], raters) or two_way.why_undefined
-    made = {}
+    by_name = {}
     for several in (False, True):
         for form in (1, 2, 3):
             rows, why = (of_k, why_one) if form == 1 else (complete, why_two)
@@ -72,8 +72,8 @@ def intraclass(
                 estimate = Estimate(
                     value, low, high, items, K, why, why_no_interval, "" if why else note
                 )
-            made[f"ICC({form},{'k' if several else 1})"] = estimate
-    return made
+            by_name[f"ICC({form},{'k' if several else 1})"] = estimate
+    return by_name
 
 
 _ValueAndEnds = tuple[float, float, float, str, str]

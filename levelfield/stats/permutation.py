@@ -56,18 +56,17 @@ def swap_permutation(
     S = cluster_sums(pair, code, K)
     S_a, S_b = np.split(S / float(len(pair)), 2, axis=1)  # (K, columns) each
 
-    def difference(kept: Floats) -> Floats:
+    def difference(unswapped: Floats) -> Floats:
         # sums without a subtraction: what is left of one under a root would be no small error
-        of_a, of_b = (kept @ x + (1 - kept) @ y for x, y in ((S_a, S_b), (S_b, S_a)))
-        found: Floats = np.abs(statistic(of_a) - statistic(of_b))
-        return found
+        of_a, of_b = (unswapped @ x + (1 - unswapped) @ y for x, y in ((S_a, S_b), (S_b, S_a)))
+        return np.asarray(np.abs(statistic(of_a) - statistic(of_b)))
 
     observed = float(difference(np.ones((1, K), np.float64))[0])
     rng = np.random.default_rng(seed)
     reached = 0
     for rows in chunks(permutations, K):
-        kept = rng.integers(2, size=(rows.stop - rows.start, K)).astype(np.float64)
-        reached += int((difference(kept) >= observed - _TIE * np.abs(S).sum()).sum())
+        unswapped = rng.integers(2, size=(rows.stop - rows.start, K)).astype(np.float64)
+        reached += int((difference(unswapped) >= observed - _TIE * np.abs(S).sum()).sum())
     return (reached + 1) / (permutations + 1)
 
 

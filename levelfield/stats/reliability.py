@@ -41,7 +41,7 @@ def resampled(
     value = float(statistic(np.ones((1, clusters)))[0])
     draws = cluster_draws(clusters, resampling.resamples, resampling.seed, width=width)
     drawn = np.concatenate([statistic(w) for w in draws]) if clusters > 1 else None
-    made = estimate_from_draws(
+    estimate = estimate_from_draws(
         value,
         drawn,
         n=items,
@@ -49,7 +49,7 @@ def resampled(
         why="hardly any variance" if math.isnan(value) else "",
         level=resampling.level,
     )
-    return replace(made, note="two items only") if items == 2 else made
+    return replace(estimate, note="two items only") if items == 2 else estimate
 
 
 def checked_ratings(
@@ -91,8 +91,8 @@ def scaled(v: Floats) -> Floats:
 
 def ratio(top: Floats, bottom: Floats) -> Floats:
     """top / bottom; NaN where bottom is 0 up to rounding."""
-    made: Floats = np.full(bottom.shape, np.nan)
-    return np.divide(top, bottom, out=made, where=bottom > TINY)
+    quotient: Floats = np.full(bottom.shape, np.nan)
+    return np.divide(top, bottom, out=quotient, where=bottom > TINY)
 
 
 def value_counts(of: Codes, code: Codes, V: int, K: int) -> csr_array:

@@ -44,15 +44,15 @@ class Reweighted:
 
     def values(self, counts: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
         """(r,) of every statistic wanted; counts: (r, K)."""
-        found: dict[Statistic, Floats] = {}
+        results: dict[Statistic, Floats] = {}
         if "pearson" in wanted:
-            found["pearson"] = r_of_moments(counts @ self._moments)
+            results["pearson"] = r_of_moments(counts @ self._moments)
         if "spearman" in wanted:
-            found["spearman"] = self._spearman(counts)
+            results["spearman"] = self._spearman(counts)
         if set(OF_PAIRS) & set(wanted):
             values = of_pairs(*self.pairs(counts))
-            found |= {s: v for s, v in values.items() if s in wanted}
-        return found
+            results |= {s: v for s, v in values.items() if s in wanted}
+        return results
 
     def pairs(self, counts: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """C, D, T_x, T_y, T_xy, each (r,), without pairs of a sample with itself."""

@@ -31,7 +31,7 @@ def row_statistics(X: Floats, Y: Floats, wanted: Sequence[Statistic]) -> dict[St
     """
     lacking = np.asarray(np.isnan(X + Y).any(axis=1))
     X, Y = (rounded(np.where(lacking[:, None], 0.0, v)) for v in (X, Y))
-    found: dict[Statistic, Floats] = {}
+    results: dict[Statistic, Floats] = {}
     i, j = np.triu_indices(X.shape[1], k=1)
     sx, sy = np.sign(X[:, i] - X[:, j]), np.sign(Y[:, i] - Y[:, j])
     counts = of_pairs(
@@ -49,8 +49,8 @@ def row_statistics(X: Floats, Y: Floats, wanted: Sequence[Statistic]) -> dict[St
     counts["calibrated"] = np.full(X.shape[0], np.nan)
     for s in wanted:
         values = r_of_rows(X, Y, s == "spearman") if s in ("pearson", "spearman") else counts[s]
-        found[s] = np.where(lacking, np.nan, values)
-    return found
+        results[s] = np.where(lacking, np.nan, values)
+    return results
 
 
 def rounded(V: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded
-from levelfield.stats.estimate import Estimate, estimate_from_draws, too_few, undefined
+from levelfield.stats.estimate import ONE_CLUSTER, Estimate, estimate_from_draws, too_few, undefined
 from levelfield.stats.measures import finite_pair
 
 MOST_CALIBRATED = 2000
@@ -84,15 +84,15 @@ def calibrated(
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(K)
     sizes = np.bincount(code, minlength=K)[shuffled]
-    kept = shuffled[: max(2, int(np.searchsorted(np.cumsum(sizes), MOST_CALIBRATED, "right")))]
+    sampled = shuffled[: max(2, int(np.searchsorted(np.cumsum(sizes), MOST_CALIBRATED, "right")))]
     note = ""
-    if kept.size < K:
-        used = int(np.isin(code, kept).sum())
+    if sampled.size < K:
+        used = int(np.isin(code, sampled).sum())
         note = f"calibrated on {used:,} of {n:,} samples, drawn at random"
-    halves = [np.sort(kept[: kept.size // 2]), np.sort(kept[kept.size // 2 :])]
+    halves = [np.sort(sampled[: sampled.size // 2]), np.sort(sampled[sampled.size // 2 :])]
     tables = [_HalfPairs(x, y, code, half) for half in halves]
     if K < 2 or not all(t.n > 1 for t in tables):
-        why = too_few(n) or ("one cluster" if K < 2 else "too few samples to hold pairs out")
+        why = too_few(n) or (ONE_CLUSTER if K < 2 else "too few samples to hold pairs out")
         return Calibrated(undefined(why, n=n, clusters=K), (nan, nan))
     thresholds = (tables[1].threshold(), tables[0].threshold())
     right = [t.right(e) for t, e in zip(tables, thresholds, strict=True)]
@@ -110,7 +110,7 @@ def calibrated(
     value = float(accuracy(ones)[0])
     # each half is resampled by itself, so that every resample holds as many clusters of each
     draws = zip(
-        *(cluster_draws(h.size, resamples, seed + i, width=kept.size)
+        *(cluster_draws(h.size, resamples, seed + i, width=sampled.size)
           for i, h in enumerate(halves)),
         strict=True,
     )  # fmt: skip

@@ -1,0 +1,59 @@
+"""Estimates say why they have no value or no interval."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from levelfield.stats.estimate import (
+    Estimate,
+    estimate_from_draws,
+    estimate_of_mean,
+    percentile_ends,
+    undefined,
+)
+
+nan = math.nan
+
+
+@pytest.mark.parametrize(
+    ("n", "clusters", "given", "why"),
+    [
+        (0, 0, "", "no values"),
+        (1, 1, "", "one value"),
+        (1, 1, "a corpus", "one value"),
+        (5, 1, "", "one cluster"),
+        (5, 1, "a corpus", "a corpus"),
+        (5, 2, "", ""),
+    ],
+)
+def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
+    mean = estimate_of_mean(0.5, nan, nan, n=n, clusters=clusters, why_no_interval=given)
+    assert mean.why_no_interval == why
+    assert mean.why_undefined == ("no values" if n == 0 else "")
+
+
+def test_the_ends_hold_the_central_share_of_the_resamples():
+    assert percentile_ends(np.arange(101.0), 0.9) == pytest.approx((5, 95))
+
+
+def test_undefined_resamples_are_left_out_and_counted():
+    drawn = np.r_[np.arange(98.0), nan, nan]
+    estimate = estimate_from_draws(50.0, drawn, n=9, clusters=5)
+    assert estimate.low == pytest.approx(np.quantile(drawn[:98], 0.025))
+    assert estimate.note == "2 of 100 resamples are undefined and left out of the interval"
+    mostly = estimate_from_draws(50.0, np.full(4, nan), n=9, clusters=5)
+    assert mostly.why_no_interval == "undefined in 4 of 4 resamples"
+
+
+def test_a_record_has_null_for_nan_and_only_the_reasons_there_are():
+    record = undefined("one sample", n=1, clusters=1).to_dict(why_undefined="undefined")
+    assert record == {
+        "value": None, "low": None, "high": None, "n": 1, "clusters": 1,
+        "undefined": "one sample", "why_no_interval": "one sample",
+    }  # fmt: skip
+    assert set(Estimate(1, 0, 2, 3, 3).to_dict()) == {"value", "low", "high", "n", "clusters"}
+    json.dumps(record, allow_nan=False)
