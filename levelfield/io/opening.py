@@ -77,7 +77,7 @@ def open_samples(
     return Source(inputs, rules, ids)
 
 
-class Reading(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """The options of `open_samples`."""
 
     format: str | None
@@ -90,7 +90,7 @@ class Reading(TypedDict, total=False):
 
 def load_samples(
     source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
-    **options: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> list[Sample]:
     """All samples at once, checked.
 
@@ -113,7 +113,7 @@ def load_samples(
 
 def open_source(
     source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
-    **options: Unpack[Reading],
+    **options: Unpack[ReadOptions],
 ) -> Source:
     """What `load_samples` takes, to be read one by one.
 
@@ -176,7 +176,7 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
     return Input(name, label, rows, format.unit, format.cells, format.is_table)
 
 
-def _in_memory(items: Sequence[Any], options: Reading) -> Source:
+def _in_memory(items: Sequence[Any], options: ReadOptions) -> Source:
     if not items:
         raise InputError(["no samples are given; expected a path or a list of texts or records"])
     if all(isinstance(item, str) for item in items):

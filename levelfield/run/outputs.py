@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from levelfield.core.scores import Scores
 from levelfield.run.stream import ScoredPartition
 
 
-def written(
-    stream: Iterable[ScoredPartition], out: TextIO | None, parts: TextIO | None
-) -> Iterator[ScoredPartition]:
-    """The same partitions, each after its scores and their parts are in the files."""
-    for partition in stream:
-        for scores in partition.scores:
-            if out is not None:
-                write_scores(scores, out)
-            if parts is not None:
-                _write_parts(scores, parts)
-        yield partition
+def write_partition(partition: ScoredPartition, out: TextIO | None, parts: TextIO | None) -> None:
+    """Writes the scores of a partition, and the parts of their values."""
+    for scores in partition.scores:
+        if out is not None:
+            write_scores(scores, out)
+        if parts is not None:
+            _write_parts(scores, parts)
 
 
 def write_scores(scores: Scores, out: TextIO) -> None:

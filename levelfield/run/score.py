@@ -18,7 +18,7 @@ from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
 from levelfield.io.census import Census
-from levelfield.io.opening import PathLike, Reading, open_source
+from levelfield.io.opening import PathLike, ReadOptions, open_source
 from levelfield.io.source import Source
 from levelfield.io.writing import atomic_writer
 from levelfield.meta.joint import Criterion, joint
@@ -28,7 +28,7 @@ from levelfield.run.cache import keeping
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
-from levelfield.run.outputs import write_scores, written
+from levelfield.run.outputs import write_partition, write_scores
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
 from levelfield.stats.resampling import Resampling
@@ -55,7 +55,7 @@ def score(
     cache: bool = True,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
-    **reading: Unpack[Reading],
+    **reading: Unpack[ReadOptions],
 ) -> ScoreResult:
     """Scores texts with one or more metrics, and compares the systems that wrote them.
 
@@ -170,7 +170,7 @@ def measure(
         keeper = stack.enter_context(keeping(notes, enabled=options.cache))
         progress = stack.enter_context(stages("scoring", census.n * len(metrics)))
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
-        for partition in written(scored, out_file, parts_file):
+        for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]
             for sample, group in zip(partition.samples, groups, strict=True):
                 tally.add(sample, group)
@@ -180,6 +180,7 @@ def measure(
                 corpus.add(partition.samples, groups)
             if gallery is not None:
                 gallery.add(partition.samples, groups, partition.scores)
+            write_partition(partition, out_file, parts_file)
             each(partition)
         of_corpora = tuple(group_states.scores() for group_states in states)
         if out_file is not None:
