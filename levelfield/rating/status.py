@@ -59,7 +59,7 @@ class RaterStatus:
 
 
 @dataclass(frozen=True)
-class StudyStatus:
+class RatingStatus:
     """How far a study is."""
 
     study: str
@@ -85,7 +85,7 @@ class StudyStatus:
         }
 
 
-def study_status(store: RatingStore) -> StudyStatus:
+def rating_status(store: RatingStore) -> RatingStatus:
     """Returns how far the study of a store and each of its raters are."""
     frozen, excluded = store.frozen, store.excluded()
     raters = tuple(
@@ -98,7 +98,7 @@ def study_status(store: RatingStore) -> StudyStatus:
         )
         for state in store.raters()
     )
-    return StudyStatus(
+    return RatingStatus(
         study=frozen.id,
         version=frozen.version,
         digest=frozen.digest,

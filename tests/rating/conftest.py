@@ -102,8 +102,9 @@ def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
             frozen = frozen or small_study(items=3, practice=False, examples=False)
             store = RatingStore.create(memory / f"{len(places)}.sqlite", frozen)
             stack.callback(store.close)
-            base = stack.enter_context(served(create_app(store, organiser=False, **options)))
-            places.append(Place(chromium, store, base, stack))
+            app = create_app(store, organiser=False, **options)
+            base = stack.enter_context(served(app))
+            places.append(Place(chromium, store, base, app.state.web.cookie, stack))
             return places[-1]
 
         yield place

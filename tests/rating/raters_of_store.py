@@ -14,13 +14,7 @@ import pytest
 from rating_study import small_study
 
 from levelfield.rating.model import Frozen, Placed, Slot
-from levelfield.rating.store import (
-    Event,
-    Phase,
-    RatingStore,
-    RequestRefused,
-    StoreUnavailable,
-)
+from levelfield.rating.store import Event, Phase, RatingStore, RequestRefused, StoreUnavailable
 
 STUDY = small_study(items=3, raters=2, surveys=2)
 

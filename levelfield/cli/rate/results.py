@@ -13,7 +13,7 @@ from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.rating.status import StudyStatus
+    from levelfield.rating.status import RatingStatus
 
 
 @click.command()
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 @JSON
 def status(file: str, store: str | None, as_json: bool) -> None:
     """Say how far every rater is, and who fails by the negative samples."""
-    from levelfield.rating.status import study_status
+    from levelfield.rating.status import rating_status
 
     with open_store(file, store, read_only=True) as opened:
-        found = study_status(opened)
+        found = rating_status(opened)
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
     else:
         _print(found)
 
 
-def _print(study: StudyStatus) -> None:
+def _print(study: RatingStatus) -> None:
     from rich.markup import escape
     from rich.table import Table
 

@@ -22,11 +22,7 @@ from levelfield.rating.export.tables import rater_rows, rating_rows, table
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import negative_of
 from levelfield.rating.results.raters import counted
-from levelfield.rating.results.ratings import (
-    answers_of,
-    records,
-    sample_ratings,
-)
+from levelfield.rating.results.ratings import answers_of, records, sample_ratings
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import LogRow, RaterState
 

@@ -10,12 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import verdict
 from levelfield.rating.results.raters import progress, spreads
-from levelfield.rating.results.ratings import (
-    natural,
-    records,
-    sample_ratings,
-    surveys_of,
-)
+from levelfield.rating.results.ratings import natural, records, sample_ratings, surveys_of
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RaterState
 

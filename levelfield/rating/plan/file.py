@@ -13,13 +13,7 @@ from typing import Literal, cast
 
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.rating.model import (
-    Design,
-    Practice,
-    RatingCriterion,
-    Words,
-    WorkedExample,
-)
+from levelfield.rating.model import Design, Practice, RatingCriterion, Words, WorkedExample
 from levelfield.rating.negatives import KINDS, Kind
 from levelfield.rating.plan.cards import Questions, read_examples, read_practice
 from levelfield.rating.plan.fields import MISPLACED, choice, from_one, identifier, language_tag

@@ -9,11 +9,7 @@ from typing import get_args
 
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable, toml_kind
-from levelfield.rating.model import (
-    Design,
-    RatingCriterion,
-    ScaleKind,
-)
+from levelfield.rating.model import Design, RatingCriterion, ScaleKind
 from levelfield.rating.plan.fields import MISPLACED, choice, identifier
 
 DESIGNS: tuple[Design, ...] = get_args(Design)

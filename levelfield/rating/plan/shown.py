@@ -9,9 +9,7 @@ from levelfield.core.errors import UserError
 from levelfield.io.problems import shown
 from levelfield.io.records import Rules
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
-from levelfield.rating.model import (
-    Words,
-)
+from levelfield.rating.model import Words
 from levelfield.rating.plan.fields import MISPLACED
 from levelfield.rating.units import Show
 

@@ -12,11 +12,7 @@ from forked import fork
 from raters_of_store import STUDY, begin, dump, rating
 from rating_study import small_study
 
-from levelfield.rating.store import (
-    RatingStore,
-    StoreError,
-    database,
-)
+from levelfield.rating.store import RatingStore, StoreError, database
 from levelfield.rating.store.database import migrations
 
 

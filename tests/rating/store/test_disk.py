@@ -12,10 +12,7 @@ import pytest
 from forked import environment, fork
 from raters_of_store import STUDY, begin, dump, rating
 
-from levelfield.rating.store import (
-    RatingStore,
-    StoreUnavailable,
-)
+from levelfield.rating.store import RatingStore, StoreUnavailable
 
 
 def test_on_a_full_disk_a_rating_is_not_saved_and_nothing_acknowledged_is_lost(

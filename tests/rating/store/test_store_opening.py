@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 from raters_of_store import STUDY, begin, dump, go_on, rating, refrozen, refused
 
-from levelfield.rating.store import (
-    RatingStore,
-    StoreError,
-    StoreUnavailable,
-    database,
-)
+from levelfield.rating.store import RatingStore, StoreError, StoreUnavailable, database
 from levelfield.rating.store.database import Database, migrations
 
 

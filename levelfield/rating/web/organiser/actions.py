@@ -16,10 +16,7 @@ from levelfield.rating.web.organiser.desk import Desk, write_desk
 from levelfield.rating.web.organiser.downloads import MEDIA, attachment
 from levelfield.rating.web.organiser.links import links_page
 from levelfield.rating.web.organiser.overview import is_failed, overview_page, rater_rows
-from levelfield.rating.web.security import (
-    Turned,
-    form_of,
-)
+from levelfield.rating.web.security import Turned, form_of
 
 router = APIRouter()
 

@@ -13,12 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from levelfield.rating.model import Frozen
 from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.organiser.wording import number, share, value
-from levelfield.rating.web.security import (
-    Turned,
-    check_csrf,
-    csrf_token,
-    is_https,
-)
+from levelfield.rating.web.security import Turned, check_csrf, csrf_token, is_https
 
 
 @dataclass(frozen=True)

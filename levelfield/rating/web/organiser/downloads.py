@@ -12,9 +12,7 @@ from starlette.responses import Response
 
 from levelfield.rating.export.documents import archive, documents
 from levelfield.rating.web.organiser.desk import open_desk
-from levelfield.rating.web.security import (
-    Turned,
-)
+from levelfield.rating.web.security import Turned
 
 MEDIA = {
     ".jsonl": "application/x-ndjson; charset=utf-8",

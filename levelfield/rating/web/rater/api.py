@@ -13,10 +13,7 @@ from starlette.responses import JSONResponse, Response
 from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.rater.visit import current_visit, write_visit
-from levelfield.rating.web.security import (
-    Turned,
-    json_of,
-)
+from levelfield.rating.web.security import Turned, json_of
 from levelfield.rating.web.shown import (
     answer_document,
     item_document,

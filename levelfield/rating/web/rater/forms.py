@@ -13,12 +13,8 @@ from levelfield.rating.model import RatingCriterion
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.context import Web
 from levelfield.rating.web.rater.visit import Visit
-from levelfield.rating.web.security import (
-    Turned,
-)
-from levelfield.rating.web.shown import (
-    form_answer,
-)
+from levelfield.rating.web.security import Turned
+from levelfield.rating.web.shown import form_answer
 
 
 def script_words(web: Web) -> Mapping[str, str]:

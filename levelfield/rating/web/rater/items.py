@@ -15,10 +15,7 @@ from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.rater.forms import form_answer_of, form_event, script_words
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import (
-    Turned,
-    form_of,
-)
+from levelfield.rating.web.security import Turned, form_of
 from levelfield.rating.web.shown import (
     Shown,
     answer_document,

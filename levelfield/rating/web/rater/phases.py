@@ -17,14 +17,8 @@ from levelfield.rating.store.records import Phase, RequestRefused
 from levelfield.rating.web.rater.items import first_open
 from levelfield.rating.web.rater.practice import next_practice
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import (
-    Turned,
-    form_of,
-)
-from levelfield.rating.web.shown import (
-    placed_of,
-    shown_items,
-)
+from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.shown import placed_of, shown_items
 
 REMIND_AFTER = timedelta(days=1)
 

@@ -14,13 +14,8 @@ from levelfield.rating.answers import TRIES, Answer
 from levelfield.rating.model import Frozen, Practice, RatingCriterion
 from levelfield.rating.web.rater.forms import form_answer_of, form_event, script_words
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import (
-    Turned,
-    form_of,
-)
-from levelfield.rating.web.shown import (
-    Shown,
-)
+from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.shown import Shown
 
 router = APIRouter()
 

@@ -13,15 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import RaterState
 from levelfield.rating.web.context import Web, web_of
-from levelfield.rating.web.security import (
-    Turned,
-    check_csrf,
-    csrf_token,
-)
-from levelfield.rating.web.shown import (
-    placed_of,
-    step_of,
-)
+from levelfield.rating.web.security import Turned, check_csrf, csrf_token
+from levelfield.rating.web.shown import placed_of, step_of
 
 
 @dataclass(frozen=True)
