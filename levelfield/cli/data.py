@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.datasets.loading import load, paths, wanted_files
-from levelfield.datasets.registry import DataSet, dataset, names
+from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
+from levelfield.datasets.registry import dataset, names
 from levelfield.io import as_record, atomic_writer, check_writable
-from levelfield.io.fetch import Published, cache_folder, data_folder, found, is_intact
+from levelfield.io.fetch import cache_folder, data_folder
 
 _NO_LICENCE = "none stated"
 _MOST_FILES = 80
@@ -33,7 +32,7 @@ def list_(as_json: bool) -> None:
     """Which data sets there are, and whether they are on this machine."""
     sets = [dataset(name) for name in names()]
     if as_json:
-        described = [{**_described(one), "here": sum(map(_is_here, one.files))} for one in sets]
+        described = [{**document(one), "here": sum(map(is_here, one.files))} for one in sets]
         click.echo(json.dumps(described, ensure_ascii=False, indent=2))
         return
     from rich.table import Table
@@ -50,8 +49,8 @@ def list_(as_json: bool) -> None:
             one.name,
             "" if one.rows is None else f"{one.rows:,}",
             f"{len(one.files):,}",
-            f"{_bytes(one.files) / 1e6:.1f}",
-            _share(one.files),
+            f"{total_bytes(one.files) / 1e6:.1f}",
+            share_here(one.files),
             one.licence or _NO_LICENCE,
             one.title,
         )
@@ -64,13 +63,13 @@ def list_(as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Where a data set comes from, what is known of it, and the state of its files."""
     one = dataset(name)
-    states = {file.path: _state(file) for file in one.files}
+    states = {file.path: state_of(file) for file in one.files}
     if as_json:
         listed = [
             {"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "state": states[f.path]}
             for f in one.files
         ]
-        described = {**_described(one), "parts": {p: list(v) for p, v in one.parts.items()}}
+        described = {**document(one), "parts": {p: list(v) for p, v in one.parts.items()}}
         click.echo(json.dumps({**described, "files": listed}, ensure_ascii=False, indent=2))
         return
     said = [
@@ -92,8 +91,8 @@ def show(name: str, as_json: bool) -> None:
     click.echo("\nParts (--part):")
     for part in one.parts:
         files = one.part(part)
-        size = f"{_bytes(files) / 1e6:.2f} MB"
-        click.echo(f"  {part:<20}{len(files):>4} files {size:>10}  {_share(files)}")
+        size = f"{total_bytes(files) / 1e6:.2f} MB"
+        click.echo(f"  {part:<20}{len(files):>4} files {size:>10}  {share_here(files)}")
     if len(one.files) > _MOST_FILES:
         click.echo(f"\n{len(one.files)} files; --json lists them")
         return
@@ -118,14 +117,14 @@ def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> No
     part = parts or None
     if out is None:
         files = wanted_files(one, part, here) if parts else one.files
-        with progress_bar(f"fetching {name} (bytes)", _bytes(files)) as progress:
+        with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
             local = paths(name, part=part, here=here, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
             click.echo(str(path))
         return
     check_writable(out)
-    size = _bytes(wanted_files(one, part, here)) if one.loader else 0
+    size = total_bytes(wanted_files(one, part, here)) if one.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:
         samples = load(name, part=part, here=here, progress=progress)
     with atomic_writer(out) as file:
@@ -134,45 +133,6 @@ def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> No
     say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
     if not one.licence:
         say(f"{name} states no licence; do not pass {out} on")
-
-
-def _described(one: DataSet) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "title": one.title,
-        "rows": one.rows,
-        "files": len(one.files),
-        "bytes": _bytes(one.files),
-        "licence": one.licence or None,
-        "citation": one.citation,
-        "repository": one.repository,
-        "commit": one.commit,
-        "row": one.row,
-        "facts": list(one.facts),
-    }
-
-
-def _state(file: Published) -> str:
-    path = found(file)
-    if path is None:
-        return "not here"
-    try:
-        return "here" if is_intact(file, path) else "damaged"
-    except OSError:
-        return "can't be read"
-
-
-def _is_here(file: Published) -> bool:
-    return found(file) is not None
-
-
-def _share(files: Sequence[Published]) -> str:
-    here = sum(map(_is_here, files))
-    return "all" if here == len(files) else f"{here} of {len(files)}" if here else "no"
-
-
-def _bytes(files: Sequence[Published]) -> int:
-    return sum(file.bytes for file in files)
 
 
 def _counted(n: int, what: str) -> str:
