@@ -47,6 +47,8 @@ def correlate(
     scores: tuple[str, ...],
     ratings: tuple[str, ...],
     mapping: tuple[str, ...],
+    samples: tuple[str, ...],
+    parts: str | None,
     as_json: bool,
     latex: str | None,
     report: str | None,
@@ -68,12 +70,13 @@ def correlate(
     on_stdout = [f"{option} -" for option, path in targets.items() if path == "-"]
     if len(on_stdout) + as_json > 1:
         raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
-    parts: str | None = words["parts"]
-    sources = [*scores, *ratings, *words["samples"], *([parts] if parts else [])]
+    sources = [*scores, *ratings, *samples, *([parts] if parts else [])]
     check_targets(targets, sources)
     if sources.count("-") > 1:
         raise UserError("stdin can be read once only")
-    evaluation = correlate(scores, ratings, mapping=pairs("--map", mapping), **words)
+    evaluation = correlate(
+        scores, ratings, mapping=pairs("--map", mapping), samples=samples, parts=parts, **words
+    )
     notes = evaluation.table.notes
     for note in notes:
         say(f"note: {note}")
