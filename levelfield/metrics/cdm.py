@@ -494,8 +494,8 @@ def _reads_differently() -> ModelError:
 @functools.lru_cache(maxsize=4)
 def _check_pair(amateur: Resolved, expert: Resolved) -> None:
     """Whether two models have one vocabulary, which their tokenizers say without the weights."""
+    from levelfield.models.files import load_tokenizer
     from levelfield.models.tokens import check_same_vocabulary
-    from levelfield.models.torch.loading import load_tokenizer
 
     if amateur.path != expert.path:
         check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))

@@ -28,6 +28,7 @@ from levelfield.metrics.against import MISSING, Against, AgainstReferences, Agai
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
+from levelfield.models.files import depth
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
@@ -129,8 +130,6 @@ class StateComparison(ComparisonMetric, abc.ABC):
         name = self._resolved.name.rpartition("/")[2]
         if name in LAYERS:
             return LAYERS[name]
-        from levelfield.models.torch.states import depth
-
         return depth(self._resolved)
 
     def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:

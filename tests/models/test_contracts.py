@@ -211,3 +211,12 @@ def test_everything_between_the_command_line_and_an_engine_imports_without_pytor
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_only_training_and_generation_know_an_engine() -> None:
+    """All others ask `load`; training changes weights, and generation reads logits."""
+    root = Path(levelfield.__file__).parent
+    may = {"models", "generation", "training"}
+    files = [f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in may]
+    knowing = [str(f) for f in files if "levelfield.models.torch" in f.read_text(encoding="utf-8")]
+    assert [Path(f).name for f in knowing] == ["train_recipe.py"]  # whether there is a GPU

@@ -101,19 +101,9 @@ def _gpt2() -> TokenIds:
 
 
 def _of_model(name: str) -> TokenIds:
-    from transformers import AutoTokenizer
-
+    from levelfield.models.files import load_tokenizer
     from levelfield.models.resolve import resolve
     from levelfield.models.tokens import Tokens
-    from levelfield.models.torch.loading import DAMAGE, cannot_load, quiet
 
-    resolved = resolve(name)
-    quiet()
-    try:
-        loaded = AutoTokenizer.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
-        )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
-    tokens = Tokens(loaded)
+    tokens = Tokens(load_tokenizer(resolve(name)))
     return lambda texts: [np.array(ids, np.uint64) for ids in tokens.ids(texts)]

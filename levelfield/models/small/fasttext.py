@@ -14,11 +14,11 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.batching import unique
+from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
 from levelfield.models.small.textcnn import check_words
-from levelfield.models.torch.loading import DAMAGE, cannot_load
 
 MODEL_TYPE = "levelfield-fasttext"
 FILE = "model.bin"

@@ -19,11 +19,12 @@ from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped
+from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
-from levelfield.models.torch.loading import DAMAGE, cannot_load, load_pretrained, pick_device
+from levelfield.models.torch.loading import load_pretrained, pick_device
 
 MODEL_TYPE = "levelfield-linear"
 BATCH_TOKENS = 4096

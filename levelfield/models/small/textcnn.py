@@ -17,10 +17,11 @@ from torch import nn
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
+from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
-from levelfield.models.torch.loading import DAMAGE, cannot_load, pick_device
+from levelfield.models.torch.loading import pick_device
 
 MODEL_TYPE = "levelfield-textcnn"
 PAD, UNKNOWN = 0, 1

@@ -17,9 +17,9 @@ import numpy as np
 
 from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
+from levelfield.models.files import DAMAGE, cannot_load, load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.loading import DAMAGE, cannot_load
 
 WITHOUT_LIMIT = 2048
 """Tokens read of a text by a model whose configuration names no limit, as BLOOM's does not."""
@@ -137,11 +137,10 @@ def load_causal_tokens(name: str, loading: Loading) -> CausalTokens:
     resolved = resolve_causal(name, loading)
     try:
         options = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(resolved.path, **options)
         config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
     except DAMAGE as error:
         raise cannot_load(resolved, error) from error
-    return CausalTokens(tokenizer, config)
+    return CausalTokens(load_tokenizer(resolved), config)
 
 
 def resolve_causal(name: str, loading: Loading) -> Resolved:

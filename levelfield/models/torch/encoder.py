@@ -12,16 +12,11 @@ from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped
+from levelfield.models.files import DAMAGE, cannot_load, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import (
-    DAMAGE,
-    cannot_load,
-    placement,
-    places,
-    quiet,
-)
+from levelfield.models.torch.loading import placement, places
 
 
 class TorchSentenceEncoder:

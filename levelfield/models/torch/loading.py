@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from levelfield.core.errors import ModelError
+from levelfield.models.files import DAMAGE, cannot_load, load_tokenizer, quiet
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
 
@@ -28,14 +28,6 @@ def pick_device(name: str) -> torch.device:
             f"device '{name}' can't be used here; `--device cpu` always can"
         ) from error
     return device
-
-
-def quiet() -> None:
-    """No progress bars of `transformers`: a command shows its own."""
-    from transformers.utils import logging
-
-    disable: Callable[[], None] = logging.disable_progress_bar
-    disable()
 
 
 def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
@@ -186,22 +178,6 @@ def _load(
     return model.eval().to(device), tokenizer
 
 
-def load_tokenizer(resolved: Resolved) -> Any:
-    """The tokenizer of a resolved name, without the model's weights in memory.
-
-    Raises:
-        ModelError: its files are damaged.
-    """
-    import transformers
-
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
-        )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
-
-
 def fuse_activations(model: torch.nn.Module) -> None:
     """Puts PyTorch's GELU where a model has the same formula written out, as GPT-2 has.
 
@@ -236,13 +212,3 @@ def places(model: torch.nn.Module) -> int | None:
         if path.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding)
     ]
     return min(found, default=None)
-
-
-DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)
-"""What loading files raises that are not what they should be."""
-
-
-def cannot_load(resolved: Resolved, error: Exception) -> ModelError:
-    """The error for a model whose files are damaged."""
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ModelError(f"model '{resolved.name}' can't be loaded: {first}")

@@ -23,14 +23,6 @@ KEPT_BYTES = 1 << 28
 every system, and a text is compared with both."""
 
 
-def depth(resolved: Resolved) -> int:
-    """How many layers the encoder of a model has; no weights are loaded."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
-    return int(config.num_hidden_layers)
-
-
 def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:
     """The states of this model after a layer.
 

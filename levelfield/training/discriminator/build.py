@@ -13,9 +13,10 @@ import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.models.files import quiet
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.models.torch.loading import classes, load_to_tune, pick_device, quiet
+from levelfield.models.torch.loading import classes, load_to_tune, pick_device
 from levelfield.training.card import Card, write_card
 from levelfield.training.discriminator.rows import TextPairs, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, encode

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from levelfield.core.progress import Progress, no_progress
-from levelfield.models.torch.loading import pick_device, quiet
+from levelfield.models.files import quiet
+from levelfield.models.torch.loading import pick_device
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
 from levelfield.training.judge.architectures import Workplace, architecture_named
