@@ -33,7 +33,7 @@ from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.torch import causal
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.causal_tokens import CausalTokens
+from levelfield.models.torch.causal_tokens import WITHOUT_LIMIT, CausalTokens
 from levelfield.models.torch.loading import fuse_activations
 from levelfield.models.torch.softmax import Block, token_log_p
 
@@ -178,9 +178,9 @@ def test_of_a_long_text_the_beginning_is_scored_and_it_counts_as_cut(short):
 
 def test_a_model_without_a_limit_of_positions_takes_as_many_tokens_as_we_say(causal_folders):
     tokens = load("causal-tokens", str(causal_folders["bloom"]))
-    assert tokens.limit == causal.WITHOUT_LIMIT
+    assert tokens.limit == WITHOUT_LIMIT
     (fitted,) = tokens.fit(["word " * 5000])
-    assert (len(fitted.ids), fitted.cut) == (causal.WITHOUT_LIMIT, True)
+    assert (len(fitted.ids), fitted.cut) == (WITHOUT_LIMIT, True)
 
 
 def test_no_texts_and_texts_without_tokens_get_no_log_probabilities(model):
