@@ -74,20 +74,20 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
     if measure.percent:
         axes.set_xlim(0, 100)
     axes.set_xlabel(_axis(measure), color=_INK, fontsize=8.5, parse_math=False)
-    said = "; ".join(
+    words = "; ".join(
         f"{shown_name(control.systems[row])}, {values[k]}: {e.mean:.1f}"
         for (row, k), e in drawn.items()
     )
-    label = f"{measure.name} on {dataset} by value asked for: {said}"
+    label = f"{measure.name} on {dataset} by value asked for: {words}"
     return svg(figure, salt=f"bars/{control.control}/{measure.name}/{dataset}", label=label)
 
 
-def rank_lines(found: Correspondence, control: str) -> Markup:
+def rank_lines(pair: Correspondence, control: str) -> Markup:
     """Systems in the order of either measure, each with a line from place to place.
 
     Empty with fewer than two systems.
     """
-    rows = found.systems
+    rows = pair.systems
     if len(rows) < 2:
         return Markup("")
     by_x = sorted(rows, key=lambda r: r.x_rank)
@@ -115,11 +115,11 @@ def rank_lines(found: Correspondence, control: str) -> Markup:
         )
         _text(axes, 0, i, f"{_cut(r.system)} {r.x:,.2f} [{r.x_rank}]", "right")
         _text(axes, 1.2, j, f"[{r.y_rank}] {r.y:,.2f} {_cut(r.system)}", "left")
-    _text(axes, 0, -0.9, found.x, "right", bold=True)
-    _text(axes, 1.2, -0.9, found.y, "left", bold=True)
-    said = "; ".join(f"{shown_name(r.system)} {r.x_rank} and {r.y_rank}" for r in by_x)
-    label = f"Ranks under {found.x} and {found.y}: {said}"
-    return svg(figure, salt=f"ranks/{control}/{found.x}/{found.y}", label=label)
+    _text(axes, 0, -0.9, pair.x, "right", bold=True)
+    _text(axes, 1.2, -0.9, pair.y, "left", bold=True)
+    words = "; ".join(f"{shown_name(r.system)} {r.x_rank} and {r.y_rank}" for r in by_x)
+    label = f"Ranks under {pair.x} and {pair.y}: {words}"
+    return svg(figure, salt=f"ranks/{control}/{pair.x}/{pair.y}", label=label)
 
 
 def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
@@ -172,11 +172,11 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
         )
     axes.set_xlabel("seconds a text", color=_INK, fontsize=8.5)
     axes.set_ylabel(_axis(measure), color=_INK, fontsize=8.5, parse_math=False)
-    said = "; ".join(f"{shown_name(s)} {e.mean:.1f} at {x:.3g} s" for x, e, s in points)
+    words = "; ".join(f"{shown_name(s)} {e.mean:.1f} at {x:.3g} s" for x, e, s in points)
     return svg(
         figure,
         salt=f"cost/{control.control}/{measure.name}",
-        label=f"{measure.name} against seconds a text: {said}",
+        label=f"{measure.name} against seconds a text: {words}",
     )
 
 
@@ -192,10 +192,10 @@ def _apart(heights: Sequence[float], least: float) -> list[float]:
                 break
             blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
     placed = [c + least * (i - (n - 1) / 2) for c, n in blocks for i in range(n)]
-    made = [0.0] * len(placed)
+    places = [0.0] * len(placed)
     for at, y in zip(order.tolist(), placed, strict=True):
-        made[at] = y
-    return made
+        places[at] = y
+    return places
 
 
 def _axis(measure: Measure) -> str:

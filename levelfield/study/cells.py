@@ -40,7 +40,7 @@ def _safe(name: str) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What a system is asked for: one text.
+    """A request to a system for one text.
 
     Attributes:
         id: unique in the cell, and the same for every system and seed.
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True)
 class SystemAnswer:
-    """What a system answered to a request, before any post-processing.
+    """The answer of a system to a request, before any post-processing.
 
     Attributes:
         id: of the request.
@@ -78,7 +78,7 @@ class SystemAnswer:
 
 @dataclass(frozen=True)
 class Cost:
-    """What answering took (Tables 14 and 15 of the study).
+    """The cost of answering (Tables 14 and 15 of the study).
 
     Attributes:
         wall_s: seconds from the first request sent to the last answer, all attempts together.
@@ -95,7 +95,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rate:
-    """How many texts of a cell a judge found right.
+    """The share of a cell's texts that a judge found right.
 
     Attributes:
         judge: its name; `majority` for the vote of all.
@@ -153,7 +153,7 @@ class Cell:
 
 
 def value_name(control: Control) -> str:
-    """A control's values as one name: `positive`, `positive + World`, `court, culture`.
+    """Returns a control's values as one name: `positive`, `positive + World`, `court, culture`.
 
     >>> value_name({"sentiment": "positive", "topic": "World"})
     'positive + World'

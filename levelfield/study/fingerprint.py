@@ -31,7 +31,7 @@ class Fingerprint:
 
 
 def fingerprint(plan: Plan, key: CellKey, requests: Sequence[Request]) -> Fingerprint:
-    """What the answers and texts of a cell depend on.
+    """Returns the hash of what the answers and texts of a cell depend on.
 
     For the answers: the source as the study file has it, without time limits and retries; the
     content of the files below the study file's folder that the command names, of the callable's

@@ -27,23 +27,23 @@ _STAMP = "measured.json"
 """What the values in a cell's folder were computed from, written after them."""
 
 
-def metrics_of(plan: Plan, given: Mapping[str, Any]) -> list[Metric]:
-    """The metrics of a study, made but not loaded.
+def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:
+    """Returns the metrics of a study, not loaded yet.
 
     Args:
-        given: options that all metrics share (`device`, `dtype`, …); those that a metric does not
+        common: options that all metrics share (`device`, `dtype`, …); those that a metric does not
             have are not given to it.
 
     Raises:
         UserError: there is no such metric or option, or one is asked for twice.
     """
-    made: dict[str, Metric] = {}
+    by_name: dict[str, Metric] = {}
     for planned in plan.metrics:
-        for metric in create(matching(planned.name), given, planned.options):
-            if metric.name in made:
+        for metric in create(matching(planned.name), common, planned.options):
+            if metric.name in by_name:
                 raise UserError(f"{plan.file.name}: metric '{metric.name}' is asked for twice")
-            made[metric.name] = metric
-    return list(made.values())
+            by_name[metric.name] = metric
+    return list(by_name.values())
 
 
 def measure(

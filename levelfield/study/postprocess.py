@@ -72,7 +72,7 @@ class PostprocessStep:
 
 
 def process(steps: Sequence[str], raw: str, request: Request, input: str = "") -> str:
-    """The text of a sample, from the answer to a request.
+    """Returns the text of a sample, made from the answer to a request.
 
     Args:
         steps: in order, e.g. `["strip-start:<|endoftext|>", "strip-label"]`.
@@ -91,7 +91,7 @@ def process(steps: Sequence[str], raw: str, request: Request, input: str = "") -
 
 @functools.cache
 def parse_step(word: str) -> tuple[PostprocessStep, str]:
-    """The step that a word names, and its argument.
+    """Returns the step that a word names, and its argument.
 
     Raises:
         UserError: there is none, or its argument is wrong.
@@ -119,26 +119,26 @@ def _without_start(text: str, start: str) -> str | None:
     return None
 
 
-def _strip_input(text: str, given: StepContext) -> str:
-    rest = _without_start(text, given.input)
+def _strip_input(text: str, context: StepContext) -> str:
+    rest = _without_start(text, context.input)
     if rest is None:
-        rest = _without_start(text, given.input.strip())
+        rest = _without_start(text, context.input.strip())
     return text if rest is None else rest
 
 
-def _strip_start(text: str, given: StepContext) -> str:
-    while (rest := _without_start(text, given.argument)) is not None:
+def _strip_start(text: str, context: StepContext) -> str:
+    while (rest := _without_start(text, context.argument)) is not None:
         text = rest.lstrip()
     return text
 
 
-def _strip_label(text: str, given: StepContext) -> str:
-    prompt = given.request.prompt
+def _strip_label(text: str, context: StepContext) -> str:
+    prompt = context.request.prompt
     # a prompt may begin with the very word that is the label: that is no control code
     if prompt and _without_start(text, prompt) is not None:
         return text
     rest = text
-    for word in _words(given.request.labels):
+    for word in _words(context.request.labels):
         found = _without_start(rest.lstrip(" \t,+"), word)
         if found is None or not _BEHIND_LABEL.match(found):
             return text
@@ -151,9 +151,9 @@ def _words(labels: Mapping[str, str | tuple[str, ...]]) -> Iterable[str]:
         yield from (value,) if isinstance(value, str) else value
 
 
-def _strip_words(text: str, given: StepContext) -> str:
-    parts = text.split(maxsplit=int(given.argument))
-    return parts[-1] if len(parts) > int(given.argument) else ""
+def _strip_words(text: str, context: StepContext) -> str:
+    parts = text.split(maxsplit=int(context.argument))
+    return parts[-1] if len(parts) > int(context.argument) else ""
 
 
 def _strip_preface(text: str, _: StepContext) -> str:
@@ -161,12 +161,12 @@ def _strip_preface(text: str, _: StepContext) -> str:
     return text[found.end() :] if found else text
 
 
-def _cut_at(text: str, given: StepContext) -> str:
-    return text.partition(given.argument)[0]
+def _cut_at(text: str, context: StepContext) -> str:
+    return text.partition(context.argument)[0]
 
 
-def _between(text: str, given: StepContext) -> str:
-    start, _, end = given.argument.partition(GAP)
+def _between(text: str, context: StepContext) -> str:
+    start, _, end = context.argument.partition(GAP)
     before, found, after = text.partition(start)
     return (after if found else before).partition(end)[0]
 
@@ -175,8 +175,8 @@ def _first_line(text: str, _: StepContext) -> str:
     return next(iter(text.lstrip().splitlines()), "")
 
 
-def _add_prompt(text: str, given: StepContext) -> str:
-    prompt = given.request.prompt
+def _add_prompt(text: str, context: StepContext) -> str:
+    prompt = context.request.prompt
     bare = text.lstrip()
     # an empty answer stays empty: the prompt alone would hide that the system wrote nothing
     if not (prompt and bare) or text.startswith(prompt):

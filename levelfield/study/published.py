@@ -30,7 +30,7 @@ _DEPTHS = ("", "*/", "*/*/", "*/*/*/")
 
 
 def published_cells(folder: Path | str) -> list[Cell]:
-    """The cells of a folder in the published layout, sorted by key.
+    """Returns the cells of a folder in the published layout, sorted by key.
 
     A cell's system is the technique (`falcon-40b-instruct zero_shot`), its seed the run's. Rates
     are the judges' accuracies as they stand in the file, with value `` for all texts; the study's

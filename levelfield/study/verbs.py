@@ -140,19 +140,19 @@ class Study:
             _ = metric.signature  # resolves the model, so that mistakes are said before work
         total = sum(cell.asked for cell in study_status(plan, only).cells)
         with stages("texts", total) as progress:
-            asked = run(
+            outcome = run(
                 plan,
                 jobs=jobs,
                 only=lambda key: not only or key.system in only,
                 progress=progress,
                 on_cell=on_cell,
             )
-        for line in asked.notes:
+        for line in outcome.notes:
             note(line)
-        keys = [cell.key for cell in asked.cells]
+        keys = [cell.key for cell in outcome.cells]
         measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
-        status = StudyStatus(plan.name, asked.cells)
-        return StudyRun(plan.out, status, len(asked.fresh), measured, asked.notes)
+        status = StudyStatus(plan.name, outcome.cells)
+        return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
     def status(self) -> StudyStatus:
         """Returns how far every cell is; writes nothing."""

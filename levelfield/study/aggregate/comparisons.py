@@ -62,8 +62,8 @@ class _Differences:
 
 
 def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Comparison]:
-    found = _differences(control, texts)
-    D, prompt, dataset = found.D, found.prompt, found.dataset
+    differences = _differences(control, texts)
+    D, prompt, dataset = differences.D, differences.prompt, differences.dataset
     use = ~np.isnan(D)
     K, k = coded(prompt)
     w = np.array([control.weights[d] for d in control.datasets])
@@ -104,7 +104,7 @@ def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Co
                 note=_note(
                     d,
                     prompt[rows],
-                    both_complete=bool(found.complete[j]),
+                    both_complete=bool(differences.complete[j]),
                     where=", ".join(on) if len(on) < len(control.datasets) else "",
                 ),
             )

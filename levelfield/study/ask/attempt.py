@@ -81,8 +81,8 @@ class Attempt:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            said = error.strerror if isinstance(error, OSError) else str(error)
-            return AttemptEnd(f"{shown(command[0])} can't be started: {said}; check it", final=True)
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            return AttemptEnd(f"{shown(command[0])} can't be started: {why}; check it", final=True)
         stderr = StderrLog(stderr_file)
         try:
             forced = self._hear(process, requests.encode(), stderr, timeout_s)
@@ -144,13 +144,13 @@ class Attempt:
             self._lines += 1
             place = f"attempt {self._number}, line {self._lines}"
             try:
-                found = _parse(line)
+                answer = _parse(line)
             except Wrong as wrong:
                 self._intake.refuse(str(wrong), place)
                 continue
-            if found and self._intake.take(found, place):
+            if answer and self._intake.take(answer, place):
                 self.spent_s = self._before_s + time.monotonic() - self._started
-                self._keep(TimedAnswer(found, self.spent_s, self.peak_bytes))
+                self._keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
 
 
 def _parse(line: bytes | None) -> SystemAnswer | None:

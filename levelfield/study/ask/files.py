@@ -28,7 +28,7 @@ def read(
     intake: Intake,
     keep: Callable[[TimedAnswer], object],
 ) -> str:
-    """Takes in the records of a cell's file; why there are none, or empty.
+    """Takes in the records of a cell's file; returns why there are none, or an empty string.
 
     A record is of a request if it has its id, else if it has its prompt and its control (in the
     study's words or the system's). One file may hold several cells: a record that names another
@@ -65,9 +65,9 @@ def read(
                         "records with a request's id and another prompt or control",
                         f"{place}: {shown(sample.id)}",
                     )
-                found = _answer_in(sample, request)
-                if intake.take(found, place):
-                    keep(TimedAnswer(found))
+                answer = _answer_in(sample, request)
+                if intake.take(answer, place):
+                    keep(TimedAnswer(answer))
             else:
                 example = f"{place}: {shown(sample.id)}" if sample.id else place
                 passed_over.add("record of no request", "records of no request", example)
@@ -81,19 +81,19 @@ def read(
 
 def _other_cell(sample: Sample, key: CellKey) -> str:
     """What a record says of its cell that is not of this one; empty if it may be of this one."""
-    said = {"system": sample.system, "dataset": sample.dataset, "seed": sample.seed}
-    for field, value in said.items():
+    stated = {"system": sample.system, "dataset": sample.dataset, "seed": sample.seed}
+    for field, value in stated.items():
         if value not in ("", None) and value != getattr(key, field):
             return f"{field} {shown(value)}"
     return ""
 
 
 def _answer_in(sample: Sample, request: Request) -> SystemAnswer:
-    given, tokens = sample.extra.get("input"), sample.extra.get("tokens")
+    model_input, tokens = sample.extra.get("input"), sample.extra.get("tokens")
     return SystemAnswer(
         id=request.id,
         text=sample.text,
-        input=given if isinstance(given, str) else "",
+        input=model_input if isinstance(model_input, str) else "",
         tokens=tokens if type(tokens) is int and tokens >= 0 else None,
     )
 

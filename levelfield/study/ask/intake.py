@@ -12,7 +12,7 @@ from levelfield.study.cells import Request, SystemAnswer
 
 @dataclass(frozen=True)
 class TimedAnswer:
-    """An answer with what it had taken to get there.
+    """An answer with what it cost up to then.
 
     Attributes:
         answer: as the system gave it.

@@ -85,8 +85,8 @@ class StderrLog:
         """For a message; empty if nothing was said."""
         lines = self._tail[-4_000:].decode("utf-8", "replace").split("\n")
         # a progress bar goes back to the start of its line again and again
-        said = [line.rstrip().rpartition("\r")[2].strip() for line in lines]
-        return printable(next((line for line in reversed(said) if line), "")[:200])
+        messages = [line.rstrip().rpartition("\r")[2].strip() for line in lines]
+        return printable(next((line for line in reversed(messages) if line), "")[:200])
 
     def _write(self, piece: bytes) -> None:
         with self._path.open("ab") as file:

@@ -17,7 +17,7 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def requests_of(plan: Plan, key: CellKey) -> list[Request]:
-    """All requests of a cell: every prompt with every value, prompts outermost.
+    """Returns all requests of a cell: every prompt with every value, prompts outermost.
 
     A request's id is `PROMPT ID:VALUE`, e.g. `0007:positive`. It depends on the dataset and the
     kind of control alone, so it is the same for every system and seed. Values that the system has
@@ -45,7 +45,7 @@ def requests_of(plan: Plan, key: CellKey) -> list[Request]:
 
 
 def labels_of(system: SystemPlan, control: Control, n: int) -> Control | None:
-    """A control in the words of a system, for the prompt with index n.
+    """Returns a control in the words of a system, for the prompt with index n.
 
     The i-th of k words is used where n mod k = i. Values that are several words (keywords) stay
     as they are.
@@ -66,7 +66,7 @@ def labels_of(system: SystemPlan, control: Control, n: int) -> Control | None:
 
 
 def value_slugs(wanted: Sequence[Control]) -> list[str]:
-    """A short name for each of a kind's values: letters and digits joined by `-`, no two alike.
+    """Returns a short name for each value: letters and digits joined by `-`, no two alike.
 
     >>> value_slugs([{"topic": "Sci/Tech"}, {"topic": "Sci-Tech"}, {"topic": "🎉"}])
     ['Sci-Tech', 'Sci-Tech-2', 'value']
@@ -95,7 +95,7 @@ def request_record(request: Request) -> dict[str, Any]:
 
 
 def parse_answer(record: object) -> SystemAnswer:
-    """The answer that a JSON value holds: `id` and `text`, perhaps `input` and `tokens`.
+    """Returns the answer that a JSON value holds: `id` and `text`, perhaps `input` and `tokens`.
 
     Other fields are the system's own business and not kept.
 
@@ -110,8 +110,8 @@ def parse_answer(record: object) -> SystemAnswer:
     id = _string(record, "id")
     if not id:
         raise UserError('id: expected that of a request, found ""')
-    given = _string(record, "input") if record.get("input") is not None else ""
-    return SystemAnswer(id=id, text=_string(record, "text"), input=given, tokens=tokens)
+    model_input = _string(record, "input") if record.get("input") is not None else ""
+    return SystemAnswer(id=id, text=_string(record, "text"), input=model_input, tokens=tokens)
 
 
 def _string(record: Mapping[Any, Any], name: str) -> str:

@@ -36,12 +36,12 @@ CHECKS: tuple[Callable[[AuditedStudy], list[Finding]], ...] = (
 
 
 def audit(cells: Sequence[Cell], *, expected: Sequence[CellKey] = ()) -> list[Finding]:
-    """All findings of all checks, the serious ones first; nothing is changed.
+    """Returns the findings of all checks, the serious ones first; changes nothing.
 
     Args:
         cells: of one study, with texts, votes, rates and values as far as they are known.
         expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
     """
     study = AuditedStudy(tuple(cells), tuple(expected))
-    found = [finding for check in CHECKS for finding in check(study)]
-    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+    findings = [finding for check in CHECKS for finding in check(study)]
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

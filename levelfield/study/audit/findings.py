@@ -133,7 +133,7 @@ def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
 def share_found(
     check: str, limits: Limits, what: str, hits: Sequence[Text], all_texts: Sequence[Text]
 ) -> list[Finding]:
-    """A finding about the hits among the texts of a system and control; none below the limits.
+    """Returns a finding about the hits among the texts of a system; none below the limits.
 
     The dataset that is worst decides, if it has 20 texts or more: a fault in one prompt set is
     not to be thinned by the others. `what` continues `12 of 70 texts (17 %)`.
@@ -192,7 +192,7 @@ def excerpt(text: str) -> str:
 
 
 def percent(n: float, of: float) -> str:
-    """A share as people read it.
+    """Returns a share as people read it.
 
     >>> percent(1, 3), percent(2, 1000), percent(0, 0)
     ('33 %', '0.2 %', '–')

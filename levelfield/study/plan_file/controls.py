@@ -36,15 +36,15 @@ def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
 
 
 def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
-    given = table.take(attribute)
+    values = table.take(attribute)
     expected = 'a list of values, such as ["positive", "negative"] or [["court", "culture"]]'
     if not attribute.strip():
         table.wrong("the name of an attribute is empty")
-    if not isinstance(given, list) or not given:
-        table.wrong_field(attribute, f"expected {expected}; found {toml_kind(given)}")
+    if not isinstance(values, list) or not values:
+        table.wrong_field(attribute, f"expected {expected}; found {toml_kind(values)}")
         return []
     wanted: list[str | tuple[str, ...]] = []
-    for n, value in enumerate(given, 1):
+    for n, value in enumerate(values, 1):
         words = value if isinstance(value, list) else [value]
         if words and all(isinstance(word, str) and word.strip() for word in words):
             wanted.append(tuple(words) if isinstance(value, list) else value)

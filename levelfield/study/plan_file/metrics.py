@@ -56,10 +56,10 @@ def _members(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
 
 def _metric_options(table: TomlTable, folder: Path) -> dict[str, str]:
     """Returns options as a user would write them on the command line."""
-    given = table.table("options")
+    fields = table.table("options")
     options = {}
-    for name in given:
-        match given.take(name):
+    for name in fields:
+        match fields.take(name):
             case bool() as value:
                 options[name] = str(value).lower()
             case int() | float() as number:
@@ -69,7 +69,7 @@ def _metric_options(table: TomlTable, folder: Path) -> dict[str, str]:
                 is_path = text.startswith(("./", "../"))
                 options[name] = os.path.normpath(folder / text) if is_path else text
             case other:
-                given.wrong_field(
+                fields.wrong_field(
                     name, f"expected a string, a number, true or false; found {toml_kind(other)}"
                 )
     return options

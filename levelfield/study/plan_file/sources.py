@@ -64,14 +64,14 @@ def _command(table: TomlTable) -> tuple[str, ...]:
 
 
 def _environment(table: TomlTable) -> dict[str, str]:
-    given = table.table("environment")
+    fields = table.table("environment")
     environment = {}
-    for name in given:
-        value = given.take(name)
+    for name in fields:
+        value = fields.take(name)
         if not isinstance(value, str) or "\0" in value:
-            given.wrong_field(name, f"expected a string, in quotes; found {toml_kind(value)}")
+            fields.wrong_field(name, f"expected a string, in quotes; found {toml_kind(value)}")
         elif not name or "=" in name or "\0" in name:
-            given.wrong_field(name, "no name of an environment variable")
+            fields.wrong_field(name, "no name of an environment variable")
         else:
             environment[name] = value
     return environment
@@ -98,13 +98,13 @@ _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 def _options(table: TomlTable) -> dict[str, Any]:
-    given = table.table("options")
-    options = {key: given.take(key) for key in given}
+    fields = table.table("options")
+    options = {key: fields.take(key) for key in fields}
     for key, value in options.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
-            given.wrong_field(key, f"expected what JSON can hold; found {kind(value)}")
+            fields.wrong_field(key, f"expected what JSON can hold; found {kind(value)}")
     return options
 
 
@@ -119,8 +119,8 @@ def _pattern(table: TomlTable, format: str) -> str:
     try:
         parts = list(string.Formatter().parse(pattern))
     except ValueError as error:
-        said = str(error).lower()
-        table.wrong_field("files", f"{said} in {shown(pattern)}; write a brace as such twice")
+        reason = str(error).lower()
+        table.wrong_field("files", f"{reason} in {shown(pattern)}; write a brace as such twice")
         return pattern
     for _, name, form, conversion in parts:
         if name is not None and (name not in CellKey._fields or form or conversion):
@@ -130,8 +130,8 @@ def _pattern(table: TomlTable, format: str) -> str:
 
 
 def _mapping(table: TomlTable) -> dict[str, str]:
-    given = table.table("map")
-    mapping = {ours: given.text(ours, '"output"') for ours in given}
+    fields = table.table("map")
+    mapping = {ours: fields.text(ours, '"output"') for ours in fields}
     for ours, theirs in mapping.items():
-        attempt(given, ours, Rules, {ours: theirs})
+        attempt(fields, ours, Rules, {ours: theirs})
     return mapping

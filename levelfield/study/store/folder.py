@@ -144,7 +144,7 @@ class StudyStore:
         answers: Sequence[SystemAnswer],
         samples: Sequence[Sample],
     ) -> None:
-        """Writes what a run has obtained; values of other texts go away.
+        """Writes the answers and texts of a run; removes values of other texts.
 
         Without failure all answers are there, and the file of those that came one by one goes.
         """
