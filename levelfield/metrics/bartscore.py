@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ from levelfield.core.undefined import (
     NO_REFERENCES,
     Undefined,
 )
-from levelfield.metrics.sample_metric import SampleValue
+from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.contracts import Gapped, Target
 
@@ -45,6 +45,14 @@ class Direction(NamedTuple):
     part: str
     source: str
     target: str
+
+
+class ScoredDirection(NamedTuple):
+    """The log-probabilities of a target's tokens, and whether the model saw less than all."""
+
+    part: str
+    log_p: Floats
+    cut: bool
 
 
 @dataclass(frozen=True)
@@ -75,38 +83,42 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         authors = self.average == "authors"
-        asked = [
-            Undefined(EMPTY_TEXT) if not sample.text.strip() else self._directions(sample)
-            for sample in samples
-        ]
-        flat = [one for a in asked if not isinstance(a, Undefined) for group in a for one in group]
-        if not flat:
-            return [a for a in asked if isinstance(a, Undefined)]
-        found = self._seq2seq().log_likelihood(
-            # of a source that is too long the beginning is kept
-            [Gapped("", one.source, gap=False) for one in flat],
-            [[Target(one.target, end=authors, begin=authors)] for one in flat],
+
+        def scored(flat: list[Direction]) -> Iterable[ScoredDirection]:
+            likelihood = self._seq2seq().log_likelihood(
+                # of a source that is too long the beginning is kept
+                [Gapped("", one.source, gap=False) for one in flat],
+                [[Target(one.target, end=authors, begin=authors)] for one in flat],
+            )
+            parts = [one.part for one in flat]
+            log_p = [log_p for (log_p,) in likelihood.log_p]
+            cuts = zip(likelihood.source_cut, likelihood.target_cut, strict=True)
+            cut = [of_source or any(of_target) for of_source, of_target in cuts]
+            return map(ScoredDirection, parts, log_p, cut)
+
+        def averages(of_samples: list[list[list[Direction]]]) -> Iterable[SampleValue | Undefined]:
+            flat = [[one for group in groups for one in group] for groups in of_samples]
+            return map(self._average, in_groups(flat, scored), map(len, of_samples))
+
+        return of_defined(
+            (
+                self._directions(sample) if sample.text.strip() else Undefined(EMPTY_TEXT)
+                for sample in samples
+            ),
+            averages,
         )
-        scored = zip(found.log_p, found.source_cut, found.target_cut, strict=True)
-        outcomes: list[SampleValue | Undefined] = []
-        for groups in asked:
-            if isinstance(groups, Undefined):
-                outcomes.append(groups)
-                continue
-            mine = [[(one, *next(scored)) for one in group] for group in groups]
-            why = [unfit(log_p) for group in mine for _, (log_p,), _, _ in group]
-            if any(why):
-                outcomes.append(Undefined(next(filter(None, why))))
-                continue
-            s = np.array([[log_p.mean() for _, (log_p,), _, _ in group] for group in mine])
-            weights = np.repeat(self._weights(s.mean(axis=1)) / s.shape[1], s.shape[1])
-            parts = [one.part for group in mine for one, *_ in group]
-            cut = any(of_source or any(of_target) for g in mine for *_, of_source, of_target in g)
-            # a part without weight may be −∞
-            value = float(s.ravel()[weights > 0] @ weights[weights > 0])
-            rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
-            outcomes.append(SampleValue(value, rows, cut))
-        return outcomes
+
+    def _average(self, scored: Sequence[ScoredDirection], groups: int) -> SampleValue | Undefined:
+        """The mean over groups of equal size of the mean in each."""
+        if why := next(filter(None, (unfit(one.log_p) for one in scored)), ""):
+            return Undefined(why)
+        s = np.array([one.log_p.mean() for one in scored]).reshape(groups, -1)
+        weights = np.repeat(self._weights(s.mean(axis=1)) / s.shape[1], s.shape[1])
+        # a part without weight may be −∞
+        value = float(s.ravel()[weights > 0] @ weights[weights > 0])
+        parts = [one.part for one in scored]
+        rows = list(zip(parts, s.ravel().tolist(), weights.tolist(), strict=True))
+        return SampleValue(value, rows, any(one.cut for one in scored))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.keywords import keywords_of
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import CausalModel, Gapped, InfillingModel, Target
 from levelfield.models.load import load
@@ -284,13 +284,10 @@ class CDMMomentum(LoadingOptions, SampleMetric):
 
     def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
         """What is pooled of each sample: the momentum of each unit of it, in order."""
-        readings = [self._reading(sample) for sample in samples]
-        asked = [reading for reading in readings if isinstance(reading, Reading)]
-        found = iter(self._pair.momentum(asked) if asked else ())
-        return [
-            reading if isinstance(reading, Undefined) else _checked(reading, next(found))
-            for reading in readings
-        ]
+        return of_defined(
+            (self._reading(sample) for sample in samples),
+            lambda readings: map(_checked, readings, self._pair.momentum(readings)),
+        )
 
     @functools.cached_property
     def _resolved(self) -> tuple[Resolved, Resolved]:
@@ -418,8 +415,9 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     # -- values
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        found = self.momentum(samples)
-        return [o if isinstance(o, Undefined) else self._sample_value(o) for o in found]
+        return of_defined(
+            self.momentum(samples), lambda of_samples: map(self._sample_value, of_samples)
+        )
 
     def _sample_value(self, units: Sequence[UnitMomentum]) -> SampleValue:
         sequences = [u.m for u in units if u.m.size]

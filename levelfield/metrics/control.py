@@ -44,7 +44,7 @@ from levelfield.judges import (
     describe,
     load,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.models.loading import LoadingOptions
 
 Rule = Literal["majority", "probability", "study"]
@@ -140,27 +140,7 @@ class _JudgedMetric(LoadingOptions, abc.ABC):
 
     def _judge(self, samples: Sequence[Sample]) -> list[list[AttributeVerdicts] | Undefined]:
         """What the judges say of each sample, attribute by attribute."""
-        found = [self._asked(sample) for sample in samples]
-        texts: dict[LoadedJudge, list[str]] = {}
-        for question in found:
-            if isinstance(question, Undefined):
-                continue
-            text, attributes = question
-            for asked in attributes:
-                for judge in asked.judges:
-                    texts.setdefault(judge, []).append(text)
-        said = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
-        return [
-            question
-            if isinstance(question, Undefined)
-            else [
-                AttributeVerdicts(
-                    a.attribute, a.wanted, tuple(next(said[judge]) for judge in a.judges)
-                )
-                for a in question[1]
-            ]
-            for question in found
-        ]
+        return of_defined((self._asked(sample) for sample in samples), _verdicts)
 
     def _asked(self, sample: Sample) -> tuple[str, list[WantedLabel]] | Undefined:
         """The text that is judged, and what is asked of it."""
@@ -218,6 +198,25 @@ class _JudgedMetric(LoadingOptions, abc.ABC):
         return attribute not in {s.attribute for s in loaded.judge.spellings}
 
 
+def _verdicts(
+    questions: Sequence[tuple[str, Sequence[WantedLabel]]],
+) -> list[list[AttributeVerdicts]]:
+    """What the judges say of texts; each judge reads all of its texts at once."""
+    texts: dict[LoadedJudge, list[str]] = {}
+    for text, wanted in questions:
+        for label in wanted:
+            for judge in label.judges:
+                texts.setdefault(judge, []).append(text)
+    verdicts = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
+    return [
+        [
+            AttributeVerdicts(w.attribute, w.wanted, tuple(next(verdicts[j]) for j in w.judges))
+            for w in wanted
+        ]
+        for _, wanted in questions
+    ]
+
+
 @dataclass(frozen=True)
 class _JudgedSampleMetric(_JudgedMetric, SampleMetric, abc.ABC):
     """A value for every sample."""
@@ -227,10 +226,9 @@ class _JudgedSampleMetric(_JudgedMetric, SampleMetric, abc.ABC):
         """The value of a sample from what the judges say of its attributes."""
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return [
-            found if isinstance(found, Undefined) else self._sample_value(found)
-            for found in self._judge(samples)
-        ]
+        return of_defined(
+            self._judge(samples), lambda of_samples: map(self._sample_value, of_samples)
+        )
 
 
 @dataclass(frozen=True)

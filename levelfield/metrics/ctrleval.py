@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.arrays import Floats
@@ -42,7 +41,7 @@ from levelfield.core.undefined import (
     unknown_wanted,
     unreadable,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import Gapped
@@ -59,6 +58,26 @@ from levelfield.models.scorers import (
 )
 
 Combine = Literal["mean", "max", "min"]
+
+
+class ScoredEvaluator(NamedTuple):
+    """What an evaluator says of a sample: its score s_j, and the mass that β_j is proportional to.
+
+    `cut` says whether the model saw less than all.
+    """
+
+    part: str
+    s: float
+    mass: float
+    cut: bool
+
+
+class LabelQuestion(NamedTuple):
+    """A text with the label that its control wants, and the aspect that has it."""
+
+    text: str
+    aspect: Aspect
+    label: str
 
 
 @dataclass(frozen=True)
@@ -123,31 +142,30 @@ class _PatternMetric(_CTRLEvalMetric, abc.ABC):
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         scorer = self._scorer()
-        found = [self._evaluators(sample, scorer.gap_token) for sample in samples]
-        flat = [e for evaluators in found if isinstance(evaluators, list) for e in evaluators]
-        if not flat:
-            return [f for f in found if isinstance(f, Undefined)]
-        s, cut = scorer.fit(flat, end=self._end)
-        isf = np.ones(len(flat))
-        if self.weights == "nisf":
-            source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
-            frequencies = _frequencies(self.iwf, source, scorer)
-            isf = frequencies.isf([e.g for e in flat], scorer.token_ids)
-        outcomes: list[SampleValue | Undefined] = []
-        at = 0
-        for evaluators in found:
-            if isinstance(evaluators, Undefined):
-                outcomes.append(evaluators)
-                continue
-            mine = slice(at, at + len(evaluators))
-            at = mine.stop
-            if np.isnan(s[mine]).any():
-                empty = evaluators[int(np.isnan(s[mine]).argmax())]
-                outcomes.append(Undefined(unreadable(empty.part)))
-                continue
-            how = None if self.weights == "nisf" else self.weights
-            outcomes.append(_ensemble(evaluators, s[mine], isf[mine], how, cut[mine]))
-        return outcomes
+
+        def scored(evaluators: list[Evaluator]) -> Iterable[ScoredEvaluator]:
+            s, cut = scorer.fit(evaluators, end=self._end)
+            parts = [evaluator.part for evaluator in evaluators]
+            return map(ScoredEvaluator, parts, s, self._masses(evaluators, scorer), cut)
+
+        return of_defined(
+            [self._evaluators(sample, scorer.gap_token) for sample in samples],
+            lambda of_samples: map(self._ensemble, in_groups(of_samples, scored)),
+        )
+
+    def _masses(self, evaluators: Sequence[Evaluator], scorer: Scorer) -> Floats:
+        """NISF of each evaluator's target before it is normalised: (evaluators,)."""
+        if self.weights != "nisf":
+            return np.ones(len(evaluators))
+        source = iwf_lists.source_of(self.iwf, self._resolved.model_type)
+        frequencies = _frequencies(self.iwf, source, scorer)
+        return frequencies.isf([evaluator.g for evaluator in evaluators], scorer.token_ids)
+
+    def _ensemble(self, scored: Sequence[ScoredEvaluator]) -> SampleValue | Undefined:
+        for evaluator in scored:
+            if np.isnan(evaluator.s):
+                return Undefined(unreadable(evaluator.part))
+        return ensemble(scored, None if self.weights == "nisf" else self.weights)
 
 
 @dataclass(frozen=True)
@@ -286,39 +304,35 @@ class CTRLEvalAttributeRelevance(_CTRLEvalMetric):
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         scorer = self._scorer()
         readable = scorer.token_ids([sample.text[:_BEGINNING] for sample in samples])
-        asked = [
-            self._asked(sample, scorer.gap_token, readable=bool(ids))
+        questions = [
+            self._question(sample, scorer.gap_token, readable=bool(ids))
             for sample, ids in zip(samples, readable, strict=True)
         ]
-        flat: list[LabelEvaluator] = []
-        for sample, question in zip(samples, asked, strict=True):
-            if not isinstance(question, Undefined):
-                flat += label_evaluators(sample.text, question[0])
-        logits, cut = scorer.label_logits(flat) if flat else ([], np.empty(0, np.bool_))
-        outcomes: list[SampleValue | Undefined] = []
-        at = 0
-        for question in asked:
-            if isinstance(question, Undefined):
-                outcomes.append(question)
-                continue
-            aspect, label = question
-            mine = slice(at, at + len(aspect.prompts) * len(aspect.verbalizers))
-            at = mine.stop
-            of_words = np.stack(logits[mine])
-            if np.isnan(of_words).any():
-                outcomes.append(Undefined(LABEL_WITHOUT_TOKEN))
-                continue
-            log_mass = np.logaddexp.reduce(of_words, axis=1)
-            s = np.exp(of_words[:, aspect.labels.index(label)] - log_mass)
-            how: Combine | None = None if self.weights == "label-mass" else self.weights
-            mass = np.exp(log_mass - log_mass.max()) if self._infills else np.ones_like(s)
-            outcomes.append(_ensemble(flat[mine], s, mass, how, cut[mine]))
-        return outcomes
+        return of_defined(questions, lambda defined: self._relevances(defined, scorer))
 
-    def _asked(
+    def _relevances(
+        self, questions: Sequence[LabelQuestion], scorer: Scorer
+    ) -> Iterator[SampleValue | Undefined]:
+        def logits(evaluators: list[LabelEvaluator]) -> Iterable[tuple[str, Floats, bool]]:
+            of_words, cut = scorer.label_logits(evaluators)
+            return zip((e.part for e in evaluators), of_words, cut, strict=True)
+
+        evaluators = [label_evaluators(question.text, question.aspect) for question in questions]
+        for question, scored in zip(questions, in_groups(evaluators, logits), strict=True):
+            parts, of_words, cut = zip(*scored, strict=True)
+            log_p = np.stack(of_words)  # (evaluators, labels)
+            if np.isnan(log_p).any():
+                yield Undefined(LABEL_WITHOUT_TOKEN)
+                continue
+            log_mass = np.logaddexp.reduce(log_p, axis=1)
+            s = np.exp(log_p[:, question.aspect.labels.index(question.label)] - log_mass)
+            mass = np.exp(log_mass - log_mass.max()) if self._infills else np.ones_like(s)
+            how: Combine | None = None if self.weights == "label-mass" else self.weights
+            yield ensemble(list(map(ScoredEvaluator, parts, s, mass, cut)), how)
+
+    def _question(
         self, sample: Sample, gap_token: str | None, *, readable: bool
-    ) -> tuple[Aspect, str] | Undefined:
-        """The aspect and the label that a sample is asked for."""
+    ) -> LabelQuestion | Undefined:
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         if not readable:
@@ -342,7 +356,7 @@ class CTRLEvalAttributeRelevance(_CTRLEvalMetric):
         label = aspect.label(wanted)
         if label is None:
             return Undefined(unknown_wanted(aspect.attribute, wanted))
-        return aspect, label
+        return LabelQuestion(sample.text, aspect, label)
 
 
 @dataclass(frozen=True)
@@ -419,18 +433,12 @@ def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats
     return float(beta @ s), beta
 
 
-def _ensemble(
-    evaluators: Sequence[Evaluator] | Sequence[LabelEvaluator],
-    s: Floats,
-    mass: Floats,
-    how: Combine | None,
-    cut: npt.NDArray[np.bool_],
-) -> SampleValue:
-    """The value of one sample from the scores of its evaluators, with what each contributed."""
-    value, beta = combine(s, mass, how)
-    names = (evaluator.part for evaluator in evaluators)
-    parts = list(zip(names, s.tolist(), beta.tolist(), strict=True))
-    return SampleValue(value, parts, bool(cut.any()))
+def ensemble(scored: Sequence[ScoredEvaluator], how: Combine | None) -> SampleValue:
+    """The value of one sample from its evaluators, with what each contributes."""
+    parts, s, mass, cut = zip(*scored, strict=True)
+    value, beta = combine(np.array(s), np.array(mass), how)
+    rows = list(zip(parts, np.array(s).tolist(), beta.tolist(), strict=True))
+    return SampleValue(value, rows, any(map(bool, cut)))
 
 
 # one scorer a model: frequencies and embeddings of prompts are remembered by it

@@ -19,7 +19,7 @@ from levelfield.core.undefined import (
     UNREADABLE,
     Undefined,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.models.contracts import Classifier
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
@@ -103,10 +103,7 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
         return found
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        texts = [self._text(sample) for sample in samples]
-        readable = [text for text in texts if not isinstance(text, Undefined)]
-        found = iter(self._values(readable) if readable else ())
-        return [text if isinstance(text, Undefined) else next(found) for text in texts]
+        return of_defined((self._text(sample) for sample in samples), self._values)
 
     def _values(self, texts: Sequence[str]) -> list[SampleValue | Undefined]:
         p, cut = self._classifier.probabilities(texts)

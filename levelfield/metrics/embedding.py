@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -25,7 +25,7 @@ from levelfield.core.undefined import (
     unreadable,
 )
 from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.metrics.text.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
 from levelfield.models.files import depth
@@ -86,16 +86,13 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
         return resolve(self.model, allow_pickle=self.allow_pickle)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        asked = [pairs_of(sample, self.against) for sample in samples]
-        flat = [pair for pairs in asked if not isinstance(pairs, Undefined) for pair in pairs]
-        found = iter(self._compared(flat) if flat else ())
-        outcomes: list[SampleValue | Undefined] = []
-        for pairs in asked:
-            if isinstance(pairs, Undefined):
-                outcomes.append(pairs)
-            else:
-                outcomes.append(self._best([(pair.part, next(found)) for pair in pairs]))
-        return outcomes
+        def scored(pairs: list[TextPair]) -> Iterable[tuple[str, PairValue | Undefined]]:
+            return zip((pair.part for pair in pairs), self._compared(pairs), strict=True)
+
+        return of_defined(
+            (pairs_of(sample, self.against) for sample in samples),
+            lambda of_samples: map(self._best, in_groups(of_samples, scored)),
+        )
 
     def _best(self, found: Sequence[tuple[str, PairValue | Undefined]]) -> SampleValue | Undefined:
         """The best of some comparisons; what can't be compared is left out like a blank."""

@@ -33,7 +33,7 @@ from levelfield.core.undefined import (
     UNREADABLE,
     Undefined,
 )
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.metrics.text.unigram import Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
@@ -108,20 +108,19 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
 
     def _stretches(self, samples: Sequence[Sample]) -> list[Stretch | Undefined]:
         """What is scored of each sample."""
-        why = [self._unfit(sample) for sample in samples]
-        texts = [s.text for s, reason in zip(samples, why, strict=True) if not reason]
-        found = iter(self._model().log_likelihood(texts) if texts else ())
-        return [
-            Undefined(reason) if reason else self._stretch(sample, next(found))
-            for sample, reason in zip(samples, why, strict=True)
-        ]
 
-    def _unfit(self, sample: Sample) -> str:
-        """Why a sample has no value, as far as can be seen without the model."""
+        def stretches(readable: list[Sample]) -> Iterable[Stretch | Undefined]:
+            likelihoods = self._model().log_likelihood([sample.text for sample in readable])
+            return map(self._stretch, readable, likelihoods)
+
+        return of_defined((self._readable(sample) for sample in samples), stretches)
+
+    def _readable(self, sample: Sample) -> Sample | Undefined:
+        """The sample, or why it has no value as far as can be seen without the model."""
         if self.text == "whole":
-            return "" if sample.text.strip() else EMPTY_TEXT
+            return sample if sample.text.strip() else Undefined(EMPTY_TEXT)
         rest = continuation(sample)
-        return rest.reason if isinstance(rest, Undefined) else ""
+        return rest if isinstance(rest, Undefined) else sample
 
     def _stretch(self, sample: Sample, likelihood: CausalLikelihood) -> Stretch | Undefined:
         ids, ends, log_p, cut = likelihood
@@ -151,12 +150,10 @@ class _FluencySampleMetric(_FluencyMetric, SampleMetric, abc.ABC):
         """The value of what is scored of a sample."""
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return [
-            found
-            if isinstance(found, Undefined)
-            else SampleValue(self._value(found), (), found.cut)
-            for found in self._stretches(samples)
-        ]
+        return of_defined(
+            self._stretches(samples),
+            lambda stretches: [SampleValue(self._value(s), (), s.cut) for s in stretches],
+        )
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_TEXT, Undefined, holds_gap_token
 from levelfield.metrics.fluency import perplexity
-from levelfield.metrics.sample_metric import SampleValue
+from levelfield.metrics.sample_metric import SampleValue, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.gaps import GAP_STYLES
@@ -75,25 +76,23 @@ class InfillingPerplexity(Seq2SeqMetric):
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         model = load("infilling", self.model, self.loading)
-        targets = [
-            Target(s.text, end=self.end)
-            for s in samples
-            if s.text.strip() and model.gap_token not in s.text
-        ]
-        found = model.log_likelihood([Gapped("", "")], [targets])
-        scored = zip(found.log_p[0], found.target_cut[0], strict=True)
-        outcomes: list[SampleValue | Undefined] = []
-        for sample in samples:
-            if not sample.text.strip():
-                outcomes.append(Undefined(EMPTY_TEXT))
-            elif model.gap_token in sample.text:
-                outcomes.append(Undefined(holds_gap_token(model.gap_token)))
-            else:
-                log_p, cut = next(scored)
-                if why := unfit(log_p):
-                    outcomes.append(Undefined(why))
-                    continue
-                nll = -float(log_p.mean())
-                value = nll if self.value == "nll" else perplexity(log_p)
-                outcomes.append(SampleValue(value, [("−log p of a token", nll, 1.0)], cut))
-        return outcomes
+
+        def scored(targets: list[Target]) -> Iterable[SampleValue | Undefined]:
+            likelihood = model.log_likelihood([Gapped("", "")], [targets])
+            return map(self._value, likelihood.log_p[0], likelihood.target_cut[0])
+
+        def target(text: str) -> Target | Undefined:
+            if not text.strip():
+                return Undefined(EMPTY_TEXT)
+            if model.gap_token in text:
+                return Undefined(holds_gap_token(model.gap_token))
+            return Target(text, end=self.end)
+
+        return of_defined((target(sample.text) for sample in samples), scored)
+
+    def _value(self, log_p: Floats, cut: bool) -> SampleValue | Undefined:
+        if why := unfit(log_p):
+            return Undefined(why)
+        nll = -float(log_p.mean())
+        value = nll if self.value == "nll" else perplexity(log_p)
+        return SampleValue(value, [("−log p of a token", nll, 1.0)], cut)

@@ -14,7 +14,7 @@ import atexit
 import contextlib
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -29,7 +29,7 @@ from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
 from levelfield.environments import Environment
 from levelfield.metrics.against import MISSING, Against, compared
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
@@ -63,17 +63,13 @@ class _LearnedMetric(SampleMetric, abc.ABC):
         return "max"
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        asked = [self._comparisons(sample) for sample in samples]
-        flat = [one for a in asked if not isinstance(a, Undefined) for one in a]
-        if not flat:
-            return [a for a in asked if isinstance(a, Undefined)]
-        found = zip(*self._values(flat), strict=True)
-        return [
-            a
-            if isinstance(a, Undefined)
-            else self._sample_value([(one, *next(found)) for one in a])
-            for a in asked
-        ]
+        def scored(flat: list[ComparisonInput]) -> Iterable[tuple[ComparisonInput, float, bool]]:
+            return zip(flat, *self._values(flat), strict=True)
+
+        return of_defined(
+            (self._comparisons(sample) for sample in samples),
+            lambda of_samples: map(self._sample_value, in_groups(of_samples, scored)),
+        )
 
     def _comparisons(self, sample: Sample) -> list[ComparisonInput] | Undefined:
         if not sample.text.strip():

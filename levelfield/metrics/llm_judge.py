@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -31,7 +31,7 @@ from levelfield.core.undefined import (
     no_number,
 )
 from levelfield.metrics.llm_prompts import Template, read_template, shipped
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
@@ -129,10 +129,8 @@ class _LLMJudge(SampleMetric):
         return _client(self).costs if self.base_url else None
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        shown = [self._shown(sample) for sample in samples]
-        whole = [blocks for blocks in shown if not isinstance(blocks, Undefined)]
-        rated = iter((self._ask_server if self.base_url else self._ask_model)(whole))
-        return [b if isinstance(b, Undefined) else next(rated) for b in shown]
+        rate = self._ask_server if self.base_url else self._ask_model
+        return of_defined((self._shown(sample) for sample in samples), rate)
 
     def _shown(self, sample: Sample) -> dict[str, str] | Undefined:
         """What is shown of a sample."""
@@ -146,18 +144,18 @@ class _LLMJudge(SampleMetric):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        if not shown:
-            return []
         loading = Loading(self.device, self.dtype, allow_pickle=self.allow_pickle)
         model = load("choices", self.model, loading)
-        asked = [self._fit(blocks, model) for blocks in shown]
-        prompts = [a[0] for a in asked if not isinstance(a, Undefined)]
         numbers = self._template.scale
-        log_p = iter(model.log_p(prompts, numbers) if prompts else ())
-        return [
-            a if isinstance(a, Undefined) else _expected(numbers, np.exp(next(log_p)), a[1])
-            for a in asked
-        ]
+
+        def expectations(fitted: list[tuple[str, bool]]) -> Iterable[SampleValue | Undefined]:
+            log_p = model.log_p([prompt for prompt, _ in fitted], numbers)
+            return (
+                _expected(numbers, np.exp(row), cut)
+                for row, (_, cut) in zip(log_p, fitted, strict=True)
+            )
+
+        return of_defined((self._fit(blocks, model) for blocks in shown), expectations)
 
     def _fit(self, blocks: dict[str, str], model: ChoosingModel) -> tuple[str, bool] | Undefined:
         """The prompt, and whether the end of its longest block was cut to make it fit."""
@@ -188,8 +186,6 @@ class _LLMJudge(SampleMetric):
 
     def _ask_server(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under what the answers, or the log-probabilities of their tokens, say."""
-        if not shown:
-            return []
         answers = _client(self).answers(
             [self._template.prompt(blocks) for blocks in shown],
             n=self._samples,

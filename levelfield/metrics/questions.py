@@ -16,7 +16,7 @@ import abc
 import functools
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -38,7 +38,7 @@ from levelfield.core.undefined import (
     no_field,
 )
 from levelfield.io.toml import read_toml
-from levelfield.metrics.sample_metric import SampleValue
+from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
@@ -199,36 +199,27 @@ class _QuestionMetric(Seq2SeqMetric, abc.ABC):
         whole = _share_a_beginning(question, model)
         answers = [Target(question.yes, end=whole), Target(question.no, end=whole)]
         readable = model.token_ids([sample.text[:_BEGINNING] for sample in samples])
-        asked = [
+        inputs = [
             self._inputs(sample) if ids or not sample.text.strip() else Undefined(UNREADABLE)
             for sample, ids in zip(samples, readable, strict=True)
         ]
-        flat = [one for a in asked if not isinstance(a, Undefined) for one in a]
-        sources, dropped = _fitted(flat, question, model)
-        found = model.log_likelihood(
-            # of a source that is still too long the beginning is kept: the question, then the text
-            [Gapped("", source, gap=False) for source in sources],
-            [answers] * len(sources),
+
+        def answers_of(flat: list[QuestionInput]) -> Iterable[tuple[str, float, bool]]:
+            sources, dropped = _fitted(flat, question, model)
+            likelihood = model.log_likelihood(
+                # a source that is still too long loses its end: the question is kept
+                [Gapped("", source, gap=False) for source in sources],
+                [answers] * len(sources),
+            )
+            logits = [[w.sum() if whole else w[0] for w in words] for words in likelihood.log_p]
+            with np.errstate(invalid="ignore"):  # both impossible: no number, which has a reason
+                z = np.array([yes - no for yes, no in logits], np.float64)
+            cut = np.logical_or(dropped, likelihood.source_cut)
+            return zip((one.part for one in flat), expit(z), cut, strict=True)
+
+        return of_defined(
+            inputs, lambda of_samples: map(_mean_answer, in_groups(of_samples, answers_of))
         )
-        logits = [[w.sum() if whole else w[0] for w in words] for words in found.log_p]
-        with np.errstate(invalid="ignore"):  # both impossible: no number, and said so below
-            z = np.array([yes - no for yes, no in logits], np.float64)
-        cut = np.logical_or(dropped, found.source_cut)
-        outcomes: list[SampleValue | Undefined] = []
-        at = 0
-        for inputs in asked:
-            if isinstance(inputs, Undefined):
-                outcomes.append(inputs)
-                continue
-            mine = slice(at, at + len(inputs))
-            at = mine.stop
-            p = expit(z[mine])
-            if np.isnan(p).any():
-                outcomes.append(Undefined(PROBABILITIES_NOT_NUMBERS))
-                continue
-            parts = [(i.part, v, 1 / len(p)) for i, v in zip(inputs, p.tolist(), strict=True)]
-            outcomes.append(SampleValue(float(p.mean()), parts, bool(cut[mine].any())))
-        return outcomes
 
     def _inputs(self, sample: Sample) -> list[QuestionInput] | Undefined:
         """What is asked about of a sample: at least one part of it."""
@@ -262,6 +253,16 @@ class _QuestionMetric(Seq2SeqMetric, abc.ABC):
                 for n, sentence in enumerate(found, 1)
             ]
         return [QuestionInput("text", {**values, "text": sample.text}, context)]
+
+
+def _mean_answer(answers: Sequence[tuple[str, float, bool]]) -> SampleValue | Undefined:
+    """The mean of P(yes) over the parts of a sample."""
+    p = np.array([p_yes for _, p_yes, _ in answers])
+    if np.isnan(p).any():
+        return Undefined(PROBABILITIES_NOT_NUMBERS)
+    values = zip(answers, p.tolist(), strict=True)
+    rows = [(part, value, 1 / len(p)) for (part, *_), value in values]
+    return SampleValue(float(p.mean()), rows, any(bool(cut) for *_, cut in answers))
 
 
 def _value(sample: Sample, field: str) -> str:

@@ -1,10 +1,10 @@
-"""From what comes out for each sample to scores: what metrics with parts have in common."""
+"""Base of the metrics of samples: from the value of each sample to scores."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,9 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.core.undefined import Undefined
+
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 class SampleValue(NamedTuple):
@@ -25,7 +28,7 @@ class SampleValue(NamedTuple):
 
 
 class SampleMetric(abc.ABC):
-    """A metric of samples that gives an outcome for each of a partition."""
+    """A metric that gives every sample of a partition a value, or the reason why it has none."""
 
     level: ClassVar[Level] = "sample"
     higher_is_better: ClassVar[bool] = True
@@ -38,10 +41,10 @@ class SampleMetric(abc.ABC):
 
     @abc.abstractmethod
     def _sample_values(self, samples: Sequence[Sample]) -> Sequence[SampleValue | Undefined]:
-        """What comes out for each of these samples, of which there is at least one."""
+        """The value of each of these samples, of which there is at least one."""
 
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
-        """The values of these samples, undefined ones with their reasons, and their parts."""
+        """Returns the values of these samples, reasons for undefined ones, and all parts."""
         scored = [self._scores(())]
         for partition in partitions(samples):
             scored.append(self._scores(partition))
@@ -49,18 +52,52 @@ class SampleMetric(abc.ABC):
         return concatenate(scored)
 
     def _scores(self, samples: Sequence[Sample]) -> Scores:
-        found = list(zip(samples, self._sample_values(samples) if samples else (), strict=True))
-        defined = [(sample.id, o) for sample, o in found if isinstance(o, SampleValue)]
-        rows = [(id, *part) for id, outcome in defined for part in outcome.parts]
+        values = list(self._sample_values(samples)) if samples else []
+        defined = [
+            (sample.id, value)
+            for sample, value in zip(samples, values, strict=True)
+            if isinstance(value, SampleValue)
+        ]
+        rows = [(id, *part) for id, value in defined for part in value.parts]
         return Scores(
             metric=self.name,
             ids=tuple(sample.id for sample in samples),
             values=np.array(
-                [o.value if isinstance(o, SampleValue) else np.nan for _, o in found], np.float64
+                [v.value if isinstance(v, SampleValue) else np.nan for v in values], np.float64
             ),
-            undefined={sample.id: o.reason for sample, o in found if isinstance(o, Undefined)},
+            undefined={
+                sample.id: value.reason
+                for sample, value in zip(samples, values, strict=True)
+                if isinstance(value, Undefined)
+            },
             signature=self.signature,
             higher_is_better=self.higher_is_better,
             parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
-            truncated=frozenset(id for id, outcome in defined if outcome.cut),
+            truncated=frozenset(id for id, value in defined if value.cut),
         )
+
+
+def of_defined(
+    inputs: Iterable[X | Undefined], compute: Callable[[list[X]], Iterable[Y]]
+) -> list[Y | Undefined]:
+    """Computes the results of all defined inputs in one call; reasons keep their places.
+
+    >>> of_defined([3, Undefined("empty text"), 4], lambda numbers: [n**2 for n in numbers])
+    [9, Undefined(reason='empty text'), 16]
+    """
+    kept = list(inputs)
+    defined = [one for one in kept if not isinstance(one, Undefined)]
+    results = iter(compute(defined) if defined else ())
+    return [one if isinstance(one, Undefined) else next(results) for one in kept]
+
+
+def in_groups(
+    groups: Sequence[Sequence[X]], compute: Callable[[list[X]], Iterable[Y]]
+) -> list[list[Y]]:
+    """Computes the results of the members of all groups in one call, and groups them alike.
+
+    >>> in_groups([[1, 2], [3]], lambda numbers: [n**2 for n in numbers])
+    [[1, 4], [9]]
+    """
+    results = iter(compute([one for group in groups for one in group]))
+    return [[next(results) for _ in group] for group in groups]

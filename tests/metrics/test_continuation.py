@@ -130,8 +130,8 @@ def keywords(sample):
 
 
 def fluency(sample):
-    why = Perplexity(text="continuation")._unfit(sample)
-    return Undefined(why) if why else sample.text[len(sample.prompt) :]
+    readable = Perplexity(text="continuation")._readable(sample)
+    return readable if isinstance(readable, Undefined) else sample.text[len(sample.prompt) :]
 
 
 def discriminator(sample):
