@@ -12,7 +12,7 @@ import torch
 from levelfield import judges
 from levelfield.aspects import load_aspect
 from levelfield.core.errors import ModelError, UserError
-from levelfield.judges import Judge, choose, describe, figures, load, vote
+from levelfield.judges import Judge, asking, availability, choose, describe, figures, load, vote
 from levelfield.models.loading import Loading
 
 TEXTS = ["The lake froze.", "We skated all day.", "Taxes rose, and nobody liked it.", "😀"]
@@ -352,12 +352,12 @@ def test_without_a_network_the_hub_is_asked_once(monkeypatch):
         asked.append(model)
         raise ModelError("no network") from LocalEntryNotFoundError("no network")
 
-    monkeypatch.setattr(judges, "resolve", resolve)
-    judges._revisions.cache_clear()
+    monkeypatch.setattr(availability, "resolve", resolve)
+    availability.revisions_of.cache_clear()
     try:
         assert describe(choose("paper")).count("@unavailable") == 3
     finally:
-        judges._revisions.cache_clear()
+        availability.revisions_of.cache_clear()
     assert len(asked) == 1
 
 
@@ -374,7 +374,7 @@ def test_a_text_is_judged_once_whoever_asks(tmp_path, monkeypatch):
 
 
 def test_what_is_remembered_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(judges, "_REMEMBERED", 2)
+    monkeypatch.setattr(asking, "_REMEMBERED", 2)
     judge = loaded(str(tiny_classifier.save(tmp_path / "n", ["bad", "good"])))
     expected = [v.p for v in judge.verdicts(TEXTS)]
     for text, p in zip(TEXTS, expected, strict=True):

@@ -1,0 +1,203 @@
+"""How each kind of judge is loaded and asked: what its model is decides."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.errors import ModelError, UserError
+from levelfield.judges.asking import Ask, LoadedJudge
+from levelfield.judges.availability import models_of, revisions_of
+from levelfield.judges.judge import LABEL, Judge
+from levelfield.models.contracts import Gapped, Target
+from levelfield.models.load import load as load_model
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import resolve
+from levelfield.models.scorers import EmbeddingScorer, label_evaluators
+
+GENERIC_PROMPT = f"{TEXT} It is about {GAP}."
+
+
+def load(judge: Judge, judges: Sequence[Judge], loading: Loading) -> LoadedJudge:
+    """One of some judges with its model, loaded once a process.
+
+    Raises:
+        ModelError: its model is not available (or was not when `describe` asked for those of all
+            `judges`), or its labels are not mapped.
+        UserError: it does not say what its kind of model needs.
+    """
+    revisions = revisions_of(models_of(judges), loading.allow_pickle)
+    for model in filter(None, judge.all_models):
+        try:
+            if isinstance(known := revisions[model], ModelError):
+                raise known
+            resolve(model, allow_pickle=loading.allow_pickle)
+        except ModelError as error:
+            raise ModelError(
+                f"judge '{judge.name}': {error} (a judge's folder is given as --option "
+                "judges=FOLDER; judges=offline needs no network)"
+            ) from error
+    return _load(judge, loading)
+
+
+@functools.lru_cache(maxsize=16)
+def _load(judge: Judge, loading: Loading) -> LoadedJudge:
+    if judge.lexicon:
+        return LoadedJudge(judge, judge.attribute, ("negative", "positive"), _vader())
+    if judge.models:
+        return _one_model_per_label(judge, loading)
+    kind = resolve(judge.model, allow_pickle=loading.allow_pickle).kind
+    if kind == "classifier":
+        return _classifier(judge, loading)
+    if kind == "encoder-decoder":
+        return _words(judge, loading)
+    if kind == "encoder":
+        return _zero_shot(judge, loading)
+    raise ModelError(f"judge '{judge.name}': {judge.model} is a {kind} model, which can't judge")
+
+
+def _classifier(judge: Judge, loading: Loading) -> LoadedJudge:
+    model = load_model("classifier", judge.model, loading)
+    ours = {theirs.strip().casefold(): label for theirs, label in judge.labels}
+    own = {label.strip().casefold() for label in model.labels}
+    if unknown := sorted(set(ours) - own):
+        raise ModelError(
+            f"judge '{judge.name}': its model has no label '{unknown[0]}'; it has "
+            f"{', '.join(model.labels)}"
+        )
+    labels = [ours.get(label.strip().casefold(), label) for label in model.labels]
+    if unnamed := [label for label in labels if _UNNAMED.search(label)]:
+        raise ModelError(
+            f"model '{judge.model}' does not say what {unnamed[0]} means; say it in a TOML file: "
+            f'[[judges]] with name = "…", attribute = "…", model = "{judge.model}" and '
+            f'labels = {{ "{unnamed[0]}" = "…" }}'
+        )
+    attribute = judge.attribute
+    if not attribute:
+        words = {label.strip().casefold() for label in labels}
+        told = {s.attribute for s in judge.spellings if s.word in words}
+        attribute = told.pop() if len(told) == 1 else ""
+    return LoadedJudge(judge, attribute, labels, model.probabilities)
+
+
+_UNNAMED = re.compile(r"LABEL_\d+$")
+
+
+def _words(judge: Judge, loading: Loading) -> LoadedJudge:
+    """P(label) ∝ P(word, end | template with the text)."""
+    from scipy.special import softmax
+
+    labels, words = _labels_and_words(judge, "encoder-decoder")
+    model = load_model("encoder-decoder", judge.model, loading)
+    targets = [Target(word, end=True) for word in words]
+    if not all(model.token_ids(words)):
+        raise ModelError(f"judge '{judge.name}': a word of {list(words)} has no token of its model")
+    before, after = judge.template.split(TEXT)
+
+    def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:
+        # what is cut off of a long text is what is farthest from the template's longer side
+        sources = [
+            Gapped(before + text, after, gap=False)
+            if after.strip()
+            else Gapped("", before + text + after, gap=False)
+            for text in texts
+        ]
+        found = model.log_likelihood(sources, [targets] * len(texts))
+        log_p = np.array([[of_word.sum() for of_word in row] for row in found.log_p])
+        log_p[[not ids for ids in model.token_ids([t[:_BEGINNING] for t in texts])]] = np.nan
+        return softmax(log_p, axis=1), np.array(found.source_cut, np.bool_)
+
+    return LoadedJudge(judge, judge.attribute, labels, ask)
+
+
+def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
+    """P(label) ∝ what the label's own model gives to its second label."""
+    labels = [label for label, _ in judge.models]
+    models = [load_model("classifier", model, loading) for _, model in judge.models]
+    for (label, name), model in zip(judge.models, models, strict=True):
+        if len(model.labels) != 2:
+            raise ModelError(
+                f"judge '{judge.name}': expected a binary classifier for '{label}', and {name} "
+                f"has {len(model.labels)} labels: {', '.join(model.labels)}"
+            )
+    words = dict(judge.words)
+    templates = [judge.template.replace(LABEL, words.get(label, label)) for label in labels]
+
+    def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:
+        p = np.empty((len(texts), len(labels)))
+        cut: Bools = np.zeros(len(texts), np.bool_)
+        for column, (model, template) in enumerate(zip(models, templates, strict=True)):
+            before, after = template.split(TEXT)
+            of_label, cut_here = model.probabilities([before + text + after for text in texts])
+            p[:, column] = of_label[:, 1]
+            cut |= cut_here
+        p[[not ids for ids in models[0].token_ids([t[:_BEGINNING] for t in texts])]] = np.nan
+        p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return p, cut
+
+    return LoadedJudge(judge, judge.attribute, labels, ask)
+
+
+def _zero_shot(judge: Judge, loading: Loading) -> LoadedJudge:
+    """P(label): as `ctrleval.attribute-relevance` has it, for every label."""
+    from scipy.special import softmax
+
+    aspect = load_aspect(judge.aspect) if judge.aspect else _aspect_of_words(judge)
+    scorer = EmbeddingScorer(load_model("encoder", judge.model, loading))
+    each = len(aspect.prompts) * len(aspect.verbalizers)
+
+    def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:
+        evaluators = [e for text in texts for e in label_evaluators(text, aspect)]
+        of_words, cut = scorer.label_logits(evaluators)
+        # (texts, evaluators, labels)
+        logits = np.reshape(of_words, (len(texts), each, len(aspect.labels)))
+        s = softmax(logits, axis=2)
+        cut = cut.reshape(len(texts), each)[:, 0]  # every evaluator reads the same text
+        return s.mean(axis=1), cut
+
+    return LoadedJudge(judge, judge.attribute, aspect.labels, ask)
+
+
+def _aspect_of_words(judge: Judge) -> Aspect:
+    """One prompt that fits any labels, with the judge's words for them."""
+    labels, _ = _labels_and_words(judge, "encoder")
+    prompt = judge.template if GAP in judge.template else GENERIC_PROMPT
+    return Aspect(judge.attribute, labels, (prompt,), (dict(judge.words),), digest="")
+
+
+def _labels_and_words(judge: Judge, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if len(judge.words) < 2:
+        raise UserError(
+            f"judge '{judge.name}': {judge.model} is an {kind} model; expected words = "
+            '{label = "…"} with a word for each label'
+            + (" or an aspect" if kind == "encoder" else "")
+        )
+    labels, words = zip(*judge.words, strict=True)
+    return labels, words
+
+
+def _vader() -> Ask:
+    """P(positive) = (1 + compound) / 2, with compound in [−1, 1] (Hutto and Gilbert 2014)."""
+    try:
+        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+    except ImportError as error:
+        raise ModelError(
+            "the judge vader is not installed: pip install 'levelfield[offline]'"
+        ) from error
+    analyzer = SentimentIntensityAnalyzer()
+
+    def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:
+        compound = np.array([analyzer.polarity_scores(text)["compound"] for text in texts])
+        positive = (1 + compound) / 2
+        return np.stack([1 - positive, positive], axis=1), np.zeros(len(texts), np.bool_)
+
+    return ask
+
+
+_BEGINNING = 10_000
+"""Characters of a text that tell whether a model has any tokens for it."""
