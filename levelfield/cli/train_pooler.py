@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
-from levelfield.core.metric import partitions
 from levelfield.core.registry import options, parse_option
-from levelfield.core.undefined import Undefined
 
 if TYPE_CHECKING:
-    from levelfield.core.arrays import Floats
-    from levelfield.core.progress import Progress
-    from levelfield.core.sample import Sample
     from levelfield.metrics.cdm import CDMMomentum
-    from levelfield.metrics.pooling import Selected
 
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
 
@@ -53,6 +45,7 @@ def pooler(files: tuple[str, ...], aspect: str, out: str, **given: Any) -> None:
     out together. Use it with --option pooling=classifier --option pooler=FILE.
     """
     from levelfield.io import atomic_writer, check_targets, open_samples
+    from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
     check_targets({"--out": out}, files)
     source = open_samples(
@@ -61,8 +54,15 @@ def pooler(files: tuple[str, ...], aspect: str, out: str, **given: Any) -> None:
     metric = _metric(given)
     _ = metric.momentum_signature  # whatever is wrong with the models is said before work
     with progress_bar("scoring", None) as progress:
-        rated = _rated(metric, source, aspect, progress)
-    found = _select(rated, aspect, metric.momentum_signature, given)
+        rated = rated_momentum(metric, source, aspect, progress=progress)
+    found = train_pooler(
+        rated,
+        aspect,
+        kind=given["kind"],
+        length=given["length"],
+        seed=given["seed"],
+        momentum=metric.momentum_signature,
+    )
     with atomic_writer(out) as file:
         found.pooler.save(file)
     held = f"Spearman {found.spearman:.3f} on {found.held_out} held out, on which the penalty was"
@@ -70,16 +70,6 @@ def pooler(files: tuple[str, ...], aspect: str, out: str, **given: Any) -> None:
     if rated.left_out:
         reasons = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
         say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
-
-
-class Rated(NamedTuple):
-    """Momentum with ratings: a sequence, a target and a group for each text; and how many texts
-    were left out, by reason."""
-
-    sequences: list[Floats]
-    targets: list[float]
-    groups: list[Hashable]
-    left_out: Mapping[str, int]
 
 
 def _metric(given: Mapping[str, Any]) -> CDMMomentum:
@@ -95,60 +85,3 @@ def _metric(given: Mapping[str, Any]) -> CDMMomentum:
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
     return metric
-
-
-def _rated(
-    metric: CDMMomentum, samples: Iterable[Sample], aspect: str, progress: Progress
-) -> Rated:
-    import numpy as np
-
-    sequences: list[Floats] = []
-    targets: list[float] = []
-    groups: list[Hashable] = []
-    left_out: Counter[str] = Counter()
-    for partition in partitions(samples):
-        rated = [s for s in partition if math.isfinite(_rating(s, aspect))]
-        left_out.update(["not rated"] * (len(partition) - len(rated)))
-        for sample, units in zip(rated, metric.momentum(rated), strict=True):
-            if isinstance(units, Undefined):
-                left_out[units.reason] += 1
-                continue
-            sequences.append(np.concatenate([unit.m for unit in units]))
-            targets.append(_rating(sample, aspect))
-            groups.append(_group(sample))
-        progress(len(partition))
-    return Rated(sequences, targets, groups, left_out)
-
-
-def _rating(sample: Sample, aspect: str) -> float:
-    """The mean of a sample's ratings; NaN where there is none."""
-    ratings = list(sample.ratings.get(aspect, {}).values())
-    return math.fsum(ratings) / len(ratings) if ratings else math.nan
-
-
-def _group(sample: Sample) -> Hashable:
-    """What makes texts alike: prompt, source or context, keywords; else the text is alone."""
-    keywords = sample.control.get("keywords", ())
-    return sample.shared or keywords or sample.id
-
-
-def _select(rated: Rated, aspect: str, momentum: str, given: Mapping[str, Any]) -> Selected:
-    from levelfield.metrics.pooling import select
-
-    kind = given["kind"]
-    if kind == "auto":
-        kind = "logistic" if set(rated.targets) <= {0.0, 1.0} else "ridge"
-    try:
-        return select(
-            rated.sequences,
-            rated.targets,
-            kind=kind,
-            groups=rated.groups,
-            length=given["length"],
-            seed=given["seed"],
-            momentum=momentum,
-            trained_on=f"{len(rated.targets):,} ratings of {aspect}",
-        )
-    except UserError as error:
-        left = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
-        raise UserError(f"--aspect {aspect}: {error}; left out: {left or 'none'}") from error

@@ -20,7 +20,8 @@ from levelfield.cli.train_pooler import pooler as command
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum
-from levelfield.metrics.pooling import POOLINGS, LinearPooler, fit, resample, select
+from levelfield.metrics.pooling import POOLINGS, LinearPooler, resample
+from levelfield.training.pooler.fit import fit, select
 
 numbers = st.floats(-50, 50)
 sequences = st.lists(numbers, min_size=1, max_size=80).map(np.array)
