@@ -33,11 +33,12 @@ def reproduce(id: str | None, as_json: bool, model: str) -> None:
     if as_json:
         click.echo(json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False))
         return
-    from levelfield.cli import papers as printed
+    from levelfield.cli.answers import print_answers
+    from levelfield.cli.papers import print_list, print_tables
 
     if report.answers:
-        printed.print_answers(report.answers)
+        print_answers(report.answers)
     elif id is None:
-        printed.print_list(report.reproductions)
+        print_list(report.reproductions)
     else:
-        printed.print_tables(report.reproductions, report.facts)
+        print_tables(report.reproductions, report.facts)

@@ -29,7 +29,7 @@ FEW_CLUSTERS = 20
 
 @dataclass(frozen=True)
 class ScorePage:
-    """All that a page shows.
+    """The contents of a page.
 
     Attributes:
         title: the page's heading.
@@ -100,7 +100,7 @@ def render(report: ScorePage) -> str:
 
 
 def write_page(path: str | os.PathLike[str], report: ScorePage) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Writes the page to a file, whole or not at all."""
     html = render(report)
     with atomic_writer(path) as file:
         file.write(html)
