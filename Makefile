@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
-PYTEST := $(BIN)/pytest --numprocesses auto
+# worksteal: neighbours run in one process, which keeps the models they share
+PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 
 .PHONY: demo check test test-all lint format clean
 

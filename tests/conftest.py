@@ -37,12 +37,18 @@ class WithoutModels(MetaPathFinder, Loader):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="skip tests that load a model library")
+    parser.addoption(
+        "--fast", action="store_true", help="skip tests that load models, try fewer examples"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fast"):
         sys.meta_path.insert(0, WithoutModels())
+        hypothesis.settings.register_profile(
+            "fast", hypothesis.settings.get_profile("levelfield"), max_examples=20
+        )
+        hypothesis.settings.load_profile("fast")
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,9 @@ from levelfield.core.arrays import Codes
 from levelfield.training.judge.labelled import Labelled
 from levelfield.training.loop import Loss, Recipe
 
+CHECKPOINT_STEPS = 500
+"""Fewest steps between two checkpoints."""
+
 
 def passes(
     rows: Labelled,
@@ -37,7 +40,7 @@ def passes(
         decay=1.0,
         weight_decay=0.01,
         seed=seed,
-        every=max(500, steps // 4),
+        every=max(CHECKPOINT_STEPS, steps // 4),
     )
 
 

@@ -28,6 +28,7 @@ from levelfield.models.small.fasttext import Settings, train_fasttext
 from levelfield.models.small.textcnn import Shape, Vocabulary
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
+from levelfield.training.judge import task as judge_task
 from levelfield.training.judge.build import build_judge
 from levelfield.training.judge.figures import read_figures
 from levelfield.training.judge.labelled import (
@@ -104,11 +105,12 @@ def tiny_encoder(tmp_path) -> str:
 def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     tmp_path, monkeypatch, tiny_encoder
 ):
+    monkeypatch.setattr(judge_task, "CHECKPOINT_STEPS", 30)
     train, test = split(many(), 0.2, seed=0)
     spec = JudgeSpec(
         "sentiment",
         "transformer",
-        tuning=Tuning(epochs=45, batch=16, learning_rate=3e-3),
+        tuning=Tuning(epochs=10, batch=16, learning_rate=3e-3),
         start=tiny_encoder,
     )
     found = build_judge(train, test, spec, tmp_path / "whole", sources=())
@@ -122,7 +124,7 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
 
     def killed(model, task, step, of=Classification.loss):
         steps.append(step)
-        if step == 520 and len(steps) <= 521:
+        if step == 100 and len(steps) <= 101:
             raise KeyboardInterrupt
         return of(task, model, step)
 
@@ -130,7 +132,7 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     with pytest.raises(KeyboardInterrupt):
         build_judge(train, test, spec, tmp_path / "killed", sources=())
     again = build_judge(train, test, spec, tmp_path / "killed", sources=())
-    assert steps[521] == 500  # where the checkpoint is
+    assert steps[101] == 90  # where the checkpoint is
     assert again == found
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
     assert weights[0] == weights[1]
