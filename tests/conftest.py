@@ -37,9 +37,7 @@ class WithoutModels(MetaPathFinder, Loader):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--fast", action="store_true", help="skip tests that load models, try fewer examples"
-    )
+    parser.addoption("--fast", action="store_true", help="no test loads a model; fewer examples")
 
 
 def pytest_configure(config: pytest.Config) -> None:

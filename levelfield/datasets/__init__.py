@@ -9,7 +9,7 @@ True
 
 from levelfield.datasets import lpf
 from levelfield.datasets.loading import load, paths
-from levelfield.datasets.lpf import Run
+from levelfield.datasets.lpf import PublishedRun
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
 from levelfield.datasets.registry import DataSet, dataset, names
 from levelfield.datasets.wordlists import wordlist
@@ -17,7 +17,7 @@ from levelfield.datasets.wordlists import wordlist
 __all__ = [
     "PROMPT_SETS",
     "DataSet",
-    "Run",
+    "PublishedRun",
     "dataset",
     "load",
     "lpf",

@@ -35,7 +35,7 @@ _PPLM_PROMPTS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class PublishedRun:
     """One run of the study with its published results.
 
     Attributes:
@@ -67,7 +67,7 @@ class Run:
 
 def runs(
     folder: Path | str | None = None, *, control: str | None = None, here: bool = False
-) -> list[Run]:
+) -> list[PublishedRun]:
     """The published results, one record a run, sorted by name.
 
     Args:
@@ -95,7 +95,7 @@ def runs(
     return sorted(map(run_of, whole), key=lambda run: run.name)
 
 
-def run_of(path: Path) -> Run:
+def run_of(path: Path) -> PublishedRun:
     """The run that an evaluation file belongs to, with its results.
 
     Raises:
@@ -108,7 +108,7 @@ def run_of(path: Path) -> Run:
     return replace(named(path), results=results)
 
 
-def named(path: Path) -> Run:
+def named(path: Path) -> PublishedRun:
     """What the folder of a file says of its run; without results.
 
     Raises:
@@ -124,7 +124,7 @@ def named(path: Path) -> Run:
     said: dict[str, Any] = found.groupdict()
     said["prompting"] = "" if said["prompting"] == "None" else said["prompting"]
     said |= {"length": int(said["length"]), "seed": int(said["seed"])}
-    return Run(name=name, **said, results={})
+    return PublishedRun(name=name, **said, results={})
 
 
 def texts(parts: Parts) -> list[Sample]:
@@ -182,7 +182,7 @@ def wanted(kind: str, value: str) -> Control:
     return {kind: value}
 
 
-def _prefix(run: Run, original_id: str, given: str) -> str:
+def _prefix(run: PublishedRun, original_id: str, given: str) -> str:
     """The content prefix in what the system was given.
 
     Instructed models were told it in quotes, after any examples; PPLM's input begins with the

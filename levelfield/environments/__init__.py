@@ -29,7 +29,7 @@ _MARK = "levelfield-environment.json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EnvironmentRecipe:
     """What an environment is made of.
 
     Attributes:
@@ -42,9 +42,9 @@ class Recipe:
     requirements: tuple[str, ...]
 
 
-RECIPES: Mapping[str, Recipe] = {
+RECIPES: Mapping[str, EnvironmentRecipe] = {
     # COMET 2.2.7 wants transformers < 5 and numpy < 2; its trainer still imports pkg_resources
-    "comet": Recipe("comet", "unbabel-comet", ("unbabel-comet==2.2.7", "setuptools<81"))
+    "comet": EnvironmentRecipe("comet", "unbabel-comet", ("unbabel-comet==2.2.7", "setuptools<81"))
 }
 
 
@@ -77,7 +77,7 @@ class Environment:
         return self.packages.get(RECIPES[self.name].package, "")
 
 
-def recipe(name: str) -> Recipe:
+def recipe(name: str) -> EnvironmentRecipe:
     """The recipe of this name.
 
     Raises:

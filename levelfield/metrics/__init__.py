@@ -12,82 +12,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_FAMILIES = {
-    "bartscore": (
-        "BARTScoreF",
-        "BARTScoreFromSource",
-        "BARTScorePrecision",
-        "BARTScoreRecall",
-    ),
-    "bertscore": ("BERTScoreReferences", "BERTScoreSource"),
-    "cdm": ("CDMMomentum",),
-    "control": (
-        "ControlAverage",
-        "ControlBalancedAccuracy",
-        "ControlBoth",
-        "ControlMajority",
-        "ControlProbability",
-    ),
-    "ctrleval": (
-        "CTRLEval",
-        "CTRLEvalAttributeRelevance",
-        "CTRLEvalCoherence",
-        "CTRLEvalConsistency",
-    ),
-    "discriminator": ("DiscriminatorScore",),
-    "diversity": ("Distinct1", "Distinct2", "Distinct3", "HDD1", "HDD2", "HDD3"),
-    "embedding": ("CosineReferences", "CosineSource"),
-    "fluency": ("CorpusPerplexity", "Perplexity", "SLOR"),
-    "infilling_perplexity": ("InfillingPerplexity",),
-    "keywords": (
-        "KeywordsAll",
-        "KeywordsAny",
-        "KeywordsCov",
-        "KeywordsCoverage",
-        "KeywordsExtCov",
-    ),
-    "learned": ("BLEURTReferences", "BLEURTSource", "COMETReferences", "COMETSource"),
-    "llm_judge": (
-        "LLMJudgeCoherence",
-        "LLMJudgeCommonsense",
-        "LLMJudgeConsistency",
-        "LLMJudgeFluency",
-        "LLMJudgeOverall",
-        "LLMJudgeRelevance",
-    ),
-    "meteor": ("METEORReferences", "METEORSource"),
-    "movers": ("MoverReferences", "MoverSource", "WMDReferences", "WMDSource"),
-    "overlap": (
-        "BLEUReferences",
-        "BLEUSource",
-        "CHRFReferences",
-        "CHRFSource",
-        "CorpusBLEUReferences",
-        "CorpusBLEUSource",
-        "CorpusCHRFReferences",
-        "CorpusCHRFSource",
-    ),
-    "questions": (
-        "CustomQuestion",
-        "QuestionsCoherence",
-        "QuestionsEngagingness",
-        "QuestionsGroundedness",
-        "QuestionsNaturalness",
-        "QuestionsUnderstandability",
-    ),
-    "rouge": (
-        "ROUGE1References",
-        "ROUGE1Source",
-        "ROUGE2References",
-        "ROUGE2Source",
-        "ROUGELReferences",
-        "ROUGELSource",
-    ),
-    "style": ("StyleDegenerate", "StylePerplexity"),
-}
-"""Module -> the classes that users name."""
+from levelfield.core.registry import installed
 
-_MODULES = {name: module for module, names in _FAMILIES.items() for name in names}
+_MODULES = {
+    "CTRLEval": f"{__name__}.ctrleval",  # several metrics in one pass, so that none is its own
+    **{e.attr: e.module for e in installed().values() if e.module.startswith(f"{__name__}.")},
+}
 
 __all__ = sorted(_MODULES)
 
@@ -95,7 +25,7 @@ __all__ = sorted(_MODULES)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,7 @@ from command_line import Run
 
 from levelfield import environments
 from levelfield.core.errors import UserError
-from levelfield.environments import Recipe
+from levelfield.environments import EnvironmentRecipe
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made_of(monkeypatch: pytest.MonkeyPatch, *requirements: str) -> None:
-    recipe = Recipe("comet", "smallest", requirements)
+    recipe = EnvironmentRecipe("comet", "smallest", requirements)
     monkeypatch.setattr(environments, "RECIPES", {"comet": recipe})
 
 

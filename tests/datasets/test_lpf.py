@@ -33,7 +33,7 @@ def test_a_run_is_what_its_folder_says(files, tmp_path):
         }
     )
     first, second = lpf.runs(tmp_path)
-    assert first == lpf.Run(
+    assert first == lpf.PublishedRun(
         name=few,
         system="Llama-2-70b-chat-hf",
         dataset="owt_neutral_prompts",

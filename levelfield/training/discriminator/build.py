@@ -18,7 +18,7 @@ from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import classes, load_to_tune, pick_device
 from levelfield.training.card import Card, write_card
-from levelfield.training.discriminator.rows import TextPairs, read_rows
+from levelfield.training.discriminator.rows import TrainingPairs, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, encode
 from levelfield.training.folder import close, digest_of_weights, opened, run_of, saved_tokenizer
 from levelfield.training.infiller.architecture import Size
@@ -109,7 +109,7 @@ def build_discriminator(
     return history
 
 
-def _begin(rows: TextPairs, spec: DiscriminatorSpec, training: Path) -> tuple[Any, Any]:
+def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tuple[Any, Any]:
     """Model and tokenizer before the first step; the same ones every time."""
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.recipe.seed)
@@ -120,7 +120,7 @@ def _begin(rows: TextPairs, spec: DiscriminatorSpec, training: Path) -> tuple[An
         return _random(spec, len(tokenizer)), tokenizer
 
 
-def _own_tokenizer(rows: TextPairs, vocabulary: int, folder: Path) -> Any:
+def _own_tokenizer(rows: TrainingPairs, vocabulary: int, folder: Path) -> Any:
     """Trained on the texts at the first call, and kept for later ones."""
     from tokenizers import processors
 
@@ -153,7 +153,7 @@ def _random(spec: DiscriminatorSpec, vocabulary: int) -> Any:
     )
 
 
-def _remarks(rows: TextPairs, pairs: EncodedPairs) -> Iterator[str]:
+def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:
     yield f"{len(rows.pairs):,} pairs, {int(pairs.held_out.sum()):,} of them held out"
     for why, n in rows.skipped.items():
         yield f"left out {n:,} rows: {why}"
@@ -165,7 +165,7 @@ def _card(
     out: Path,
     spec: DiscriminatorSpec,
     model: Any,
-    rows: TextPairs,
+    rows: TrainingPairs,
     pairs: EncodedPairs,
     history: Sequence[HistoryRow],
     sources: Sequence[str],

@@ -27,7 +27,7 @@ UNCHANGED = "the negative is the positive"
 ALSO_POSITIVE = "the negative is another row's positive"
 
 
-class TextPair(NamedTuple):
+class TrainingPair(NamedTuple):
     """A human text and its worse twin."""
 
     positive: str
@@ -35,7 +35,7 @@ class TextPair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TextPairs:
+class TrainingPairs:
     """What files of negatives hold.
 
     Attributes:
@@ -43,7 +43,7 @@ class TextPairs:
         skipped: why others can't -> how many.
     """
 
-    pairs: tuple[TextPair, ...]
+    pairs: tuple[TrainingPair, ...]
     skipped: Mapping[str, int]
 
     @property
@@ -55,7 +55,7 @@ class TextPairs:
         return digest.hexdigest()
 
 
-def read_rows(files: Sequence[Path], separator: str = "\n") -> TextPairs:
+def read_rows(files: Sequence[Path], separator: str = "\n") -> TrainingPairs:
     """The rows of JSONL files, `{"positive", "negative"}` each, other fields ignored.
 
     A text is a string, or a list of turns or sentences, which `separator` joins.
@@ -73,10 +73,10 @@ def read_rows(files: Sequence[Path], separator: str = "\n") -> TextPairs:
             skipped[why] += 1
         else:
             fit.append(pair)
-    return check_enough(TextPairs(tuple(fit), skipped))
+    return check_enough(TrainingPairs(tuple(fit), skipped))
 
 
-def check_enough(rows: TextPairs) -> TextPairs:
+def check_enough(rows: TrainingPairs) -> TrainingPairs:
     """The rows.
 
     Raises:
@@ -92,7 +92,7 @@ def check_enough(rows: TextPairs) -> TextPairs:
     return rows
 
 
-def _unfit(pair: TextPair, positives: set[str]) -> str:
+def _unfit(pair: TrainingPair, positives: set[str]) -> str:
     if not (pair.positive and pair.negative):
         return EMPTY
     if pair.positive == pair.negative:
@@ -100,7 +100,7 @@ def _unfit(pair: TextPair, positives: set[str]) -> str:
     return ALSO_POSITIVE if pair.negative in positives else ""
 
 
-def _pairs(file: Path, separator: str) -> Iterator[TextPair]:
+def _pairs(file: Path, separator: str) -> Iterator[TrainingPair]:
     name = printable(str(file))
     try:
         for number, line in lines(file):
@@ -110,7 +110,9 @@ def _pairs(file: Path, separator: str) -> Iterator[TextPair]:
                 continue
             try:
                 row = json.loads(line)
-                yield TextPair(_text(row["positive"], separator), _text(row["negative"], separator))
+                yield TrainingPair(
+                    _text(row["positive"], separator), _text(row["negative"], separator)
+                )
             except (ValueError, KeyError, TypeError) as error:
                 raise UserError(
                     f'{name}:{number}: expected an object with "positive" and "negative", each a '

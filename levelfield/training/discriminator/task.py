@@ -15,7 +15,7 @@ import torch
 from levelfield.core.arrays import Bools, Codes, Floats, VocabularyIds
 from levelfield.models.batching import buckets
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.training.discriminator.rows import TextPairs, check_enough, held_out
+from levelfield.training.discriminator.rows import TrainingPairs, check_enough, held_out
 from levelfield.training.loop import Loss
 
 VALIDATION_TOKENS = 8192
@@ -46,7 +46,7 @@ class EncodedPairs:
         return digest.hexdigest()
 
 
-def encode(rows: TextPairs, reader: TorchClassifier) -> tuple[EncodedPairs, TextPairs]:
+def encode(rows: TrainingPairs, reader: TorchClassifier) -> tuple[EncodedPairs, TrainingPairs]:
     """The pairs as ids, and the rows that they are: those whose texts look alike to the model, as
     where the difference is cut off, are left out and counted.
 
@@ -58,7 +58,7 @@ def encode(rows: TextPairs, reader: TorchClassifier) -> tuple[EncodedPairs, Text
     seen = [a != b for a, b in zip(positive, negative, strict=True)]
     unseen = {UNSEEN: seen.count(False)} if not all(seen) else {}
     left = check_enough(
-        TextPairs(tuple(itertools.compress(rows.pairs, seen)), {**rows.skipped, **unseen})
+        TrainingPairs(tuple(itertools.compress(rows.pairs, seen)), {**rows.skipped, **unseen})
     )
     encoded = EncodedPairs(
         [np.array(ids, np.int32) for ids in itertools.compress(positive, seen)],

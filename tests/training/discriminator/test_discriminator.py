@@ -24,7 +24,7 @@ from levelfield.models.load import load
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.training.discriminator import build as module
 from levelfield.training.discriminator.build import DiscriminatorSpec, build_discriminator
-from levelfield.training.discriminator.rows import TextPair, TextPairs, held_out, read_rows
+from levelfield.training.discriminator.rows import TrainingPair, TrainingPairs, held_out, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, auc, encode
 from levelfield.training.infiller.architecture import Size
 from levelfield.training.loop import Recipe
@@ -147,11 +147,12 @@ def reader(window: int, side: str) -> TorchClassifier:
 def test_pairs_that_differ_only_where_the_model_does_not_read_are_left_out(side):
     same = "the lake was so clear this morning that we could count the pebbles"
     at_begin, at_end = (
-        TextPair(f"good {same}", f"bad {same}"),
-        TextPair(f"{same} good", f"{same} bad"),
+        TrainingPair(f"good {same}", f"bad {same}"),
+        TrainingPair(f"{same} good", f"{same} bad"),
     )
-    rows = TextPairs(
-        (at_begin, at_end, TextPair("we swam", "we sank"), TextPair("it was", "it is")), {"x": 1}
+    rows = TrainingPairs(
+        (at_begin, at_end, TrainingPair("we swam", "we sank"), TrainingPair("it was", "it is")),
+        {"x": 1},
     )
     pairs, left = encode(rows, reader(10, side))
     assert left.pairs == ((at_end if side == "left" else at_begin), *rows.pairs[2:])
@@ -162,8 +163,8 @@ def test_pairs_that_differ_only_where_the_model_does_not_read_are_left_out(side)
 
 
 def test_nothing_left_after_reading_is_refused():
-    rows = TextPairs(
-        (TextPair("we swam home " * 9 + "late", "we swam home " * 9 + "early"),) * 2, {}
+    rows = TrainingPairs(
+        (TrainingPair("we swam home " * 9 + "late", "we swam home " * 9 + "early"),) * 2, {}
     )
     with pytest.raises(UserError, match="does not read: 2"):
         encode(rows, reader(10, "right"))
