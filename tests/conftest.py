@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import hypothesis
@@ -32,8 +33,8 @@ class WithoutModels(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if fullname in ("torch", "transformers") else None
 
-    def create_module(self, spec: ModuleSpec) -> NoReturn:
-        pytest.skip(f"--fast: needs {spec.name}", allow_module_level=True)
+    def exec_module(self, module: ModuleType) -> NoReturn:
+        pytest.skip(f"--fast: needs {module.__name__}", allow_module_level=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -372,6 +372,8 @@ def test_a_language_without_a_model_is_an_error():
 def test_the_docstrings_examples_run():
     import doctest
 
+    pytest.importorskip("torch")
+
     import levelfield.core.signature
     from levelfield.metrics.text import segmenter
     from levelfield.models import batching
