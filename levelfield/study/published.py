@@ -14,7 +14,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
-from levelfield.datasets.lpf import Run
+from levelfield.datasets.lpf import PublishedRun
 from levelfield.papers.recipes.lpf import COVERAGES, SIZES
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate, value_name
 
@@ -59,7 +59,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
             f"{where}: no evaluation_results_<run>.json or processed_<run>.csv in a folder <run>; "
             "name a folder in the layout results/<control>/<run>/"
         )
-    results: dict[CellKey, Run] = {}
+    results: dict[CellKey, PublishedRun] = {}
     texts: dict[CellKey, list[Sample]] = {}
     for path in files:
         run = lpf.run_of(path) if path.suffix == ".json" else lpf.named(path)
@@ -74,7 +74,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
     return [_cell(key, results.get(key), texts.get(key, [])) for key in sorted({*results, *texts})]
 
 
-def _cell(key: CellKey, run: Run | None, samples: Sequence[Sample]) -> Cell:
+def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> Cell:
     measured = run.results if run else {}
     if not isinstance(measured, Mapping):
         raise UserError(f"results of {key}: expected a JSON object of judges and measures")

@@ -13,7 +13,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.datasets.lpf import Run
+from levelfield.datasets.lpf import PublishedRun
 from levelfield.papers import Reproduction, Verdict
 from levelfield.papers.recipes import lpf
 
@@ -171,8 +171,8 @@ def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defin
 # keywords and two attributes: the same arithmetic on made-up runs
 
 
-def made_up(dataset: str, seed: int, control: str, **results: object) -> Run:
-    return Run(
+def made_up(dataset: str, seed: int, control: str, **results: object) -> PublishedRun:
+    return PublishedRun(
         f"x-{dataset}-{control}-None-len9-{seed}", "x", dataset, control, "", 9, seed, results
     )
 
@@ -193,7 +193,7 @@ def test_keyword_columns_are_percentages_and_their_average_takes_all_four():
 
 
 def test_two_attributes_are_averaged_within_a_run():
-    def run(dataset: str, s: float, t: float) -> Run:
+    def run(dataset: str, s: float, t: float) -> PublishedRun:
         scores = {"overall": 10.0, "sentiment": s, "topic": t}
         results = {k: {"accuracy": v} for k, v in scores.items()}
         return made_up(dataset, 1, "multiple", multiple=results)

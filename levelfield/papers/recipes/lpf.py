@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from levelfield.datasets import dataset, lpf
-from levelfield.datasets.lpf import Run
+from levelfield.datasets.lpf import PublishedRun
 from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
 from levelfield.papers.tables import PublishedTable, read_paper
 from levelfield.papers.verdict import Derived
@@ -65,7 +65,7 @@ COVERAGES = {
 }
 BOTH = {"both": "overall", "sentiment": "sentiment", "topic": "topic"}
 
-Measure = Callable[[Run], list[float]]
+Measure = Callable[[PublishedRun], list[float]]
 """What a column takes from a run: one value, or several that count alike."""
 
 
@@ -105,7 +105,7 @@ def _measures(control: str) -> Mapping[str, Measure]:
         single = {c: _at(j, "overall", "accuracy") for c, j in JUDGES[control].items()}
     of_average = ("sentiment", "topic") if control == "multiple" else tuple(single)
 
-    def average(run: Run) -> list[float]:
+    def average(run: PublishedRun) -> list[float]:
         values = [v for column in of_average for v in single[column](run)]
         # two attributes are averaged within a run; judges and coverages count as runs of their own
         return [fmean(values)] if control == "multiple" else values
@@ -127,7 +127,7 @@ def _measures(control: str) -> Mapping[str, Measure]:
 def _at(*keys: str, scale: float = 1) -> Measure:
     """The one value at these keys of a run's results."""
 
-    def value(run: Run) -> list[float]:
+    def value(run: PublishedRun) -> list[float]:
         found: Any = run.results
         for key in keys:
             found = found[key]
@@ -136,7 +136,9 @@ def _at(*keys: str, scale: float = 1) -> Measure:
     return value
 
 
-def _mean_and_sd(runs: Sequence[Run] | Derived, measure: Measure) -> tuple[Derived, Derived]:
+def _mean_and_sd(
+    runs: Sequence[PublishedRun] | Derived, measure: Measure
+) -> tuple[Derived, Derived]:
     """Weighted by the size of the prompt set."""
     if isinstance(runs, Derived):
         return runs, runs
@@ -156,7 +158,7 @@ class Runs:
     """The runs with one kind of control: those that were released, those that are here."""
 
     paths: Mapping[str, str]
-    here: Mapping[str, Run]
+    here: Mapping[str, PublishedRun]
 
     @classmethod
     def of(cls, control: str) -> Runs:
@@ -168,7 +170,7 @@ class Runs:
         here = lpf.runs(control=control, here=True) if anything else []
         return cls(paths, {run.name: run for run in here if run.results})
 
-    def of_row(self, row: str, prompt_set: str = "") -> Sequence[Run] | Derived:
+    def of_row(self, row: str, prompt_set: str = "") -> Sequence[PublishedRun] | Derived:
         """The runs behind a row of a table, or what is missing of them."""
         system, _, prompting = row.rpartition(" ")
         if prompting not in PROMPTING:
