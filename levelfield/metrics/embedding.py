@@ -34,7 +34,7 @@ from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 
 
-class TextPair(NamedTuple):
+class ComparedTexts(NamedTuple):
     """A text and what it is compared with, under the name that it is reported by."""
 
     text: str
@@ -49,12 +49,12 @@ class PairValue(NamedTuple):
     cut: bool
 
 
-def pairs_of(sample: Sample, against: Against) -> list[TextPair] | Undefined:
+def pairs_of(sample: Sample, against: Against) -> list[ComparedTexts] | Undefined:
     """What the text of a sample is compared with; blank references are left out."""
     if not sample.text.strip():
         return Undefined(EMPTY_TEXT)
     pairs = [
-        TextPair(sample.text, other, name) for name, other in compared(sample, against).items()
+        ComparedTexts(sample.text, other, name) for name, other in compared(sample, against).items()
     ]
     return pairs or Undefined(MISSING[against])
 
@@ -68,7 +68,7 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
     against: ClassVar[Against]
 
     @abc.abstractmethod
-    def _compared(self, pairs: Sequence[TextPair]) -> Sequence[PairValue | Undefined]:
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> Sequence[PairValue | Undefined]:
         """What comes out for each of these pairs."""
 
     @abc.abstractmethod
@@ -86,7 +86,7 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
         return resolve(self.model, allow_pickle=self.allow_pickle)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        def scored(pairs: list[TextPair]) -> Iterable[tuple[str, PairValue | Undefined]]:
+        def scored(pairs: list[ComparedTexts]) -> Iterable[tuple[str, PairValue | Undefined]]:
             return zip((pair.part for pair in pairs), self._compared(pairs), strict=True)
 
         return of_defined(
@@ -129,7 +129,7 @@ class StateComparison(ComparisonMetric, abc.ABC):
             return LAYERS[name]
         return depth(self._resolved)
 
-    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         model = load("states", self.model, self.loading, layer=self._layer)
         texts = [text for pair in pairs for text in (pair.text, pair.other)]
         found = model.of(texts)
@@ -181,7 +181,7 @@ def _weighted(text: TextStates, model: TokenEncoder, idf: Idf | None) -> Weighte
     return Weighted(text.states, weights, text.special)
 
 
-def no_token(pair: TextPair, *, text: bool) -> Undefined:
+def no_token(pair: ComparedTexts, *, text: bool) -> Undefined:
     """Why a pair has no value when its text, or else what it is compared with, has no token."""
     return Undefined(unreadable(pair.part) if text else UNREADABLE)
 
@@ -225,7 +225,7 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
     def _choices(self) -> dict[str, object]:
         return {"model": self._resolved.label}
 
-    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         n = len(pairs)
         texts = [*(pair.text for pair in pairs), *(pair.other for pair in pairs)]
         embeddings, cut = load("encoder", self.model, self.loading).sentences(texts)

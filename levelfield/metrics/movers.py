@@ -29,10 +29,10 @@ from levelfield.core.errors import UserError
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import (
+    ComparedTexts,
     ComparisonMetric,
     PairValue,
     StateComparison,
-    TextPair,
     Weighted,
 )
 from levelfield.metrics.text.words import words
@@ -103,7 +103,7 @@ class _WMD(ComparisonMetric, abc.ABC):
             "stop-words": "none" if self.stop_words == "none" else label(self.stop_words),
         }
 
-    def _compared(self, pairs: Sequence[TextPair]) -> list[PairValue | Undefined]:
+    def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         stop = _stop_words(self.stop_words)
         bags = {
             text: Counter(w for w in words(text, fold=self.lowercase) if w not in stop)
@@ -116,7 +116,7 @@ class _WMD(ComparisonMetric, abc.ABC):
         return [self._of_bags(pair, bags[pair.text], bags[pair.other], vectors) for pair in pairs]
 
     def _of_bags(
-        self, pair: TextPair, text: Bag, other: Bag, vectors: Mapping[str, Floats]
+        self, pair: ComparedTexts, text: Bag, other: Bag, vectors: Mapping[str, Floats]
     ) -> PairValue | Undefined:
         if not text or not other:
             return Undefined(NO_VECTOR if not text else no_vector(pair.part))

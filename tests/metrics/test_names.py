@@ -14,7 +14,7 @@ import levelfield
 from levelfield import metrics
 from levelfield.core.registry import installed
 
-SHARED = {"Rated", "Reading", "StudyStatus"}
+SHARED = {"Recipe"}
 """Names outside the metrics that two classes still have; none may be added."""
 
 
