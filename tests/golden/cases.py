@@ -87,7 +87,8 @@ def model(case: Case) -> Case:
 
 MINILM = [
     score("ctrleval", "texts.jsonl", "ctrleval", more="--json"),
-    score("ctrleval on odd records", "odd.jsonl", "ctrleval", more="--parts parts.jsonl"),
+    score("ctrleval on odd records", "odd.jsonl", "ctrleval"),
+    score("parts of ctrleval", "few.jsonl", "ctrleval", more="--parts parts.jsonl"),
     score("ctrleval of letters", "letters.jsonl", "ctrleval", "attribute=formality.toml"),
     *each(
         "coherence", "odd.jsonl", "ctrleval.coherence",
@@ -135,7 +136,7 @@ SEQ2SEQ = [
           "single=score", "single=score normalize=none", "iwf=t5.iwf", more="--model models/t5"),
     score("bartscore", "rewrites.jsonl", "bartscore", "", "--model models/bart"),
     score("bartscore on odd records", "odd.jsonl", "bartscore", "",
-          "--model models/bart --parts parts.jsonl"),
+          "--model models/bart"),
     *each("bartscore", "odd.jsonl", "bartscore", "average=tokens", more="--model models/bart"),
     *each("bartscore", "odd.jsonl", "bartscore.f bartscore.precision bartscore.recall",
           "references=max", more="--model models/bart"),
@@ -155,7 +156,7 @@ SEQ2SEQ = [
     score("llm judge of all aspects", "letters.jsonl", "llm-judge", "",
           "--model offline/infill-amateur"),
     score("llm judge on odd records", "odd.jsonl", "llm-judge.consistency llm-judge.relevance", "",
-          "--model offline/infill-amateur --parts parts.jsonl"),
+          "--model offline/infill-amateur"),
     *each("llm judge", "dialogue.jsonl", "llm-judge.coherence llm-judge.overall",
           "task=dialogue", "task=reply", more="--model offline/infill-amateur"),
     score("llm judge by a template", "odd.jsonl", "llm-judge.overall", "template=polite.toml",
@@ -224,6 +225,7 @@ JUDGES = [
 ]  # fmt: skip
 
 CORRELATE = "correlate rated-scores.jsonl --ratings rated.jsonl"
+COHERENCE = f"{CORRELATE} --aspect coherence -m ctrleval -m cdm"
 COMMANDS = [
     Case("a metric that does not exist", "score odd.jsonl -m ctrleval.coherense"),
     Case("an option that does not exist", "score odd.jsonl -m bleu.source -o tokenise=13a"),
@@ -239,16 +241,73 @@ COMMANDS = [
     Case("correlation", f"{CORRELATE} --json"),
     Case("correlation of systems", f"{CORRELATE} --level system --json"),
     *(
-        Case(f"correlation within a {group}", f"{CORRELATE} --group {group} --level segment --json")
+        Case(f"correlation within a {group}", f"{COHERENCE} --group {group} --json")
         for group in ("system", "source")
     ),
     *(
-        Case(f"correlation by {name}", f"{CORRELATE} --aspect coherence --statistic {name} --json")
+        Case(f"correlation by {name}", f"{COHERENCE} --statistic {name} --json")
         for name in ("pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated")
     ),
-    Case("drift", f"{CORRELATE} --drift --correction bonferroni --compare spearman --json"),
+    Case("drift", f"{COHERENCE} --drift --correction bonferroni --compare spearman --json"),
     Case("the metrics", "metrics --json"),
 ]  # fmt: skip
+
+AT_SERVER = "--no-cache -o base_url=SERVER -o model=some-model -o concurrency=1"
+SERVERS = [
+    score("llm judge at a server", "odd.jsonl", "llm-judge", "", AT_SERVER),
+    score("parts of an llm judge", "few.jsonl", "llm-judge", "",
+          f"{AT_SERVER} --parts parts.jsonl"),
+    *each("llm judge at a server", "letters.jsonl", "llm-judge.coherence llm-judge.overall",
+          "expectation=samples samples=5 temperature=0.7", "expectation=logprobs",
+          "template=polite.toml seed=none max_tokens=none", more=AT_SERVER),
+]  # fmt: skip
+
+CELL = "study/study.study/cells/writer/places/sentiment/seed-1"
+STUDY = [
+    Case(
+        "the example study, from its run to its tables",
+        "study run study/study.toml && study report study/study.toml --out study/tables"
+        " && study audit study/study.toml --json",
+        FLOAT32,
+        ("study/tables/tables.tex", "study/tables/numbers.csv", f"{CELL}/groups.jsonl"),
+    ),
+    Case("what is wrong with a study file", "study run wrong.toml"),
+]
+
+CHEAP = "diversity.distinct-2 diversity.hdd-1"
+RATED = [
+    score("ctrleval", "ctrleval.jsonl", "ctrleval fluency.infilling-perplexity", "",
+          "-o fluency:model=offline/infill-amateur"),
+    score("diversity with the published byte pairs", "ctrleval.jsonl", "diversity",
+          "tokenizer=gpt2 diversity.distinct-1:floor=2", "--corpus-by none"),
+    score("judges", "ctrleval.jsonl", "control.average control.majority", "judges=offline"),
+    score("formality", "formality-judgements.jsonl",
+          "bleu rouge-l chrf cosine.source bertscore.source style.degenerate wmd.source"),
+    score("meteor of formality", "formality-judgements.jsonl", "meteor", "synonyms=none"),
+    score("dialogues", "deam.jsonl", "cdm.momentum", f"{INFILLERS} task=dialogue"),
+    score("keywords", "commongen-trinity.jsonl", KEYWORDS),
+    score("weights of another vocabulary", "ctrleval.jsonl", "ctrleval.coherence", "iwf=published",
+          "--model models/pegasus"),
+]  # fmt: skip
+ALL = "all-formality-judgements.jsonl"
+PEOPLE = [
+    Case("agreement on formality", f"agreement {ALL} --aspect style --by survey --worst 0 --json"),
+    Case("agreement on coherence", "agreement all-ctrleval.jsonl --worst 0 --json"),
+    Case(
+        "correlation with people on formality",
+        f"score {ALL} -m rouge-l -m chrf.source -m style.degenerate --out f.jsonl --no-cache"
+        f" && correlate f.jsonl --ratings {ALL} --json --resamples 200 --permutations 200",
+    ),
+    Case(
+        "correlation with people of systems",
+        f"correlate f.jsonl --ratings {ALL} --level system --json --resamples 200"
+        " --permutations 200 -m rouge-l",
+    ),
+    *(
+        Case(f"table {table} again", f"reproduce {table} --json")
+        for table in ("ctrleval.1", "ctrleval.2", "thesis.10", "thesis.11", "cdm.8", "lpf.8a")
+    ),
+]
 
 UNSCORED = ("comet.references", "comet.source")
 """Metrics without a golden value: they need an environment of their own."""
@@ -261,5 +320,9 @@ GROUPS: dict[str, list[Case]] = {
     "causal": [model(case) for case in CAUSAL],
     "contrast": [model(case) for case in CONTRAST],
     "judges": [model(case) for case in JUDGES],
+    "servers": SERVERS,
+    "study": STUDY,
     "commands": COMMANDS,
+    "data-scores": [model(case) for case in RATED],
+    "data-people": PEOPLE,
 }

@@ -8,6 +8,7 @@ Scores are `{id: value}`; a sample without a value has the reason in its place.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import math
@@ -48,15 +49,17 @@ class Case:
 
     Attributes:
         name: says what is special about it.
-        words: after `levelfield`, as in a shell.
+        words: after `levelfield`, as in a shell; `&&` stands between several commands, of which
+            the last one's exit code, notes and document count. `SERVER` stands for the address of
+            a chat server.
         tolerance: of its floats.
-        keeps: the keys of the outcome that are compared; all where it is empty.
+        files: tables and records that the commands leave, beside `scores.jsonl`.
     """
 
     name: str
     words: str
     tolerance: float = EXACT
-    keeps: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def workspace(folder: Path) -> Path:
@@ -112,24 +115,42 @@ def run(words: list[str], folder: Path, **changes: str | None) -> tuple[int, str
     return code, said[0], said[1]
 
 
-def outcome(case: Case, folder: Path, **changes: str | None) -> dict[str, Any]:
+def outcome(case: Case, folder: Path, server: str = "", **changes: str | None) -> dict[str, Any]:
     """What a case gives now."""
-    files = folder / "scores.jsonl", folder / "parts.jsonl"
-    for file in files:
+    scores, parts = folder / "scores.jsonl", folder / "parts.jsonl"
+    for file in (scores, parts):
         file.unlink(missing_ok=True)
-    words = shlex.split(case.words)
-    code, *said = run(words, folder, **changes)
+    for command in case.words.split(" && "):
+        words = shlex.split(command.replace("SERVER", server))
+        code, *said = run(words, folder, **changes)
     out, err = (text.replace(str(folder), "FOLDER") for text in said)
     found: dict[str, Any] = {"code": code, "said": _said(err)}
-    if files[0].exists():
-        found["scores"] = _scores(files[0])
-    if files[1].exists():
-        found["parts"] = _parts(files[1])
+    if scores.exists():
+        found["scores"] = _scores(scores)
+    if parts.exists():
+        found["parts"] = _parts(parts)
     if "--json" in words and code == 0:
         found["document"] = _steady(json.loads(out))
-    if case.keeps:
-        found = {key: value for key, value in found.items() if key in case.keeps}
+    if case.files:
+        found["files"] = {name: _content(folder / name) for name in case.files}
     return _rounded(found, 12 if case.tolerance == EXACT else 8)
+
+
+def _content(file: Path) -> Any:
+    """The rows of a CSV file, the records of a JSONL file, the lines of any other one."""
+    if file.suffix == ".jsonl":
+        return list(_records(file))
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".csv":
+        return [[_number(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
+    return text.split("\n")
+
+
+def _number(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def _said(err: str) -> list[str]:
@@ -211,14 +232,36 @@ def _same(golden: Any, now: Any, tolerance: float) -> bool:
 def read(group: str) -> dict[str, Any]:
     """The golden outcomes of a group of cases, by name."""
     file = OUTCOMES / f"{group}.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {name: _with_ids(one) for name, one in kept.items()}
 
 
 def write(group: str, outcomes: Mapping[str, Any]) -> None:
     """Keeps the outcomes of a group, one metric a line."""
     OUTCOMES.mkdir(exist_ok=True)
-    text = _layout(outcomes, 3) + "\n"
-    (OUTCOMES / f"{group}.json").write_text(text, encoding="utf-8")
+    kept = {name: _without_ids(one) for name, one in outcomes.items()}
+    (OUTCOMES / f"{group}.json").write_text(_layout(kept, 3) + "\n", encoding="utf-8")
+
+
+def _without_ids(one: Mapping[str, Any]) -> dict[str, Any]:
+    """An outcome with its ids once, as long as all metrics have values of the same ones."""
+    scores = one.get("scores", {})
+    ids = [list(of["values"]) for of in scores.values()]
+    if not ids or any(other != ids[0] for other in ids):
+        return dict(one)
+    lists = {m: {**of, "values": list(of["values"].values())} for m, of in scores.items()}
+    return {**one, "ids": ids[0], "scores": lists}
+
+
+def _with_ids(one: Mapping[str, Any]) -> dict[str, Any]:
+    """The outcome of which `_without_ids` made this."""
+    if "ids" not in one:
+        return dict(one)
+    named = {
+        metric: {**of, "values": dict(zip(one["ids"], of["values"], strict=True))}
+        for metric, of in one["scores"].items()
+    }
+    return {key: named if key == "scores" else one[key] for key in one if key != "ids"}
 
 
 def _layout(value: Any, depth: int) -> str:
@@ -229,4 +272,4 @@ def _layout(value: Any, depth: int) -> str:
             for k, v in value.items()
         ]
         return "{\n" + ",\n".join(members) + "}"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(", ", ":"))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

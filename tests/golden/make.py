@@ -20,15 +20,18 @@ sys.path[:0] = [str(GOLDEN), str(GOLDEN.parent)]
 
 import golden  # noqa: E402
 from cases import GROUPS  # noqa: E402
-from settings import changes, lacking  # noqa: E402
+from settings import changes, lacking, prepare, server  # noqa: E402
 
 
 def make(group: str, folder: Path) -> None:
     found = {}
-    for case in GROUPS[group]:
-        found[case.name] = golden.outcome(case, folder, **changes(group, folder))
-        if found[case.name].get("code"):
-            print(f"{group}: {case.name}: {found[case.name]['said']}")
+    prepare(group, folder)
+    with server(group) as address:
+        for case in GROUPS[group]:
+            one = golden.outcome(case, folder, address, **changes(group, folder))
+            found[case.name] = one
+            if one["code"]:
+                print(f"{group}: {case.name}: {one['said']}")
     golden.write(group, found)
 
 

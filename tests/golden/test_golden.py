@@ -12,7 +12,7 @@ from pathlib import Path
 import golden
 import pytest
 from cases import GROUPS, UNSCORED
-from settings import changes, lacking
+from settings import changes, lacking, prepare, server
 
 CASES = [
     pytest.param(group, case, id=f"{group}: {case.name}")
@@ -25,7 +25,9 @@ CASES = [
 def test_a_command_gives_what_it_gave(workspace: Path, group: str, case: golden.Case) -> None:
     if reason := lacking(group):
         pytest.skip(reason)
-    now = golden.outcome(case, workspace, **changes(group, workspace))
+    prepare(group, workspace)
+    with server(group) as address:
+        now = golden.outcome(case, workspace, address, **changes(group, workspace))
     differences = list(golden.differences(golden.read(group)[case.name], now, case.tolerance))
     assert not differences, "\n".join([f"levelfield {case.words}", *differences[:20]])
 
