@@ -54,12 +54,14 @@ class Case:
             a chat server.
         tolerance: of its floats.
         files: tables and records that the commands leave, beside `scores.jsonl`.
+        slow: whether it takes more than a few seconds.
     """
 
     name: str
     words: str
     tolerance: float = EXACT
     files: tuple[str, ...] = ()
+    slow: bool = False
 
 
 def workspace(folder: Path) -> Path:

@@ -15,8 +15,8 @@ from chat_server import Reply, asked_text, completion, serving
 
 Changes = dict[str, str | None]
 
-SLICE = 40
-"""How many texts of a data set are scored."""
+RATED = {"ctrleval": 20, "formality-judgements": 40, "deam": 8, "commongen-trinity": 40}
+"""How many texts of each data set are scored; the long ones take longer."""
 
 
 def lacking(group: str) -> str:
@@ -36,12 +36,12 @@ def prepare(group: str, folder: Path) -> None:
     """Puts the first texts of the rated data sets into the folder, where a group needs them."""
     if not group.startswith("data") or (folder / "all-ctrleval.jsonl").exists():
         return
-    for name in ("ctrleval", "formality-judgements", "deam", "commongen-trinity"):
+    for name, number in RATED.items():
         words = ["data", "fetch", name, "--here", "--out", f"all-{name}.jsonl"]
         code, _, err = golden.run(words, folder, **changes(group, folder))
         assert code == 0, err
         lines = (folder / f"all-{name}.jsonl").read_text(encoding="utf-8").split("\n")
-        few = "".join(f"{line}\n" for line in lines[:SLICE])
+        few = "".join(f"{line}\n" for line in lines[:number])
         (folder / f"{name}.jsonl").write_text(few, encoding="utf-8")
 
 

@@ -15,7 +15,9 @@ from cases import GROUPS, UNSCORED
 from settings import changes, lacking, prepare, server
 
 CASES = [
-    pytest.param(group, case, id=f"{group}: {case.name}")
+    pytest.param(
+        group, case, id=f"{group}: {case.name}", marks=[pytest.mark.slow] if case.slow else []
+    )
     for group, cases in GROUPS.items()
     for case in cases
 ]
