@@ -291,18 +291,21 @@ RATED = [
           "--model models/pegasus"),
 ]  # fmt: skip
 ALL = "all-formality-judgements.jsonl"
+SCORE_FORMALITY = (
+    f"score {ALL} -m rouge-l -m chrf.source -m style.degenerate --out f.jsonl --no-cache"
+)
+QUICKLY = "--json --resamples 200 --permutations 200"
 PEOPLE = [
     Case("agreement on formality", f"agreement {ALL} --aspect style --by survey --worst 0 --json"),
     Case("agreement on coherence", "agreement all-ctrleval.jsonl --worst 0 --json"),
     Case(
         "correlation with people on formality",
-        f"score {ALL} -m rouge-l -m chrf.source -m style.degenerate --out f.jsonl --no-cache"
-        f" && correlate f.jsonl --ratings {ALL} --json --resamples 200 --permutations 200",
+        f"{SCORE_FORMALITY} && correlate f.jsonl --ratings {ALL} {QUICKLY}",
     ),
     Case(
         "correlation with people of systems",
-        f"correlate f.jsonl --ratings {ALL} --level system --json --resamples 200"
-        " --permutations 200 -m rouge-l",
+        f"{SCORE_FORMALITY} && correlate f.jsonl --ratings {ALL} {QUICKLY}"
+        " --level system -m rouge-l",
     ),
     *(
         Case(f"table {table} again", f"reproduce {table} --json")

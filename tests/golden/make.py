@@ -26,12 +26,12 @@ from settings import changes, lacking, prepare, server  # noqa: E402
 def make(group: str, folder: Path) -> None:
     found = {}
     prepare(group, folder)
-    with server(group) as address:
-        for case in GROUPS[group]:
+    for case in GROUPS[group]:
+        with server(group) as address:
             one = golden.outcome(case, folder, address, **changes(group, folder))
-            found[case.name] = one
-            if one["code"]:
-                print(f"{group}: {case.name}: {one['said']}")
+        found[case.name] = one
+        if one["code"]:
+            print(f"{group}: {case.name}: {one['said']}")
     golden.write(group, found)
 
 
