@@ -49,9 +49,8 @@ class Case:
 
     Attributes:
         name: says what is special about it.
-        words: after `levelfield`, as in a shell; `&&` stands between several commands, of which
-            the last one's exit code, notes and document count. `SERVER` stands for the address of
-            a chat server.
+        words: after `levelfield`, as in a shell; with `&&` between several commands, of which the
+            last one's notes and document count. `SERVER` stands for the address of a chat server.
         tolerance: of its floats.
         files: tables and records that the commands leave, beside `scores.jsonl`.
         slow: whether it takes more than a few seconds.
@@ -69,7 +68,8 @@ def workspace(folder: Path) -> Path:
     shutil.copytree(MATERIAL, folder, dirs_exist_ok=True)
     for file in EXAMPLES.glob("*.jsonl"):
         shutil.copy(file, folder)
-    shutil.copytree(EXAMPLES / "study", folder / "study", dirs_exist_ok=True)
+    unrun = shutil.ignore_patterns("*.study", "__pycache__")
+    shutil.copytree(EXAMPLES / "study", folder / "study", dirs_exist_ok=True, ignore=unrun)
     return folder
 
 
@@ -125,6 +125,8 @@ def outcome(case: Case, folder: Path, server: str = "", **changes: str | None) -
     for command in case.words.split(" && "):
         words = shlex.split(command.replace("SERVER", server))
         code, *said = run(words, folder, **changes)
+        if code:
+            break
     out, err = (text.replace(str(folder), "FOLDER") for text in said)
     found: dict[str, Any] = {"code": code, "said": _said(err)}
     if scores.exists():
