@@ -175,15 +175,7 @@ def _pair(
     both = ~np.isnan(table.values[:, [a, b]]).any(axis=1)
     x, y = table.values[both, a], table.values[both, b]
     clusters = table.clusters[both]
-    r = estimates(
-        x,
-        y,
-        clusters,
-        wanted=("pearson", "spearman"),
-        resamples=resampling.resamples,
-        level=resampling.level,
-        seed=resampling.seed,
-    )
+    r = estimates(x, y, clusters, wanted=("pearson", "spearman"), resampling=resampling)
     names = (table.raters[a], table.raters[b])
     if constant := [
         f"{name} gave every item {v[0]:g}"

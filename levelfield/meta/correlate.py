@@ -138,9 +138,7 @@ def correlation_within(
         table.aspects[aspect][rows],
         table.clusters[rows],
         wanted=wanted,
-        resamples=resampling.resamples,
-        level=resampling.level,
-        seed=resampling.seed,
+        resampling=resampling,
     )
     return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
 
@@ -163,8 +161,7 @@ def _group_mean(
         K_of,
         np.unique(of[rows], return_inverse=True)[1],
         wanted=[s for s in wanted if s != "calibrated"],
-        resamples=resampling.resamples,
-        seed=resampling.seed,
+        resampling=resampling,
     )
     K = int(K_of.max(initial=-1)) + 1
     results: dict[Statistic, Estimate] = {}
@@ -223,10 +220,7 @@ def _source_mean(
         of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
     results = {}
     for s in wanted:
-        e = cluster_bootstrap_mean(
-            of_source[s], names, resamples=resampling.resamples, level=resampling.level,
-            seed=resampling.seed,
-        )  # fmt: skip
+        e = cluster_bootstrap_mean(of_source[s], names, resampling=resampling)
         why = "" if e.n else "undefined for every source"
         results[s] = replace(
             e,

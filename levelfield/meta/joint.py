@@ -98,10 +98,7 @@ def joint(
 
     def row(name: str, rows: Bools, of: OfMeans) -> GroupSummary:
         v = values[rows]
-        mean = cluster_bootstrap(
-            v, clusters[rows], of,
-            resamples=resampling.resamples, level=resampling.level, seed=resampling.seed,
-        )  # fmt: skip
+        mean = cluster_bootstrap(v, clusters[rows], of, resampling=resampling)
         return GroupSummary(name, len(v), len(v) - mean.n, mean)
 
     def compared(of: OfMeans) -> list[Comparison]:
@@ -169,9 +166,7 @@ def _comparison(
         flat,
         clusters,
         lambda means: of(means[:, :2]) - of(means[:, 2:]),
-        resamples=resampling.resamples,
-        level=resampling.level,
-        seed=resampling.seed,
+        resampling=resampling,
     )
     p = swap_permutation(
         values[:, 0], values[:, 1], clusters, of,

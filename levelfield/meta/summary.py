@@ -133,15 +133,6 @@ def summarise(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
 
-    def mean_of(v: Floats, of: Hashes) -> Estimate:
-        return cluster_bootstrap_mean(
-            v,
-            of,
-            resamples=resampling.resamples,
-            level=resampling.level,
-            seed=resampling.seed,
-        )
-
     def group_summary(name: str, rows: npt.NDArray[np.bool_], values: Floats) -> GroupSummary:
         v = values[rows]
         defined = v[~np.isnan(v)]
@@ -149,7 +140,7 @@ def summarise(
             group=name,
             n=v.size,
             undefined=v.size - defined.size,
-            mean=mean_of(v, clusters[rows]),
+            mean=cluster_bootstrap_mean(v, clusters[rows], resampling=resampling),
             points=tuple(defined[:POINTS].tolist()),
         )
 
@@ -162,7 +153,7 @@ def summarise(
         for a, b in itertools.combinations(range(len(table.names)), 2):
             x, y = means[complete, a], means[complete, b]
             d = paired_differences(x, y)
-            mean = mean_of(d, of)
+            mean = cluster_bootstrap_mean(d, of, resampling=resampling)
             yield Comparison(
                 a=table.names[a],
                 b=table.names[b],

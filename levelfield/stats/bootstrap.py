@@ -15,6 +15,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 from levelfield.stats.clusters import chunks, cluster_sizes, cluster_sums, coded, defined_rows
 from levelfield.stats.estimate import Estimate, estimate_of_mean, percentile_ends
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 OfMeans = Callable[[Floats], Floats]
 """A statistic of several means: (resamples, columns) -> (resamples,)."""
@@ -24,17 +25,15 @@ def cluster_bootstrap_mean(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    resampling: Resampling = DEFAULT,
 ) -> Estimate:
     """Mean with a percentile interval from the pairs cluster bootstrap.
 
     K clusters are drawn from the K clusters with replacement, each with all its values, and the
     mean of the pooled values is taken: `sum_k S_k / sum_k n_k` over the drawn clusters, where
     S_k and n_k are the sum and the number of values in cluster k. The interval is the central
-    `level` of the `resamples` means so drawn. (Efron 1979; Field and Welsh 2007; Cameron,
-    Gelbach and Miller 2008 call it the pairs cluster bootstrap.)
+    `level` of the means so drawn. (Efron 1979; Field and Welsh 2007; Cameron, Gelbach and Miller
+    2008 call it the pairs cluster bootstrap.)
 
     With few clusters the percentile interval is too narrow: of 95 % intervals about 85 % hold the
     true mean with 5 clusters, 91 % with 10, 93 % with 20 (normal values, simulated).
@@ -42,17 +41,14 @@ def cluster_bootstrap_mean(
     Args:
         values: (n,); NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
-        resamples: how many means are drawn.
-        level: the share of them inside the interval.
-        seed: equal seeds and equal clusters give equal intervals, in whatever order they come.
+        resampling: how many means are drawn, and the share of them inside the interval; equal
+            seeds and equal clusters give equal intervals, in whatever order they come.
 
     Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ;
     no mean without a value. `Estimate.why_no_interval` says so.
     """
     columns = np.asarray(values, dtype=np.float64)[..., None]
-    return cluster_bootstrap(
-        columns, clusters, lambda means: means[:, 0], resamples=resamples, level=level, seed=seed
-    )
+    return cluster_bootstrap(columns, clusters, lambda means: means[:, 0], resampling=resampling)
 
 
 def cluster_bootstrap(
@@ -60,9 +56,7 @@ def cluster_bootstrap(
     clusters: npt.ArrayLike,
     statistic: OfMeans,
     *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    resampling: Resampling = DEFAULT,
 ) -> Estimate:
     """A statistic of the means of several columns, with its interval; see `cluster_bootstrap_mean`.
 
@@ -70,7 +64,7 @@ def cluster_bootstrap(
         values: (n, columns); a row with a NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
         statistic: of the columns' means; `Estimate.value` is its value.
-        resamples, level, seed: as for `cluster_bootstrap_mean`, and the same clusters are drawn.
+        resampling: as for `cluster_bootstrap_mean`, and the same clusters are drawn.
     """
     values, clusters = defined_rows(values, clusters)
     K, code = coded(clusters)
@@ -78,10 +72,10 @@ def cluster_bootstrap(
     observed = float(statistic(S.sum(axis=0, keepdims=True) / n.sum())[0]) if K else math.nan
     low = high = math.nan
     if K > 1:
-        rng = np.random.default_rng(seed)
-        drawn = np.empty(resamples)
-        for rows in chunks(resamples, S.size):
+        rng = np.random.default_rng(resampling.seed)
+        drawn = np.empty(resampling.resamples)
+        for rows in chunks(drawn.size, S.size):
             k = rng.integers(K, size=(rows.stop - rows.start, K))
             drawn[rows] = statistic(S[k].sum(axis=1) / n[k].sum(axis=1)[:, None])
-        low, high = percentile_ends(drawn, level)
+        low, high = percentile_ends(drawn, resampling.level)
     return estimate_of_mean(observed, low, high, n=len(values), clusters=K)

@@ -25,6 +25,7 @@ from levelfield.stats.measures import (
     finite_pair,
     why_undefined,
 )
+from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.reweighted import Reweighted
 from levelfield.stats.ties import calibrated
 
@@ -95,9 +96,7 @@ def estimates(
     clusters: npt.ArrayLike,
     *,
     wanted: Sequence[Statistic] = STATISTICS,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Estimate]:
     """Statistics with percentile intervals from the pairs cluster bootstrap.
 
@@ -112,8 +111,8 @@ def estimates(
         x, y: (n,) metric and ratings, no NaN.
         clusters: (n,) anything that sorts; equal entries are one cluster.
         wanted: which statistics.
-        resamples, level, seed: of the bootstrap. Equal seeds and clusters give equal intervals,
-            in whatever order the samples come.
+        resampling: equal seeds and clusters give equal intervals, in whatever order the samples
+            come.
     """
     x, y = finite_pair(x, y)
     K, code = coded(clusters)
@@ -126,18 +125,16 @@ def estimates(
             weighted = Reweighted(x, y, code)
             chunks = [
                 weighted.values(counts, plain)
-                for counts in cluster_draws(K, resamples, seed, width=x.size)
+                for counts in cluster_draws(K, resampling.resamples, resampling.seed, width=x.size)
             ]
             drawn = {s: np.concatenate([c[s] for c in chunks]) for s in plain}
         for s in plain:
             why = why_undefined(s, x, y)
             results[s] = estimate_from_draws(
-                value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=level
+                value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=resampling.level
             )
     if "calibrated" in wanted:
-        results["calibrated"] = calibrated(
-            x, y, code, resamples=resamples, level=level, seed=seed
-        ).estimate
+        results["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
     return {s: results[s] for s in wanted}
 
 
@@ -148,8 +145,7 @@ def mean_over_groups(
     groups: npt.ArrayLike,
     *,
     wanted: Sequence[Statistic],
-    resamples: int = 2000,
-    seed: int = 0,
+    resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Floats]:
     """(resamples,) means over groups of a statistic; one draw of clusters is for all groups.
 
@@ -172,7 +168,7 @@ def mean_over_groups(
         if rows.size > 1
     ]
     chunks: list[dict[Statistic, Floats]] = []
-    for counts in cluster_draws(K, resamples, seed, width=x.size):
+    for counts in cluster_draws(K, resampling.resamples, resampling.seed, width=x.size):
         sums = {s: np.zeros(counts.shape[0]) for s in wanted}
         n = {s: np.zeros(counts.shape[0]) for s in wanted}
         for clusters, group in weighted:

@@ -13,6 +13,7 @@ from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded
 from levelfield.stats.estimate import ONE_CLUSTER, Estimate, estimate_from_draws, too_few, undefined
 from levelfield.stats.measures import finite_pair
+from levelfield.stats.resampling import DEFAULT, Resampling
 
 MOST_CALIBRATED = 2000
 """Of more samples than these, tie calibration takes whole clusters at random until it has these."""
@@ -63,9 +64,7 @@ def calibrated(
     y: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    resampling: Resampling = DEFAULT,
 ) -> Calibrated:
     """Pairwise accuracy with ties after tie calibration, on pairs that did not choose the tie.
 
@@ -81,7 +80,7 @@ def calibrated(
     x, y = finite_pair(x, y)
     K, code = coded(clusters)
     n, nan = x.size, math.nan
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(resampling.seed)
     shuffled = rng.permutation(K)
     sizes = np.bincount(code, minlength=K)[shuffled]
     sampled = shuffled[: max(2, int(np.searchsorted(np.cumsum(sizes), MOST_CALIBRATED, "right")))]
@@ -110,12 +109,12 @@ def calibrated(
     value = float(accuracy(ones)[0])
     # each half is resampled by itself, so that every resample holds as many clusters of each
     draws = zip(
-        *(cluster_draws(h.size, resamples, seed + i, width=sampled.size)
+        *(cluster_draws(h.size, resampling.resamples, resampling.seed + i, width=sampled.size)
           for i, h in enumerate(halves)),
         strict=True,
     )  # fmt: skip
     drawn = np.concatenate([accuracy(counts) for counts in draws])
-    estimate = estimate_from_draws(value, drawn, n=n, clusters=K, level=level)
+    estimate = estimate_from_draws(value, drawn, n=n, clusters=K, level=resampling.level)
     fixed = f"tie thresholds {thresholds[0]:.3g} and {thresholds[1]:.3g}"
     notes = "; ".join(filter(None, (fixed, note, estimate.note)))
     return Calibrated(replace(estimate, note=notes), thresholds)

@@ -118,8 +118,10 @@ def test_a_metric_of_which_lower_is_better_has_no_part_in_a_mean():
 @given(st.lists(st.tuples(SHARE, SHARE, st.integers(0, 4)), min_size=1, max_size=20))
 def test_the_bootstrap_of_several_columns_is_that_of_one_for_one_column(rows):
     values, clusters = np.array([r[:2] for r in rows]), [r[2] for r in rows]
-    of_both = cluster_bootstrap(values, clusters, lambda m: m[:, 1], resamples=50)
-    alone = cluster_bootstrap_mean(values[:, 1], clusters, resamples=50)
+    of_both = cluster_bootstrap(
+        values, clusters, lambda m: m[:, 1], resampling=Resampling(resamples=50)
+    )
+    alone = cluster_bootstrap_mean(values[:, 1], clusters, resampling=Resampling(resamples=50))
     for a, b in (
         (of_both.value, alone.value),
         (of_both.low, alone.low),

@@ -22,6 +22,7 @@ from levelfield.stats.correlation import (
     tau_like,
 )
 from levelfield.stats.measures import CORRELATIONS, STATISTICS, why_undefined
+from levelfield.stats.resampling import Resampling
 from levelfield.stats.ties import best_threshold, calibrated, calibrated_within
 
 PLAIN = (*CORRELATIONS, "accuracy")
@@ -207,7 +208,7 @@ def test_the_bootstrap_draws_clusters_and_computes_everything_anew(seed):
     y = rng.integers(1, 6, n).astype(float)
     x = np.round(y + rng.normal(size=n) * 2, seed)
     clusters = rng.integers(0, 8, n)
-    found = estimates(x, y, clusters, wanted=PLAIN, resamples=40, seed=seed)
+    found = estimates(x, y, clusters, wanted=PLAIN, resampling=Resampling(resamples=40, seed=seed))
     slow = list(slow_resamples(x, y, clusters, 40, seed))
     for s in PLAIN:
         ends = np.nanquantile([row[s] for row in slow], [0.025, 0.975])
@@ -219,12 +220,12 @@ def test_intervals_do_not_depend_on_order_and_take_a_seed():
     rng = np.random.default_rng(0)
     x, y, clusters = rng.normal(size=60), rng.normal(size=60), np.arange(60) // 3
     order = rng.permutation(60)
-    one = estimates(x, y, clusters, resamples=200)
-    two = estimates(x[order], y[order], clusters[order], resamples=200)
+    one = estimates(x, y, clusters, resampling=Resampling(resamples=200))
+    two = estimates(x[order], y[order], clusters[order], resampling=Resampling(resamples=200))
     for s in PLAIN:
         assert two[s].low == pytest.approx(one[s].low, abs=1e-12)
         assert two[s].high == pytest.approx(one[s].high, abs=1e-12)
-    other = estimates(x, y, clusters, resamples=200, seed=1)
+    other = estimates(x, y, clusters, resampling=Resampling(resamples=200, seed=1))
     assert other["pearson"].low != one["pearson"].low
 
 
@@ -299,7 +300,9 @@ def test_means_over_groups_resample_the_clusters_that_groups_share():
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=60), rng.normal(size=60)
     code, groups = np.tile(np.arange(20), 3), np.repeat(np.arange(3), 20)
-    drawn = mean_over_groups(x, y, code, groups, wanted=("pearson",), resamples=30, seed=2)
+    drawn = mean_over_groups(
+        x, y, code, groups, wanted=("pearson",), resampling=Resampling(resamples=30, seed=2)
+    )
     draws = np.random.default_rng(2).integers(20, size=(30, 20))
     for value, row in zip(drawn["pearson"], draws, strict=True):
         slow = [pearson(x[groups == g][row], y[groups == g][row]) for g in range(3)]

@@ -14,6 +14,7 @@ from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.permutation import paired_permutation, smallest_p
+from levelfield.stats.resampling import Resampling
 
 NAN = float("nan")
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
@@ -53,7 +54,9 @@ def enumerated_p(differences, clusters):
 @given(clustered(), st.sampled_from([0.5, 0.9, 0.95]), st.integers(0, 9))
 def test_the_bootstrap_pools_whole_clusters_as_the_slow_loop_does(data, level, seed):
     values, clusters = data
-    interval = cluster_bootstrap_mean(values, clusters, resamples=60, level=level, seed=seed)
+    interval = cluster_bootstrap_mean(
+        values, clusters, resampling=Resampling(resamples=60, level=level, seed=seed)
+    )
     assert interval.value == pytest.approx(values.mean(), abs=1e-9)
     assert (interval.n, interval.clusters) == (values.size, np.unique(clusters).size)
     if interval.clusters > 1:
@@ -68,14 +71,16 @@ def test_the_bootstrap_pools_whole_clusters_as_the_slow_loop_does(data, level, s
 def test_draws_in_chunks_are_the_draws_of_one_loop():
     values = np.random.default_rng(3).normal(size=6000)
     clusters = np.arange(6000) // 2  # 3,000 clusters and 200 resamples do not fit one chunk
-    interval = cluster_bootstrap_mean(values, clusters, resamples=200, seed=1)
+    interval = cluster_bootstrap_mean(
+        values, clusters, resampling=Resampling(resamples=200, seed=1)
+    )
     expected = loop_bootstrap(values, clusters, 200, 0.95, 1)
     assert [interval.low, interval.high] == pytest.approx(expected)
 
 
 def test_single_clusters_agree_with_scipy_within_monte_carlo_error():
     values = np.random.default_rng(5).exponential(size=80)
-    ours = cluster_bootstrap_mean(values, np.arange(80), resamples=6000)
+    ours = cluster_bootstrap_mean(values, np.arange(80), resampling=Resampling(resamples=6000))
     theirs = scipy.stats.bootstrap(
         (values,), np.mean, n_resamples=6000, method="percentile", rng=np.random.default_rng(7)
     ).confidence_interval
@@ -90,8 +95,10 @@ def test_order_of_values_does_not_matter(data, random):
     values, clusters = data
     order = list(range(values.size))
     random.shuffle(order)
-    one = cluster_bootstrap_mean(values, clusters, resamples=40)
-    other = cluster_bootstrap_mean(values[order], clusters[order], resamples=40)
+    one = cluster_bootstrap_mean(values, clusters, resampling=Resampling(resamples=40))
+    other = cluster_bootstrap_mean(
+        values[order], clusters[order], resampling=Resampling(resamples=40)
+    )
     assert [one.value, one.low, one.high] == pytest.approx(
         [other.value, other.low, other.high], nan_ok=True, abs=1e-9
     )
@@ -104,8 +111,10 @@ def test_order_of_values_does_not_matter(data, random):
 @given(clustered(), st.sampled_from([0.5, 2.0, 8.0]), st.integers(-50, 50))
 def test_the_interval_follows_scale_and_shift(data, scale, shift):
     values, clusters = data
-    one = cluster_bootstrap_mean(values, clusters, resamples=40)
-    other = cluster_bootstrap_mean(scale * values + shift, clusters, resamples=40)
+    one = cluster_bootstrap_mean(values, clusters, resampling=Resampling(resamples=40))
+    other = cluster_bootstrap_mean(
+        scale * values + shift, clusters, resampling=Resampling(resamples=40)
+    )
     assert [other.value, other.low, other.high] == pytest.approx(
         [scale * x + shift for x in (one.value, one.low, one.high)], nan_ok=True, abs=1e-6
     )
@@ -126,7 +135,9 @@ def test_coverage_of_the_clustered_interval_is_near_its_level():
     hits = 0
     for run in range(400):
         values = rng.normal(size=40)[clusters] + rng.normal(size=clusters.size)
-        interval = cluster_bootstrap_mean(values, clusters, resamples=400, seed=run)
+        interval = cluster_bootstrap_mean(
+            values, clusters, resampling=Resampling(resamples=400, seed=run)
+        )
         hits += interval.low <= 0 <= interval.high
     assert 0.91 <= hits / 400 <= 0.98
 

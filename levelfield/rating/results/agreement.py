@@ -93,13 +93,7 @@ def system_means(
             SystemMean(
                 system=system,
                 criterion=criterion,
-                mean=cluster_bootstrap_mean(
-                    means,
-                    np.array(clusters),
-                    resamples=resampling.resamples,
-                    level=resampling.level,
-                    seed=resampling.seed,
-                ),
+                mean=cluster_bootstrap_mean(means, np.array(clusters), resampling=resampling),
                 z=statistics.fmean(scaled) if scaled else math.nan,
                 ratings=sum(map(len, of_sample.values())),
             )

@@ -333,13 +333,13 @@ def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means
     summary = aggregate(cells, resampling=QUICK)
     values = {c.key.system: np.array([*c.scores[SLOR].values()]) for c in cells}
     prompts = [s.prompt for s in cells[0].samples]
-    expected = cluster_bootstrap_mean(values["a"], prompts, resamples=200)
+    expected = cluster_bootstrap_mean(values["a"], prompts, resampling=Resampling(resamples=200))
     entry = of(summary, "a", SLOR)
     assert entry.interval.low == pytest.approx(expected.low)
     assert entry.interval.high == pytest.approx(expected.high)
     [c] = summary.controls[0].comparisons[SLOR]
     d = values["a"] - values["b"]
-    between = cluster_bootstrap_mean(d, prompts, resamples=200)
+    between = cluster_bootstrap_mean(d, prompts, resampling=Resampling(resamples=200))
     assert (c.low, c.high) == (pytest.approx(between.low), pytest.approx(between.high))
     assert c.p == pytest.approx(paired_permutation(d, prompts))
     assert c.effect == pytest.approx(cohen_dz(d))
