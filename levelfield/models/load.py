@@ -11,8 +11,9 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, overload
 
+from levelfield.core.errors import ModelError
 from levelfield.models import contracts
-from levelfield.models.loading import Engine, Loading
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 
 Kind = Literal[
@@ -32,7 +33,7 @@ Loader = str | Callable[..., Any]
 """Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
 
 _TORCH = "levelfield.models.torch"
-LOADERS: dict[tuple[Kind, Engine], Loader] = {
+LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
     ("causal", "torch"): f"{_TORCH}.causal:load_causal",
@@ -112,7 +113,8 @@ def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) ->
         options: `layer` of `states`: the layer whose states are taken.
 
     Raises:
-        ModelError: there is no such model, it is of another kind, or a library for it is missing.
+        ModelError: there is no such model, it is of another kind, a library for it is missing, or
+            the engine has no models of this kind.
         UserError: it has no such layer.
     """
     return _KEPT[kind](name, loading, **options)
@@ -125,10 +127,14 @@ def forget() -> None:
 
 
 def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
-    engine: Engine = "torch" if loading.engine == "auto" else loading.engine
-    loader = LOADERS[kind, engine]
+    engine = "torch" if loading.engine == "auto" else loading.engine
+    loader = LOADERS.get((kind, engine))
     if kind == "classifier":
-        loader = SMALL.get(resolve(name, allow_pickle=loading.allow_pickle).model_type, loader)
+        model_type = resolve(name, allow_pickle=loading.allow_pickle).model_type
+        loader = SMALL.get(model_type, loader)
+    if loader is None:
+        engines = ", ".join(engine for served, engine in LOADERS if served == kind)
+        raise ModelError(f"engine '{engine}' has no models of kind '{kind}'; these have: {engines}")
     make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
     return make(name, loading, **options)
 

@@ -6,7 +6,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Engine = Literal["auto", "torch"]
 Precision = Literal["float32", "bfloat16"]
 
 
@@ -18,20 +17,20 @@ class Loading:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1` or `mps`.
         dtype: of the weights.
         batch_tokens: the most tokens in a batch, padding included; None leaves it to the engine.
-        engine: what computes; `auto` is `torch`.
+        engine: what computes, by its name in `LOADERS` of models/load.py; `auto` is `torch`.
         allow_pickle: also loads weights that are pickled; unpickling can run any code.
     """
 
     device: str = "auto"
     dtype: Precision = "float32"
     batch_tokens: int | None = None
-    engine: Engine = "auto"
+    engine: str = "auto"
     allow_pickle: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingOptions:
-    """Base of what has a model: the options that say how it is loaded."""
+    """Base of metrics that have a model: the options that say how it is loaded."""
 
     device: str = "auto"
     dtype: Precision = "float32"
