@@ -11,10 +11,11 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
+from fastapi import Depends
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -133,6 +134,13 @@ async def json_of(request: Request) -> Any:
         return json.loads(await body_of(request), parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise Turned(422, "not JSON") from error
+
+
+Fields = Annotated[Mapping[str, str], Depends(form_of)]
+"""The fields of a form, as an argument of a route."""
+
+Json = Annotated[Any, Depends(json_of)]
+"""A JSON body, as an argument of a route."""
 
 
 class Buckets:

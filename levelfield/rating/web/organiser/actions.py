@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -16,18 +15,13 @@ from levelfield.rating.web.organiser.desk import Desk, write_desk
 from levelfield.rating.web.organiser.downloads import MEDIA, attachment
 from levelfield.rating.web.organiser.links import links_page
 from levelfield.rating.web.organiser.overview import is_failed, overview_page, rater_rows
-from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.security import Fields, Turned
 
 router = APIRouter()
 
 
 @router.post("/do/{what}")
-async def do(request: Request, what: str) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_do, request, what, fields)
-
-
-def _do(request: Request, what: str, fields: Mapping[str, str]) -> Response:
+def do(request: Request, what: str, fields: Fields) -> Response:
     action = _ACTIONS.get(what)
     desk = write_desk(request, fields)
     if action is None:

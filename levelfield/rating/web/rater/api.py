@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.rater.visit import current_visit, write_visit
-from levelfield.rating.web.security import Turned, json_of
+from levelfield.rating.web.security import Json, Turned
 from levelfield.rating.web.shown import (
     answer_document,
     item_document,
@@ -49,14 +48,8 @@ def api_state(request: Request, items: int = 1) -> Response:
 
 
 @router.post("/api/events")
-async def api_events(request: Request) -> Response:
-    raw = await json_of(request)
-    token = request.headers.get("x-csrf-token", "")
-    return await run_in_threadpool(_api_events, request, token, raw)
-
-
-def _api_events(request: Request, token: str, raw: Any) -> Response:
-    visit = write_visit(request, token)
+def api_events(request: Request, raw: Json) -> Response:
+    visit = write_visit(request, request.headers.get("x-csrf-token", ""))
     raw_events = raw.get("events") if isinstance(raw, dict) else raw
     if not isinstance(raw_events, list) or not 0 < len(raw_events) <= EVENTS_AT_ONCE:
         raise Turned(422, "")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,7 +14,7 @@ from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import Event
 from levelfield.rating.web.rater.forms import form_answer_of, form_event, script_words
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.security import Fields, Turned
 from levelfield.rating.web.shown import (
     Shown,
     answer_document,
@@ -70,12 +69,7 @@ def rating_page(
 
 
 @router.post("/study/item/{opaque}")
-async def rate(request: Request, opaque: str) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_rate, request, opaque, fields)
-
-
-def _rate(request: Request, opaque: str, fields: Mapping[str, str]) -> Response:
+def rate(request: Request, opaque: str, fields: Fields) -> Response:
     """Saves what changed, then goes where the rater wants; on only if nothing is open."""
     visit = write_visit(request, fields.get("csrf", ""))
     items = shown_items(visit.study, visit.state)

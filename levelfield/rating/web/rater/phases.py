@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import cast
 from urllib.parse import quote
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +15,7 @@ from levelfield.rating.store.records import Phase, RequestRefused
 from levelfield.rating.web.rater.items import first_open
 from levelfield.rating.web.rater.practice import next_practice
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.security import Fields, Turned
 from levelfield.rating.web.shown import placed_of, shown_items
 
 REMIND_AFTER = timedelta(days=1)
@@ -99,12 +97,7 @@ def review_page(visit: Visit, *, incomplete: bool = False) -> Response:
 
 
 @router.post("/study/welcome")
-async def welcome(request: Request) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_welcome, request, fields)
-
-
-def _welcome(request: Request, fields: Mapping[str, str]) -> Response:
+def welcome(request: Request, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
     study, store = visit.study, visit.web.store
     if visit.state.phase == "welcome":
@@ -116,12 +109,7 @@ def _welcome(request: Request, fields: Mapping[str, str]) -> Response:
 
 
 @router.post("/study/enter")
-async def enter(request: Request) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_enter, request, fields)
-
-
-def _enter(request: Request, fields: Mapping[str, str]) -> Response:
+def enter(request: Request, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
     wanted, phase = fields.get("phase", ""), visit.state.phase
     if wanted not in ("examples", "practice", "rating", "review", "done"):
@@ -141,12 +129,7 @@ def _enter(request: Request, fields: Mapping[str, str]) -> Response:
 
 
 @router.post("/study/withdraw")
-async def withdraw(request: Request) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_withdraw, request, fields)
-
-
-def _withdraw(request: Request, fields: Mapping[str, str]) -> Response:
+def withdraw(request: Request, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
     if visit.state.phase != "withdrawn":
         visit.web.store.withdraw(visit.state.rater)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import cast
 
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from levelfield.rating.answers import TRIES, Answer
 from levelfield.rating.model import Frozen, Practice, RatingCriterion
 from levelfield.rating.web.rater.forms import form_answer_of, form_event, script_words
 from levelfield.rating.web.rater.visit import Visit, current_visit, write_visit
-from levelfield.rating.web.security import Turned, form_of
+from levelfield.rating.web.security import Fields, Turned
 from levelfield.rating.web.shown import Shown
 
 router = APIRouter()
@@ -81,12 +80,7 @@ def practice_item_page(
 
 
 @router.post("/study/practice/{opaque}")
-async def practise(request: Request, opaque: str) -> Response:
-    fields = await form_of(request)
-    return await run_in_threadpool(_practise, request, opaque, fields)
-
-
-def _practise(request: Request, opaque: str, fields: Mapping[str, str]) -> Response:
+def practise(request: Request, opaque: str, fields: Fields) -> Response:
     visit = write_visit(request, fields.get("csrf", ""))
     task = practice_of(visit.study, opaque)
     if visit.state.phase != "practice" or _settled(visit, task):
