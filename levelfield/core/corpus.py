@@ -6,15 +6,13 @@ A partition can be scored anywhere: `state(samples)` there, `merge` wherever two
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from levelfield.core.errors import LevelfieldError
-from levelfield.core.metric import Level, Metric, MetricError, partitions
+from levelfield.core.metric import Metric, MetricError, held_to_its_contract, partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -33,23 +31,12 @@ class CorpusValue(NamedTuple):
     truncated: int = 0
 
 
-class CorpusMetric(Protocol):
+class CorpusMetric(Metric, Protocol):
     """A `Metric` of level `corpus`. `score` gives one value a group; its ids are group names.
 
     Classes get `score` from `OfGroups` and write the three steps.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def level(self) -> Level: ...
-    @property
-    def requires(self) -> frozenset[str]: ...
-    @property
-    def higher_is_better(self) -> bool: ...
-    @property
-    def signature(self) -> str: ...
-    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
     def state(self, samples: Sequence[Sample]) -> Any:
         """What `value` needs of these samples (of one group); picklable. There may be none."""
 
@@ -108,7 +95,7 @@ class GroupStates:
             grouped.setdefault(self.name_of(sample), []).append(sample)
         states = {}
         for name, members in grouped.items():
-            with _held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
+            with held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
                 states[name] = self.metric.state(members)
         return states
 
@@ -119,7 +106,7 @@ class GroupStates:
             MetricError: the metric failed to merge them.
         """
         for name, state in states.items():
-            with _held_to_its_contract(self.metric, f"group '{name}'"):
+            with held_to_its_contract(self.metric, f"group '{name}'"):
                 self._take(self._runs.setdefault(name, []), state)
 
     def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
@@ -139,7 +126,7 @@ class GroupStates:
         """
         found: dict[str, CorpusValue] = {}
         for name, runs in self._runs.items():
-            with _held_to_its_contract(self.metric, f"group '{name}'"):
+            with held_to_its_contract(self.metric, f"group '{name}'"):
                 states = [state for _, state in runs]
                 found[name] = self.metric.value(functools.reduce(self.metric.merge, states))
         return Scores(
@@ -151,19 +138,6 @@ class GroupStates:
             higher_is_better=self.metric.higher_is_better,
             truncated=frozenset(name for name, v in found.items() if v.truncated),
         )
-
-
-@contextlib.contextmanager
-def _held_to_its_contract(metric: CorpusMetric, on: str) -> Iterator[None]:
-    """No stray exception: the metric may be another package's, so it is named."""
-    try:
-        yield
-    except (LevelfieldError, MemoryError):
-        raise
-    except Exception as error:
-        raise MetricError(
-            f"metric '{metric.name}' failed on {on}: {type(error).__name__}: {error}"
-        ) from error
 
 
 def is_corpus_metric(metric: Metric) -> TypeGuard[CorpusMetric]:

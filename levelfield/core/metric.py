@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, runtime_checkable
@@ -71,21 +72,29 @@ class CountsTexts(Protocol):
         """The metric that scores these texts; itself where it needs nothing of them."""
 
 
+@contextlib.contextmanager
+def held_to_its_contract(metric: Metric, on: str) -> Iterator[None]:
+    """No stray exception: the metric may be another package's, so it is named."""
+    try:
+        yield
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        raise MetricError(
+            f"metric '{metric.name}' failed on {on}: {type(error).__name__}: {error}"
+        ) from error
+
+
 def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:
     """`metric.score`, held to its contract: a value for each sample, and no stray exception.
 
     Raises:
         MetricError: names the metric and what it did.
     """
-    try:
+    with held_to_its_contract(
+        metric, f"one of the samples '{samples[0].id}' to '{samples[-1].id}'"
+    ):
         scores = metric.score(samples)
-    except (LevelfieldError, MemoryError):
-        raise
-    except Exception as error:
-        raise MetricError(
-            f"metric '{metric.name}' failed on one of the samples '{samples[0].id}' to "
-            f"'{samples[-1].id}': {type(error).__name__}: {error}"
-        ) from error
     if scores.ids != tuple(sample.id for sample in samples):
         raise MetricError(
             f"metric '{metric.name}' gave {len(scores.ids)} values for {len(samples)} samples, or "
