@@ -7,17 +7,15 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import FORMAT, MAP, pairs
 from levelfield.cli.terminal import say
 from levelfield.core.errors import UserError
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
+@FORMAT
+@MAP
 @click.option("--aspect", "aspects", multiple=True, help="Only this one; may be given again.")
 @click.option("--by", default="", help="Parts: survey, dataset, system, control.ATTR, a field.")
 @click.option(

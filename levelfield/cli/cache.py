@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from levelfield.cli.options import JSON
 from levelfield.run.cache import CacheError, Contents, SegmentCache, cache_path, remove_cache
 
 
@@ -21,7 +22,7 @@ def cache() -> None:
 
 
 @cache.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def info(as_json: bool) -> None:
     """How many values of which metrics are in the cache."""
     path = cache_path()

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import MAP, pairs
 from levelfield.cli.terminal import say
 from levelfield.core.errors import UserError
 from levelfield.stats.measures import STATISTICS
@@ -20,9 +20,7 @@ from levelfield.stats.measures import STATISTICS
 @click.argument("scores", nargs=-1, required=True, metavar="SCORES...")
 @click.option("--ratings", multiple=True, required=True, metavar="FILE", help="What people said.")
 @click.option("--format", "format", help="Of the ratings; else their suffix says it.")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
+@MAP
 @click.option("--samples", multiple=True, metavar="FILE", help="For systems and sources.")
 @click.option("--aspect", "aspects", multiple=True, help="Only this one; may be given again.")
 @click.option("--metric", "-m", "metrics", multiple=True, help="Only this one, or a family.")

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from levelfield.cli.options import JSON
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
@@ -27,7 +28,7 @@ def data() -> None:
 
 
 @data.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def list_(as_json: bool) -> None:
     """Which data sets there are, and whether they are on this machine."""
     sets = [dataset(name) for name in names()]
@@ -59,7 +60,7 @@ def list_(as_json: bool) -> None:
 
 @data.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def show(name: str, as_json: bool) -> None:
     """Where a data set comes from, what is known of it, and the state of its files."""
     one = dataset(name)

@@ -7,6 +7,7 @@ import json
 import click
 
 from levelfield import environments
+from levelfield.cli.options import JSON
 from levelfield.cli.terminal import say
 
 _NAME = click.argument("name")
@@ -33,7 +34,7 @@ def create(name: str, path: str) -> None:
 
 
 @environment.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def list_(as_json: bool) -> None:
     """Which environments there could be, and which are here."""
     rows = []

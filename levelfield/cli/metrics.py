@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from levelfield.cli.options import JSON
 from levelfield.cli.terminal import console
 from levelfield.core.errors import UserError
 from levelfield.core.registry import installed, matching, metric_class, options
@@ -19,7 +20,7 @@ from levelfield.io.toml import read_toml
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def metrics(name: str | None, as_json: bool) -> None:
     """List the installed metrics, or explain those of a NAME.
 

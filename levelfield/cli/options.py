@@ -1,10 +1,18 @@
-"""What users write after options."""
+"""Options that commands share, and what users write after them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
+
 from levelfield.core.errors import UserError
+
+FORMAT = click.option("--format", "format", help="Of the files; else their suffix says it.")
+MAP = click.option(
+    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
 def pairs(option: str, words: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import FORMAT, MAP, pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.run.tasks import TASKS
@@ -64,10 +64,8 @@ class _Outputs:
     metavar="[METRIC:]NAME=VALUE",
     help="Of all metrics that have it, or of one metric or family.",
 )
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
+@FORMAT
+@MAP
 @click.option("--control", multiple=True, metavar="ATTR=LABEL", help="For texts that name none.")
 @click.option("--system", default="", help="For texts that name none.")
 @click.option(

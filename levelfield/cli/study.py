@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from levelfield.cli.options import JSON
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 
@@ -68,7 +69,7 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
 
 @study.command()
 @click.argument("file", metavar="STUDY.toml")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 def status(file: str, as_json: bool) -> None:
     """Say how far every cell of a study is."""
     from levelfield.cli.study_tables import print_status, say_problems
@@ -84,7 +85,7 @@ def status(file: str, as_json: bool) -> None:
 
 @study.command()
 @click.argument("target", metavar="STUDY.toml|FOLDER")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@JSON
 @click.option(
     "--fail-on",
     type=click.Choice(["serious", "warning", "note"]),

@@ -33,7 +33,6 @@ URL = click.option(
 BASE_PATH = click.option(
     "--base-path", default="", metavar="/PATH", help="Where the proxy puts the pages."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
 def store_path(file: str, store: str | None) -> Path:

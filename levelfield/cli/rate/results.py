@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelfield.cli.rate.options import JSON, STORE, STUDY, open_store
+from levelfield.cli.options import JSON
+from levelfield.cli.rate.options import STORE, STUDY, open_store
 from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
 

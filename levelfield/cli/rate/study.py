@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelfield.cli.rate.options import JSON, STUDY
+from levelfield.cli.options import JSON
+from levelfield.cli.rate.options import STUDY
 from levelfield.cli.terminal import console, say
 
 if TYPE_CHECKING:
