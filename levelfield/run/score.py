@@ -8,9 +8,10 @@ and the metric scores it with its words or its model.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.metric import CountsTexts, Metric, partitions
@@ -28,7 +29,6 @@ from levelfield.run.cache import keeping
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
-from levelfield.run.outputs import write_partition, write_scores
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
 from levelfield.stats.resampling import Resampling
@@ -180,12 +180,13 @@ def measure(
                 corpus.add(partition.samples, groups)
             if gallery is not None:
                 gallery.add(partition.samples, groups, partition.scores)
-            write_partition(partition, out_file, parts_file)
+            for scores in partition.scores:
+                _write_scores(scores, out_file)
+                _write_parts(scores, parts_file)
             each(partition)
         of_corpora = tuple(group_states.scores() for group_states in states)
-        if out_file is not None:
-            for scores in of_corpora:
-                write_scores(scores, out_file)
+        for scores in of_corpora:
+            _write_scores(scores, out_file)
     costs = [(metric.name, getattr(metric, "costs", None)) for metric in of_samples]
     notes += [f"{name}: {cost}" for name, cost in costs if cost]
     resampling = Resampling(seed=options.seed)
@@ -205,6 +206,20 @@ def measure(
         gallery=gallery,
         resampling=resampling,
     )
+
+
+def _write_scores(scores: Scores, out: TextIO | None) -> None:
+    """Writes one record a line, as `scores.jsonl` has them."""
+    if out is not None:
+        for record in scores.records():
+            out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write_parts(scores: Scores, out: TextIO | None) -> None:
+    """Writes what the values are made of, one part a line."""
+    if out is not None and scores.parts is not None:
+        for row in scores.parts.iter_rows(named=True):
+            out.write(json.dumps({"metric": scores.metric, **row}, ensure_ascii=False) + "\n")
 
 
 def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) -> Metric:
