@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
@@ -130,37 +130,6 @@ def make_negatives(
     if not total:
         raise UserError("there are no documents to make negatives of")
     return Negatives(out, total, unchanged)
-
-
-class ManipulatedPair(NamedTuple):
-    """A document and its manipulated twin; attributes as the file has them."""
-
-    id: str
-    positive: Document
-    negative: Document
-    unchanged: bool
-
-
-def read_negatives(path: Path) -> Iterator[ManipulatedPair]:
-    """The pairs of a file of negatives, unchanged ones included.
-
-    Raises:
-        UserError: the file can't be read, or a line of it is no pair.
-    """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    of = json.loads(line)
-                    positive, negative = tuple(of["positive"]), tuple(of["negative"])
-                    yield ManipulatedPair(of["id"], positive, negative, bool(of["unchanged"]))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise UserError(
-                        f"{path}:{number}: expected an object with id, positive, negative and "
-                        "unchanged; make the file again"
-                    ) from error
-    except OSError as error:
-        raise UserError(f"{path}: can't be read: {error.strerror or error}") from error
 
 
 def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
