@@ -24,11 +24,12 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedTokenizerFast
 
+from levelfield.aspects import load_aspect
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
 from levelfield.models.contracts import Gapped
-from levelfield.models.scorers import Evaluator, InfillingScorer
+from levelfield.models.scorers import Evaluator, InfillingScorer, label_evaluators
 from levelfield.models.torch.infilling import TorchInfillingModel
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
@@ -181,8 +182,8 @@ def main() -> None:
             end=end,
             ours=lambda evaluators=evaluators, end=end: scorer.fit(evaluators, end=end)[0],
         )
-    aspect = ctrleval.load_aspect("sentiment")
-    prompts = [e for s in samples for e in ctrleval.label_evaluators(s.text, aspect)]
+    aspect = load_aspect("sentiment")
+    prompts = [e for s in samples for e in label_evaluators(s.text, aspect)]
     report(
         "attribute relevance",
         [(fast._style.join(e.f), word) for e in prompts for word in e.words],

@@ -16,6 +16,7 @@ from levelfield.core.metric import Metric, MetricError, held_to_its_contract, pa
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.core.wanted import wanted_name
 
 BY = ("system", "dataset", "seed", "control")
 """What the samples of a group have in common, unless the user says otherwise."""
@@ -155,10 +156,7 @@ def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
     for name in by:
         value: object = getattr(sample, name)
         if isinstance(value, Mapping):
-            for attribute, wanted in value.items():
-                words.append(
-                    f"{attribute}={wanted if isinstance(wanted, str) else ', '.join(wanted)}"
-                )
+            words += [f"{attribute}={wanted_name(wanted)}" for attribute, wanted in value.items()]
         elif value not in ("", None):
             words.append(f"{name}={value}")
     return " ".join(words) or "all texts"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from levelfield.core.wanted import Wanted, wanted_name
+
 
 class Undefined(NamedTuple):
     """Stands where a value would: why a sample has none."""
@@ -61,10 +63,9 @@ def several_wanted(attribute: str) -> str:
     return f"several values wanted for {attribute}"
 
 
-def unknown_wanted(attribute: str, wanted: str | tuple[str, ...]) -> str:
+def unknown_wanted(attribute: str, wanted: Wanted) -> str:
     """The control wants a value that the attribute does not have."""
-    words = wanted if isinstance(wanted, str) else ", ".join(wanted)
-    return f"unknown {attribute} '{words[:60]}'"
+    return f"unknown {attribute} '{wanted_name(wanted)[:60]}'"
 
 
 NO_KEYWORDS = no_control("keywords")

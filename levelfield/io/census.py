@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from levelfield.core.sample import Sample
+from levelfield.core.wanted import wanted_values
 from levelfield.io.records import FIELDS
 
 K = TypeVar("K")
@@ -82,7 +83,7 @@ class Tally:
         self._seeds[sample.seed] += 1
         for attribute, wanted in sample.control.items():
             labels = self._control.setdefault(attribute, defaultdict(int))
-            for label in (wanted,) if isinstance(wanted, str) else dict.fromkeys(wanted):
+            for label in dict.fromkeys(wanted_values(wanted)):
                 known = label in labels or len(labels) < MOST_LABELS
                 labels[label if known else OTHER_LABELS] += 1
         for aspect, given in sample.ratings.items():

@@ -35,6 +35,7 @@ from levelfield.core.undefined import (
     several_wanted,
     unknown_to_judge,
 )
+from levelfield.core.wanted import single_value
 from levelfield.judges import (
     TIE,
     Judge,
@@ -154,10 +155,9 @@ class _JudgedMetric(LoadingOptions, abc.ABC):
             text = rest.lstrip() if sample.prompt else rest
         asked: list[WantedLabel] = []
         for attribute, wanted in sample.control.items():
-            if attribute == KEYWORDS or wanted in ("", ()):
+            if attribute == KEYWORDS or not wanted:
                 continue
-            if isinstance(wanted, tuple) and len(wanted) == 1:
-                (wanted,) = wanted
+            wanted = single_value(wanted)
             if not isinstance(wanted, str):
                 return Undefined(several_wanted(attribute))
             panel = self._panel(attribute, wanted)

@@ -20,6 +20,7 @@ from levelfield.core.undefined import (
     NO_KEYWORDS,
     Undefined,
 )
+from levelfield.core.wanted import wanted_values
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.words import UNSPACED, plain, words
 
@@ -77,14 +78,13 @@ class _KeywordMetric(SampleMetric, abc.ABC):
 
 
 def keywords_of(sample: Sample) -> tuple[str, ...]:
-    """The keywords a sample is asked for, each once; blank ones are none.
+    """Returns the keywords that a sample is asked for, each once, without blank ones.
 
     >>> keywords_of(Sample("1", "So.", control={"keywords": ("court", "plea ", "court", "")}))
     ('court', 'plea')
     """
-    wanted = sample.control.get("keywords", ())
-    listed = (wanted,) if isinstance(wanted, str) else wanted
-    return tuple(dict.fromkeys(keyword.strip() for keyword in listed if words(keyword)))
+    wanted = wanted_values(sample.control.get("keywords", ()))
+    return tuple(dict.fromkeys(keyword.strip() for keyword in wanted if words(keyword)))
 
 
 @dataclass(frozen=True)

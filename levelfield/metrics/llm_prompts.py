@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.wanted import wanted_name
 from levelfield.io.toml import read_toml
 
 if TYPE_CHECKING:
@@ -30,15 +31,11 @@ SHOWN: Mapping[str, Callable[[Sample], str]] = {
     "references": lambda sample: "\n".join(sample.references),
     "context": lambda sample: "\n".join(sample.context),
     "control": lambda sample: "\n".join(
-        f"{attribute}: {_listed(wanted)}" for attribute, wanted in sorted(sample.control.items())
+        f"{name}: {wanted_name(wanted)}" for name, wanted in sorted(sample.control.items())
     ),
-    "keywords": lambda sample: _listed(sample.control.get("keywords", "")),
+    "keywords": lambda sample: wanted_name(sample.control.get("keywords", "")),
 }
 """What a template can show of a sample."""
-
-
-def _listed(wanted: str | tuple[str, ...]) -> str:
-    return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
 @dataclass(frozen=True)

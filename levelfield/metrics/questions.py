@@ -37,6 +37,7 @@ from levelfield.core.undefined import (
     no_control,
     no_field,
 )
+from levelfield.core.wanted import wanted_name
 from levelfield.io.toml import read_toml
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric
@@ -269,8 +270,7 @@ def _value(sample: Sample, field: str) -> str:
     name, _, attribute = field.partition(".")
     if name != "control":
         return str(getattr(sample, name))
-    wanted = sample.control.get(attribute, "")
-    return wanted if isinstance(wanted, str) else ", ".join(wanted)
+    return wanted_name(sample.control.get(attribute, ""))
 
 
 def _share_a_beginning(question: YesNoQuestion, model: EncoderDecoderModel) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from levelfield.core.sample import Sample
+from levelfield.core.wanted import wanted_name
 from levelfield.run.gallery import ShownSample, ValuePart
 
 PREVIEW = 320
@@ -134,7 +135,7 @@ def _row(shown: ShownSample) -> Row:
         whole_prompt=prompt,
         whole_text=sample.text[len(prompt) :],
         control="; ".join(
-            f"{attribute}: {_in_words(v)}" for attribute, v in sample.control.items()
+            f"{attribute}: {wanted_name(v)}" for attribute, v in sample.control.items()
         ),
         fields=tuple(_fields(sample, prompt)),
         breakdowns=tuple(
@@ -205,10 +206,6 @@ def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:
         ("seed", "" if sample.seed is None else str(sample.seed)),
     ]
     return [(name, text) for name, text in found if text]
-
-
-def _in_words(wanted: str | tuple[str, ...]) -> str:
-    return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
 def _shortened(text: str) -> str:

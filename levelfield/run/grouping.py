@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.wanted import wanted_name
 from levelfield.io.census import Census
 
 
@@ -52,16 +53,12 @@ class Grouping:
         if self.by == "none":
             return "all texts"
         if self.by == "control":
-            labels = [_label(wanted) for wanted in sample.control.values()]
+            labels = [wanted_name(wanted) for wanted in sample.control.values()]
             return " + ".join(labels) or "(none)"
         if self.by.startswith("control."):
-            return _label(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
+            return wanted_name(sample.control.get(self.by.removeprefix("control."), "")) or "(none)"
         value = getattr(sample, self.by)
         return "(none)" if value in ("", None) else str(value)
-
-
-def _label(wanted: str | tuple[str, ...]) -> str:
-    return wanted if isinstance(wanted, str) else ", ".join(wanted)
 
 
 class Corpora:

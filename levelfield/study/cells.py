@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from levelfield.core.sample import Control, Sample
+from levelfield.core.wanted import wanted_name
 
 
 class CellKey(NamedTuple):
@@ -158,4 +159,4 @@ def value_name(control: Control) -> str:
     >>> value_name({"sentiment": "positive", "topic": "World"})
     'positive + World'
     """
-    return " + ".join(v if isinstance(v, str) else ", ".join(v) for v in control.values())
+    return " + ".join(map(wanted_name, control.values()))

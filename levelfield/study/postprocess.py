@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
+from levelfield.core.wanted import wanted_values
 from levelfield.io.problems import shown
 from levelfield.study.cells import Request
 
@@ -148,7 +149,7 @@ def _strip_label(text: str, context: StepContext) -> str:
 
 def _words(labels: Mapping[str, str | tuple[str, ...]]) -> Iterable[str]:
     for value in labels.values():
-        yield from (value,) if isinstance(value, str) else value
+        yield from wanted_values(value)
 
 
 def _strip_words(text: str, context: StepContext) -> str:

@@ -23,9 +23,8 @@ from levelfield.metrics import (
     CTRLEvalAttributeRelevance,
     CTRLEvalCoherence,
     CTRLEvalConsistency,
-    ctrleval,
 )
-from levelfield.metrics.ctrleval import CTRLEval, combine
+from levelfield.metrics.ctrleval import CTRLEval, combine, family
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
 
@@ -378,6 +377,6 @@ def test_the_docstrings_examples_run():
     from levelfield.metrics.text import segmenter
     from levelfield.models import batching
 
-    for module in (ctrleval, segmenter, batching, levelfield.core.signature):
+    for module in (family, segmenter, batching, levelfield.core.signature):
         failed, tried = doctest.testmod(module)
         assert (failed, tried > 0) == (0, True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
+from levelfield.core.wanted import single_value
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.records import BadRecord, Rules
@@ -128,5 +129,4 @@ class _Match:
 
 def _content(prompt: str, control: Control) -> object:
     """Equal for equal prompts with equal controls; a list of one is its value."""
-    plain = {a: v[0] if isinstance(v, tuple) and len(v) == 1 else v for a, v in control.items()}
-    return prompt.strip(), tuple(sorted(plain.items()))
+    return prompt.strip(), tuple(sorted((a, single_value(v)) for a, v in control.items()))
