@@ -1,16 +1,11 @@
-"""Discriminative CDM: how much likelier a text is to a large model of a family than to a small one.
-
-Lu et al. 2024, "Open-Domain Text Evaluation via Contrastive Distribution Methods", section 3.4.2.
-With p_e the expert (large) and p_a the amateur (small), each token x_t of a text has the momentum
-m_t = log p_e(x_t | …) − log p_a(x_t | …), in nats; the sequence of them is pooled into one value.
-"""
+"""The metric of momentum."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,158 +27,22 @@ from levelfield.core.undefined import (
     reading_holds_gap_token,
     unreadable,
 )
+from levelfield.metrics.cdm.pairs import (
+    CausalPair,
+    ContrastPair,
+    EncoderDecoderPair,
+    UnitMomentum,
+    check_pair,
+)
+from levelfield.metrics.cdm.reading import TURN_MARK, Form, Reading
 from levelfield.metrics.keywords import keywords_of
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.metrics.text import segmenter
-from levelfield.models.contracts import CausalModel, Gapped, InfillingModel, Target
+from levelfield.models.contracts import InfillingModel
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
-
-Form = Literal["infilling", "conditional"]
-
-TURN_MARK = "</UTT>"
-"""Joins turns in some data sets of dialogues."""
-
-
-class Reading(NamedTuple):
-    """What the models read of a sample.
-
-    Attributes:
-        given: what stands before the text and is not scored: a prompt, keywords, earlier turns.
-        units: what is scored, in order: sentences, turns, or all of it as one.
-        joiner: stands between all of these.
-    """
-
-    given: tuple[str, ...]
-    units: tuple[str, ...]
-    joiner: str
-
-    def around(self, j: int, form: Form) -> Gapped:
-        """What a model is shown of the rest when unit j is scored, with the place of the unit."""
-        glue = self.joiner or " "
-        left = self.joiner.join([*self.given, *self.units[:j]])
-        left = left if not left or left[-1].isspace() else left + glue
-        after = self.units[j + 1 :] if form == "infilling" else ()
-        return Gapped(left, glue + self.joiner.join(after) if after else "")
-
-    def whole(self) -> tuple[str, list[tuple[int, int]]]:
-        """All of it as one text, and where in it each unit begins and ends."""
-        text = self.joiner.join([*self.given, *self.units])
-        spans = []
-        at = len(text) + len(self.joiner)
-        for unit in reversed(self.units):
-            at -= len(self.joiner) + len(unit)
-            spans.append((at, at + len(unit)))
-        return text, spans[::-1]
-
-
-class UnitMomentum(NamedTuple):
-    """The momentum of one unit.
-
-    Attributes:
-        m: (tokens,) in nats; empty if the unit has no tokens, or lies beyond what a model takes.
-        pieces: what of the text each token stands for; put together they are the unit up to its
-            last token. Empty strings where the tokenizer can't say.
-        cut: whether a model saw less than all.
-    """
-
-    m: Floats
-    pieces: list[str]
-    cut: bool
-
-
-class ContrastPair(Protocol):
-    """Amateur and expert with one vocabulary."""
-
-    @property
-    def gap_token(self) -> str: ...
-    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]: ...
-
-
-class EncoderDecoderPair:
-    """A pair of encoder-decoders, or of causal models that fill in the middle: each unit is a
-    target, the rest its source.
-
-    Args:
-        form: `infilling` shows what stands before and behind a unit, `conditional` what stands
-            before it.
-        gap: whether the place of the unit is marked in the source.
-    """
-
-    def __init__(
-        self, amateur: InfillingModel, expert: InfillingModel, form: Form, *, gap: bool
-    ) -> None:
-        self._amateur, self._expert = amateur, expert
-        self._form = form
-        self._gap = gap
-
-    @property
-    def gap_token(self) -> str:
-        return self._amateur.gap_token
-
-    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
-        """The momentum of the units of each reading; a pass of each model for all of them."""
-        sources = [
-            reading.around(j, self._form)._replace(gap=self._gap)
-            for reading in readings
-            for j in range(len(reading.units))
-        ]
-        units = [unit for reading in readings for unit in reading.units]
-        if self._amateur.token_ids(units) != self._expert.token_ids(units):
-            raise _reads_differently()
-        targets = [[Target(unit, False)] for unit in units]
-        of_a = self._amateur.log_likelihood(sources, targets)
-        of_e = self._expert.log_likelihood(sources, targets)
-        ends = self._amateur.token_ends(units)
-        found = iter(
-            UnitMomentum(
-                m := _difference(of_e.log_p[i][0], of_a.log_p[i][0]),
-                _pieces(unit, 0, ends[i], len(m)),
-                any(one.source_cut[i] or one.target_cut[i][0] for one in (of_a, of_e)),
-            )
-            for i, unit in enumerate(units)
-        )
-        return [[next(found) for _ in reading.units] for reading in readings]
-
-
-class CausalPair:
-    """A pair of causal models: all of a reading is one text; a token belongs to the unit that it
-    ends in, and one that ends in what joins the units belongs to none."""
-
-    gap_token = ""
-
-    def __init__(self, amateur: CausalModel, expert: CausalModel) -> None:
-        self._amateur, self._expert = amateur, expert
-
-    def momentum(self, readings: Sequence[Reading]) -> list[list[UnitMomentum]]:
-        """The momentum of the units of each reading; a pass of each model for all of them."""
-        wholes = [reading.whole() for reading in readings]
-        texts = [text for text, _ in wholes]
-        found = []
-        for (text, spans), a, e in zip(
-            wholes,
-            self._amateur.log_likelihood(texts),
-            self._expert.log_likelihood(texts),
-            strict=True,
-        ):
-            n = min(len(a.ids), len(e.ids))
-            if not np.array_equal(a.ids[:n], e.ids[:n]):
-                raise _reads_differently()
-            if n and not a.ends.size:
-                raise ModelError(
-                    "the tokenizer of the models does not say where in a text its tokens are, "
-                    "which momentum of a causal pair needs"
-                )
-            m, ends = _difference(e.log_p, a.log_p), a.ends[:n]
-            units = []
-            for start, stop in spans:
-                mine = (ends > start) & (ends <= stop)
-                pieces = _pieces(text, start, ends[mine].tolist(), int(mine.sum()))
-                units.append(UnitMomentum(m[mine], pieces, a.cut or e.cut))
-            found.append(units)
-        return found
 
 
 @dataclass(frozen=True)
@@ -279,11 +138,11 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     @functools.cached_property
     def momentum_signature(self) -> str:
         """Every choice that could change the momentum of a text's tokens, whatever the pooling."""
-        made = signature(self.name, {**self._choices, "dtype": self.dtype})
-        return made.rpartition("|v:")[0]
+        choices = {**self._choices, "dtype": self.dtype}
+        return signature(self.name, choices).rpartition("|v:")[0]
 
     def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
-        """What is pooled of each sample: the momentum of each unit of it, in order."""
+        """Returns what is pooled of each sample: the momentum of its units, in order."""
         return of_defined(
             (self._reading(sample) for sample in samples),
             lambda readings: map(_checked, readings, self._pair.momentum(readings)),
@@ -303,7 +162,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
                 f"amateur '{a.name}' and expert '{e.name}' are {a.kind} models; momentum needs "
                 "two encoder-decoders or two causal models"
             )
-        _check_pair(a, e)
+        check_pair(a, e)
         return a, e
 
     def _resolve(self, role: str, name: str) -> Resolved:
@@ -364,55 +223,49 @@ class CDMMomentum(LoadingOptions, SampleMetric):
             )
         return pooler
 
-    # -- samples
-
     def _reading(self, sample: Sample) -> Reading | Undefined:
-        """What the models read of a sample, or why they can't."""
+        """Returns what the models read of a sample, or why they can't."""
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         reading = self._dialogue(sample) if self.task == "dialogue" else self._stretch(sample)
         if isinstance(reading, Undefined):
             return reading
-        if self.form == "infilling" and len(reading.units) == 1 and not reading.given:
+        if self.form == "infilling" and len(reading.units) == 1 and not reading.before:
             return Undefined(ONE_TURN if self.task == "dialogue" else ONE_SENTENCE)
         gap_token = self._pair.gap_token
-        if gap_token and any(gap_token in part for part in (*reading.given, *reading.units)):
+        if gap_token and any(gap_token in part for part in (*reading.before, *reading.units)):
             return Undefined(reading_holds_gap_token(gap_token))
         return reading
 
     def _dialogue(self, sample: Sample) -> Reading | Undefined:
-        said: Sequence[str]
-        if before := [turn.strip() for turn in sample.context if turn.strip()]:
-            said = [*before, sample.text.strip()]
+        if before := _without_blank(sample.context):
+            turns = (*before, sample.text.strip())
         else:
-            mark = TURN_MARK if TURN_MARK in sample.text else "\n"
-            said = [turn.strip() for turn in sample.text.split(mark) if turn.strip()]
-        if not said:
+            turns = _without_blank(
+                sample.text.split(TURN_MARK if TURN_MARK in sample.text else "\n")
+            )
+        if not turns:
             return Undefined(EMPTY_TEXT)
         joiner = self.separator.replace(r"\n", "\n")
         if self.turns != "last":
-            return Reading((), tuple(said), joiner)
-        if not before:
-            return Undefined(NO_CONTEXT)
-        return Reading(tuple(before), (said[-1],), joiner)
+            return Reading((), turns, joiner)
+        return Reading(before, turns[-1:], joiner) if before else Undefined(NO_CONTEXT)
 
     def _stretch(self, sample: Sample) -> Reading | Undefined:
         if self.task == "commonsense":
-            given, joiner, rest = " ".join(keywords_of(sample)), " ", sample.text
-            if not given:
+            before, joiner = " ".join(keywords_of(sample)), " "
+            if not before:
                 return Undefined(NO_KEYWORDS)
+            rest: str | Undefined = sample.text
         else:
-            given, joiner = (sample.prompt if sample.prompt.strip() else ""), ""
-            after = continuation(sample, without_prompt="whole")
-            if isinstance(after, Undefined):
-                return after
-            rest = after
-        condition = (given,) if given else ()
+            before, joiner = (sample.prompt if sample.prompt.strip() else ""), ""
+            rest = continuation(sample, without_prompt="whole")
+        if isinstance(rest, Undefined):
+            return rest
+        condition = (before,) if before else ()
         if self.form == "infilling":
             return Reading(condition, segmenter.sentences(rest.strip(), self.language), " ")
         return Reading(condition, (rest,), joiner)
-
-    # -- values
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return of_defined(
@@ -441,7 +294,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         return POOLINGS[self.pooling](m)
 
     def _weights(self, m: Floats) -> Floats:
-        """The weight of each token in the pooling, as far as it is a weighted mean: (T,)."""
+        """Returns the weight of each token in the pooling, where that is a weighted mean: (T,)."""
         if self.pooling in ("max", "min"):
             weights = np.zeros(len(m))
             weights[m.argmax() if self.pooling == "max" else m.argmin()] = 1.0
@@ -449,8 +302,12 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         return np.full(len(m), 1 / len(m))
 
 
+def _without_blank(turns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(turn.strip() for turn in turns if turn.strip())
+
+
 def _checked(reading: Reading, units: list[UnitMomentum]) -> list[UnitMomentum] | Undefined:
-    """The units if there is something to pool, else why not."""
+    """Returns the units if there is something to pool, else why not."""
     for text, unit in zip(reading.units, units, strict=True):
         if not unit.m.size and not unit.cut:
             return Undefined(unreadable(text.strip()[:60]))
@@ -458,42 +315,3 @@ def _checked(reading: Reading, units: list[UnitMomentum]) -> list[UnitMomentum] 
     if not m.size:
         return Undefined(PROMPT_TOO_LONG)
     return units if np.isfinite(m).all() else Undefined(PROBABILITIES_NOT_NUMBERS)
-
-
-def _difference(log_p_e: Floats, log_p_a: Floats) -> Floats:
-    """m: (T,), of the tokens that both models took."""
-    T = min(len(log_p_e), len(log_p_a))
-    with np.errstate(invalid="ignore"):  # −∞ − −∞ is NaN, and NaN has its reason
-        m: Floats = log_p_e[:T] - log_p_a[:T]
-    return m
-
-
-def _pieces(text: str, start: int, ends: Sequence[int], count: int) -> list[str]:
-    """The stretch of a text from `start` that each token stands for, the blanks before it included.
-
-    Of the tokens of one character, as an emoji may have several, the first has it.
-    """
-    if len(ends) < count:
-        return [""] * count
-    pieces = []
-    for end in ends[:count]:
-        pieces.append(text[start:end])
-        start = max(start, end)
-    return pieces
-
-
-def _reads_differently() -> ModelError:
-    return ModelError(
-        "amateur and expert read one text as different tokens, so that their probabilities can't "
-        "be compared; take two models with one tokenizer"
-    )
-
-
-@functools.lru_cache(maxsize=4)
-def _check_pair(amateur: Resolved, expert: Resolved) -> None:
-    """Whether two models have one vocabulary, which their tokenizers say without the weights."""
-    from levelfield.models.files import load_tokenizer
-    from levelfield.models.tokens import check_same_vocabulary
-
-    if amateur.path != expert.path:
-        check_same_vocabulary(load_tokenizer(amateur), load_tokenizer(expert))
