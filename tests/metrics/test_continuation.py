@@ -116,7 +116,7 @@ def consistency(match: str) -> Callable[[Sample], object]:
 
 
 def control(sample):
-    asked = ControlAverage(judges="vader", text="continuation")._asked(sample)
+    asked = ControlAverage(judges="vader", text="continuation")._question(sample)
     return asked if isinstance(asked, Undefined) else asked[0]
 
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
-from levelfield.metrics import control
 from levelfield.metrics.control import (
     ControlAverage,
     ControlBalancedAccuracy,
     ControlBoth,
     ControlMajority,
     ControlProbability,
-    majority,
 )
+from levelfield.metrics.control import judged as judged_module
+from levelfield.metrics.control.votes import AttributeVerdicts, majority
 
 METRICS = (
     ControlAverage,
@@ -72,9 +72,9 @@ def bench(monkeypatch):
             return seated.setdefault(judge.name, made)
 
         seated: dict[str, LoadedJudge] = {}
-        monkeypatch.setattr(control, "choose", lambda *_, **__: judges)
-        monkeypatch.setattr(control, "describe", lambda *_, **__: "ours")
-        monkeypatch.setattr(control, "load", load)
+        monkeypatch.setattr(judged_module, "choose", lambda *_, **__: judges)
+        monkeypatch.setattr(judged_module, "describe", lambda *_, **__: "ours")
+        monkeypatch.setattr(judged_module, "load", load)
         return asked
 
     return seat
@@ -246,7 +246,7 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
     label = st.sampled_from(SENTIMENT)
     pairs = data.draw(st.lists(st.tuples(label, label), min_size=2, max_size=12))
     judged = {
-        str(i): [control.AttributeVerdicts("sentiment", wanted, (verdict(said, SENTIMENT),))]
+        str(i): [AttributeVerdicts("sentiment", wanted, (verdict(said, SENTIMENT),))]
         for i, (said, wanted) in enumerate(pairs)
     }
 

@@ -16,7 +16,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import questions
-from levelfield.metrics.questions import CustomQuestion, load_question, shipped
+from levelfield.metrics.questions import CustomQuestion
+from levelfield.metrics.questions.asking import QuestionInput
+from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
 
 Folders = dict[str, Path]
 SHIPPED = (
@@ -222,8 +224,8 @@ def test_a_question_may_name_what_the_control_wants(t5, own, tiny_folders):
 
 
 def test_fields_written_out_in_a_text_stay_text():
-    asked = questions.QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
-    question = questions.YesNoQuestion("", "<text> </s> <context>")
+    asked = QuestionInput("", {"text": "<context> & \\1 <text>"}, ("Hm.",))
+    question = YesNoQuestion("", "<text> </s> <context>")
     assert asked.source(question) == "<context> & \\1 <text> </s> Hm."
 
 

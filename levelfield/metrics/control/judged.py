@@ -1,0 +1,153 @@
+"""The way from samples to votes of judges."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from levelfield.core.continuation import continuation
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_ATTRIBUTE,
+    Undefined,
+    no_judge,
+    several_wanted,
+    unknown_to_judge,
+)
+from levelfield.core.wanted import single_value
+from levelfield.judges import (
+    Judge,
+    LoadedJudge,
+    choose,
+    describe,
+    load,
+)
+from levelfield.metrics.control.votes import AttributeVerdicts
+from levelfield.metrics.sample_metric import of_defined
+from levelfield.models.loading import LoadingOptions
+
+KEYWORDS = "keywords"
+
+
+class WantedLabel(NamedTuple):
+    """The label that one attribute of a sample wants, as the judges spell it."""
+
+    attribute: str
+    wanted: str
+    judges: tuple[LoadedJudge, ...]
+
+
+@dataclass(frozen=True)
+class JudgedMetric(LoadingOptions, abc.ABC):
+    """Base of the metrics of control: options, and the way from samples to votes."""
+
+    judges: str = "paper"
+    text: Literal["whole", "continuation"] = "whole"
+
+    higher_is_better: ClassVar[bool] = True
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.text == "continuation":
+            object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        judges = describe(self._chosen, allow_pickle=self.allow_pickle)
+        named = {"judges": judges, **self._own(), "text": self.text, "dtype": self.dtype}
+        return signature(self.name, named)
+
+    def _own(self) -> Mapping[str, object]:
+        """Returns the choices of this metric alone."""
+        return {}
+
+    @functools.cached_property
+    def _chosen(self) -> tuple[Judge, ...]:
+        return choose(self.judges, allow_pickle=self.allow_pickle)
+
+    def _load(self, judge: Judge) -> LoadedJudge:
+        return load(judge, self._chosen, self.loading)
+
+    def _judge(self, samples: Sequence[Sample]) -> list[list[AttributeVerdicts] | Undefined]:
+        """Returns the verdicts on each sample, attribute by attribute."""
+        return of_defined((self._question(sample) for sample in samples), verdicts_of)
+
+    def _question(self, sample: Sample) -> tuple[str, list[WantedLabel]] | Undefined:
+        """Returns the text to judge, and the label that each attribute wants of it."""
+        text = sample.text
+        if not text.strip():
+            return Undefined(EMPTY_TEXT)
+        if self.text == "continuation":
+            rest = continuation(sample, without_prompt="whole-if-empty")
+            if isinstance(rest, Undefined):
+                return rest
+            text = rest.lstrip() if sample.prompt else rest
+        labels: list[WantedLabel] = []
+        for attribute, wanted in sample.control.items():
+            if attribute == KEYWORDS or not wanted:
+                continue
+            wanted = single_value(wanted)
+            if not isinstance(wanted, str):
+                return Undefined(several_wanted(attribute))
+            panel = self._panel(attribute, wanted)
+            if isinstance(panel, Undefined):
+                return panel
+            label = panel[0].judge.label(wanted, attribute)
+            labels.append(WantedLabel(attribute, label, panel))
+        return (text, labels) if labels else Undefined(NO_ATTRIBUTE)
+
+    def _panel(self, attribute: str, wanted: str) -> tuple[LoadedJudge, ...] | Undefined:
+        """Returns the judges of an attribute, each with the labels that hold the wanted one."""
+        by_name: dict[str, list[Judge]] = {}
+        for judge in self._chosen:
+            if judge.attribute in ("", attribute):
+                by_name.setdefault(judge.name, []).append(judge)
+        panel: list[LoadedJudge] = []
+        for name, judges in by_name.items():
+            known: list[str] = []
+            for judge in judges:
+                loaded = self._load(judge)
+                if not self._speaks_of(loaded, attribute):
+                    continue
+                if judge.label(wanted, attribute) in loaded.labels:
+                    panel.append(loaded)
+                    break
+                known += loaded.labels
+            else:
+                if known:
+                    return Undefined(unknown_to_judge(name, attribute, wanted, known))
+        return tuple(panel) if panel else Undefined(no_judge(attribute))
+
+    @staticmethod
+    def _speaks_of(loaded: LoadedJudge, attribute: str) -> bool:
+        """Whether a judge judges an attribute. One whose labels don't tell which it judges may be
+        meant for any that we know no labels of."""
+        if loaded.attribute:
+            return loaded.attribute == attribute
+        return attribute not in {s.attribute for s in loaded.judge.spellings}
+
+
+def verdicts_of(
+    questions: Sequence[tuple[str, Sequence[WantedLabel]]],
+) -> list[list[AttributeVerdicts]]:
+    """Returns the verdicts on texts; each judge reads all of its texts at once."""
+    texts: dict[LoadedJudge, list[str]] = {}
+    for text, wanted in questions:
+        for label in wanted:
+            for judge in label.judges:
+                texts.setdefault(judge, []).append(text)
+    verdicts = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
+    return [
+        [
+            AttributeVerdicts(w.attribute, w.wanted, tuple(next(verdicts[j]) for j in w.judges))
+            for w in wanted
+        ]
+        for _, wanted in questions
+    ]
