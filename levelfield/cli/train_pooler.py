@@ -1,9 +1,8 @@
-"""`levelfield train pooler`: a linear model that makes ratings of momentum."""
+"""`levelfield train pooler`: a linear model from momentum to ratings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import click
 
@@ -11,9 +10,6 @@ from levelfield.cli.options import pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.core.registry import options, parse_option
-
-if TYPE_CHECKING:
-    from levelfield.metrics.cdm import CDMMomentum
 
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
 
@@ -36,7 +32,21 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_p
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
 @click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
-def pooler(files: tuple[str, ...], aspect: str, out: str, **given: Any) -> None:
+def pooler(
+    files: tuple[str, ...],
+    aspect: str,
+    out: str,
+    words: tuple[str, ...],
+    kind: Literal["auto", "logistic", "ridge"],
+    length: int,
+    seed: int,
+    format: str | None,
+    mapping: tuple[str, ...],
+    device: str,
+    dtype: Literal["float32", "bfloat16"],
+    batch_tokens: int | None,
+    allow_pickle: bool,
+) -> None:
     """The classifier pooling of cdm.momentum, from rated texts.
 
     A linear model from a text's momentum to its rating (ridge), or to the probability of label 1
@@ -45,43 +55,42 @@ def pooler(files: tuple[str, ...], aspect: str, out: str, **given: Any) -> None:
     out together. Use it with --option pooling=classifier --option pooler=FILE.
     """
     from levelfield.io import atomic_writer, check_targets, open_samples
+    from levelfield.metrics.cdm import CDMMomentum
     from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
     check_targets({"--out": out}, files)
-    source = open_samples(
-        files, format=given["format"], mapping=pairs("--map", given["mapping"]), ids="file"
+    source = open_samples(files, format=format, mapping=pairs("--map", mapping), ids="file")
+    metric = CDMMomentum(
+        **_options(words),
+        device=device,
+        dtype=dtype,
+        batch_tokens=batch_tokens,
+        allow_pickle=allow_pickle,
     )
-    metric = _metric(given)
-    _ = metric.momentum_signature  # whatever is wrong with the models is said before work
+    if metric.turns == "mean":
+        raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
+    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
     with progress_bar("scoring", None) as progress:
         rated = rated_momentum(metric, source, aspect, progress=progress)
-    found = train_pooler(
-        rated,
-        aspect,
-        kind=given["kind"],
-        length=given["length"],
-        seed=given["seed"],
-        momentum=metric.momentum_signature,
-    )
+    selected = train_pooler(rated, aspect, kind=kind, length=length, seed=seed, momentum=momentum)
     with atomic_writer(out) as file:
-        found.pooler.save(file)
-    held = f"Spearman {found.spearman:.3f} on {found.held_out} held out, on which the penalty was"
-    say(f"{out}: {found.pooler.kind}, {found.pooler.trained_on}; {held} chosen among others")
+        selected.pooler.save(file)
+    say(
+        f"{out}: {selected.pooler.kind}, {selected.pooler.trained_on}; "
+        f"Spearman {selected.spearman:.3f} on {selected.held_out} held out, on which the penalty "
+        "was chosen among others"
+    )
     if rated.left_out:
         reasons = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
         say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
 
 
-def _metric(given: Mapping[str, Any]) -> CDMMomentum:
+def _options(words: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the options of the metric that a user's words stand for."""
     from levelfield.metrics.cdm import CDMMomentum
 
     known = {k: p for k, p in options(CDMMomentum).items() if k not in _NOT_OPTIONS}
-    words = pairs("--option", given["words"])
-    if unknown := sorted(set(words) - set(known)):
+    texts = pairs("--option", words)
+    if unknown := sorted(set(texts) - set(known)):
         raise UserError(f"--option {unknown[0]}: expected one of {', '.join(known)}")
-    chosen = {k: parse_option(f"option {k}", v, known[k]) for k, v in words.items()}
-    common = {k: given[k] for k in ("device", "dtype", "batch_tokens", "allow_pickle")}
-    metric = CDMMomentum(**chosen, **common)
-    if metric.turns == "mean":
-        raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
-    return metric
+    return {k: parse_option(f"option {k}", v, known[k]) for k, v in texts.items()}

@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
-import numpy.typing as npt
 
+from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.io.fetch import fetch
 from levelfield.models.published import IWF_PEGASUS
@@ -33,17 +34,17 @@ class InverseWordFrequency:
         fold_case: whether texts are lower-cased before they are looked up.
     """
 
-    values: npt.NDArray[np.float64]
+    values: Floats
     fold_case: bool = False
 
-    def isf(self, texts: Sequence[str], token_ids: TokenIds) -> npt.NDArray[np.float64]:
-        """Inverse sentence frequency: the largest IWF of a text's tokens (equation 6); (texts,)."""
+    def isf(self, texts: Sequence[str], token_ids: TokenIds) -> Floats:
+        """Returns the largest IWF of each text's tokens (equation 6): (texts,)."""
         ids = token_ids([text.lower() for text in texts] if self.fold_case else texts)
         return np.array([self.values[one].max() if one else 0.0 for one in ids], np.float64)
 
 
 def source_of(choice: str, model_type: str) -> str:
-    """What `auto` stands for, and the spelling of a choice that signatures carry.
+    """Returns the spelling of a choice that signatures carry, with what `auto` stands for.
 
     `auto` is the published list for PEGASUS and `wordfreq` for every other model.
     """
@@ -66,7 +67,7 @@ def source_of(choice: str, model_type: str) -> str:
 def load(
     choice: str, model_type: str, vocabulary: int, token_ids: TokenIds
 ) -> InverseWordFrequency:
-    """The inverse word frequencies that a choice stands for.
+    """Returns the inverse word frequencies that a choice stands for.
 
     Args:
         choice: `auto`, `published`, `wordfreq[:LANGUAGE]`, or a file as `levelfield train iwf`
@@ -76,13 +77,13 @@ def load(
         token_ids: the model's tokenizer.
 
     Raises:
-        UserError: the list is of another vocabulary or can't be had.
+        UserError: the list is of another vocabulary or can't be read.
     """
     return read(choice, source_of(choice, model_type), vocabulary, token_ids)
 
 
 def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> InverseWordFrequency:
-    """As `load`, with `source` being what `source_of` says of the choice."""
+    """Does what `load` does, with `source` from `source_of`."""
     if source.startswith("wordfreq-"):
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
     path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
@@ -103,7 +104,7 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
 
 
 @functools.lru_cache(maxsize=4)
-def _words(language: str) -> tuple[tuple[str, ...], npt.NDArray[np.float64]]:
+def _words(language: str) -> tuple[tuple[str, ...], Floats]:
     import wordfreq
 
     known = wordfreq.available_languages("small")
@@ -114,7 +115,7 @@ def _words(language: str) -> tuple[tuple[str, ...], npt.NDArray[np.float64]]:
 
 
 def _from_wordfreq(language: str, vocabulary: int, token_ids: TokenIds) -> InverseWordFrequency:
-    """1 / p(w), p(w) the summed frequencies of the words that hold token w.
+    """Returns 1 / p(w), p(w) the summed frequencies of the words that hold token w.
 
     `wordfreq` counts occurrences, not sentences; for all but the commonest tokens the sentences
     that hold w are proportional to them, and NISF does not change with the factor.
@@ -129,8 +130,8 @@ def _from_wordfreq(language: str, vocabulary: int, token_ids: TokenIds) -> Inver
 
 def count(
     sentences: Iterable[str], vocabulary: int, token_ids: TokenIds, *, batch: int = 4096
-) -> npt.NDArray[np.float64]:
-    """IWF of every token of a vocabulary from the sentences of a corpus; (vocabulary,).
+) -> Floats:
+    """Returns IWF of every token of a vocabulary from the sentences of a corpus: (vocabulary,).
 
     Undefined (0) for tokens that no sentence holds.
 
@@ -156,3 +157,8 @@ def count(
         raise UserError("there is no sentence in the corpus")
     with np.errstate(divide="ignore"):
         return np.where(holding > 0, math.log(1 + total) / holding, 0.0)
+
+
+def write(values: Floats, file: TextIO) -> None:
+    """Writes a list so that `load` reads it: one number a vocabulary id."""
+    file.writelines(f"{value!r}\n" for value in values.tolist())
