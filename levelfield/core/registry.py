@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import difflib
 import inspect
 import types
@@ -51,7 +53,16 @@ def metric_class(name: str) -> Callable[..., Metric]:
 
 
 def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
-    """The parameters of a metric's class, annotations evaluated if they can be."""
+    """Returns the parameters of a metric's class, annotations evaluated if they can be.
+
+    Those of a dataclass are evaluated where each field stands, which may be a base in a module
+    with other imports.
+    """
+    if dataclasses.is_dataclass(metric):
+        with contextlib.suppress(NameError):
+            types_of = typing.get_type_hints(metric)
+            parameters = inspect.signature(metric).parameters
+            return {k: p.replace(annotation=types_of[k]) for k, p in parameters.items()}
     try:
         return dict(inspect.signature(metric, eval_str=True).parameters)
     except NameError:  # imported for type checkers only

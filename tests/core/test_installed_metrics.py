@@ -62,6 +62,13 @@ def test_an_option_goes_to_every_metric_that_has_it_and_must_be_known_to_one():
         create(["ctrleval.coherence"], {}, {"tempo": "1"})
 
 
+def test_options_of_a_base_in_another_module_are_read_by_their_types_too():
+    movers = create(list(matching("mover")), {}, {"layer": "2"})
+    assert [mover.layer for mover in movers] == [2, 2]
+    with pytest.raises(UserError, match="expected whole or continuation"):
+        create(["control.average"], {}, {"text": "half"})
+
+
 def test_every_installed_metric_says_what_it_is_without_a_model():
     for name in installed():
         made = metric_class(name)

@@ -12,7 +12,7 @@ import pytest
 
 import levelfield
 from levelfield import metrics
-from levelfield.core.registry import installed
+from levelfield.core.registry import installed, options
 
 
 @pytest.mark.parametrize("name", installed())
@@ -22,6 +22,12 @@ def test_every_metric_is_exported_under_the_name_of_its_class(name):
         assert entry.attr in metrics.__all__
         assert getattr(metrics, entry.attr) is entry.load()
         assert entry.load().__name__ == entry.attr
+
+
+@pytest.mark.parametrize("name", installed())
+def test_every_option_of_a_metric_is_read_by_its_type(name):
+    types = {k: p.annotation for k, p in options(installed()[name].load()).items()}
+    assert {k: of for k, of in types.items() if isinstance(of, str)} == {}
 
 
 def test_every_exported_name_is_there():
