@@ -38,7 +38,6 @@ class Census:
             `OTHER_LABELS`.
         ratings: aspect -> rater -> samples rated.
         extra: name of a field that is none of ours -> samples that have it.
-        longest: characters of the longest text.
     """
 
     n: int
@@ -50,11 +49,6 @@ class Census:
     control: Mapping[str, Mapping[str, int]]
     ratings: Mapping[str, Mapping[str, int]]
     extra: Mapping[str, int]
-    longest: int
-
-    def lacking(self, field: str) -> int:
-        """How many samples have nothing in a field."""
-        return self.n - self.filled[field]
 
 
 class Tally:
@@ -70,7 +64,6 @@ class Tally:
         self._control: dict[str, Counts[str]] = {}
         self._ratings: dict[str, Counts[str]] = {}
         self._extra: Counts[str] = defaultdict(int)
-        self._longest = 0
 
     def add(self, sample: Sample, file: str) -> None:
         self.n += 1
@@ -92,8 +85,6 @@ class Tally:
                 raters[rater] += 1
         for name in sample.extra:
             self._extra[name] += 1
-        if len(sample.text) > self._longest:
-            self._longest = len(sample.text)
 
     def census(self) -> Census:
         named = {
@@ -113,5 +104,4 @@ class Tally:
             control={attribute: dict(labels) for attribute, labels in self._control.items()},
             ratings={aspect: dict(raters) for aspect, raters in self._ratings.items()},
             extra=dict(self._extra),
-            longest=self._longest,
         )

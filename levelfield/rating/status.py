@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from levelfield.rating.results.negatives import ControlVerdict, verdict
 from levelfield.rating.results.raters import RaterProgress, ScaleUse, progress, spreads
 from levelfield.rating.store import RaterState, RatingStore
+from levelfield.stats.estimate import finite
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class RaterStatus:
             "scale": {
                 name: {
                     "n": use.n,
-                    "mean": _known(use.mean),
-                    "sd": _known(use.sd),
-                    "same": _known(use.same),
+                    "mean": finite(use.mean),
+                    "sd": finite(use.sd),
+                    "same": finite(use.same),
                 }
                 for name, use in self.scales.items()
             },
@@ -106,7 +106,3 @@ def rating_status(store: RatingStore) -> RatingStatus:
         slots=len(frozen.slots),
         raters=raters,
     )
-
-
-def _known(x: float) -> float | None:
-    return x if math.isfinite(x) else None

@@ -14,6 +14,7 @@ from levelfield.io.latex import booktabs, escape_latex
 from levelfield.meta.summary import Comparison, GroupSummary, MetricSummary
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Grouping
+from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
@@ -148,12 +149,12 @@ def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, An
             "inputs": c.inputs,
             "left_out": c.left_out,
             "clusters": c.clusters,
-            "difference": _number(c.difference),
-            "low": _number(c.low),
-            "high": _number(c.high),
-            "effect": _number(c.effect),
-            "p": _number(c.p),
-            "p_adjusted": _number(c.p_adjusted),
+            "difference": finite(c.difference),
+            "low": finite(c.low),
+            "high": finite(c.high),
+            "effect": finite(c.effect),
+            "p": finite(c.p),
+            "p_adjusted": finite(c.p_adjusted),
             "note": c.note,
         }
         for c in comparisons
@@ -167,12 +168,8 @@ def _group_document(group: GroupSummary) -> dict[str, Any]:
         "n": group.n,
         "defined": mean.n,
         "undefined": group.undefined,
-        "mean": _number(mean.value),
-        "low": _number(mean.low),
-        "high": _number(mean.high),
+        "mean": finite(mean.value),
+        "low": finite(mean.low),
+        "high": finite(mean.high),
         "clusters": mean.clusters,
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -78,9 +78,8 @@ def test_a_census_counts_what_there_is(write):
         control={"sentiment": {"positive": 2, "negative": 1}, "keywords": {"sea": 1, "sun": 1}},
         ratings={"overall": {"ann": 2, "bo": 1}},
         extra={"n": 1},
-        longest=9,
     )
-    assert census.lacking("prompt") == 3
+    assert census.n - census.filled["prompt"] == 3
     assert source.names == ("gedi.jsonl", "pplm.csv")
 
 

@@ -29,7 +29,7 @@ from levelfield.papers.tables import read_paper
 from levelfield.papers.verdict import Derived
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
-from levelfield.stats.estimate import Estimate
+from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.multiplicity import holm
 
 _PUBLISHED = {
@@ -120,11 +120,7 @@ def _agreement_grid(
 
 
 def _three(e: Estimate) -> tuple[Cell, Cell, Cell]:
-    return _finite(e.value), _finite(e.low), _finite(e.high)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return finite(e.value), finite(e.low), finite(e.high)
 
 
 def _or(value: float, instead: float) -> float:
@@ -210,13 +206,13 @@ def _difference(
         table.clusters[rows],
         systems=table.systems[rows] if of_means else None,
     )
-    return (rows.size, _finite(test.difference), _finite(test.p)), test.p
+    return (rows.size, finite(test.difference), finite(test.p)), test.p
 
 
 def _with_holm(
     rows: Sequence[tuple[Cell, ...]], p: Sequence[float]
 ) -> tuple[tuple[Cell, ...], ...]:
-    return tuple((*row, _finite(value)) for row, value in zip(rows, holm(p).tolist(), strict=True))
+    return tuple((*row, finite(value)) for row, value in zip(rows, holm(p).tolist(), strict=True))
 
 
 # RQ2
@@ -303,7 +299,7 @@ def _means_grid(summary: MetricSummary, printed: Mapping[tuple[str, str], str]) 
 
 def _pairs_grid(summaries: Sequence[MetricSummary]) -> Grid:
     rows = [
-        (s.metric, c.a, c.b, c.inputs, c.difference, c.low, c.high, _finite(c.effect), c.p,
+        (s.metric, c.a, c.b, c.inputs, c.difference, c.low, c.high, finite(c.effect), c.p,
          c.p_adjusted)
         for s in summaries
         for c in s.comparisons

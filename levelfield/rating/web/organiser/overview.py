@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from levelfield.rating.results.negatives import ControlVerdict, verdict
 from levelfield.rating.results.raters import RaterProgress, ScaleUse, progress, spreads, time_spent
-from levelfield.rating.store.records import LinkState, RaterState
+from levelfield.rating.store.records import RaterState
 from levelfield.rating.web.organiser.desk import Desk, open_desk
 from levelfield.rating.web.organiser.wording import duration, when
 
@@ -31,7 +31,6 @@ class RaterRow:
     slot: int
     name: str
     state: RaterState | None
-    link: LinkState | None
     progress: RaterProgress | None
     spent: str
     verdict: ControlVerdict | None
@@ -78,7 +77,6 @@ def is_failed(row: RaterRow) -> bool:
 def rater_rows(desk: Desk) -> list[RaterRow]:
     store, study = desk.web.store, desk.study
     excluded, spent = store.excluded(), time_spent(store.log())
-    links = {link.slot: link for link in store.links()}
     rows = []
     taken = set()
     for state in store.raters():
@@ -92,7 +90,6 @@ def rater_rows(desk: Desk) -> list[RaterRow]:
                 slot=state.slot,
                 name=study.slots[state.slot].name if there else f"slot {state.slot + 1}",
                 state=state,
-                link=None if state.replaced else links.get(state.slot),
                 progress=progress(study, state),
                 spent=duration(spent.get(state.rater)),
                 verdict=verdict(study, state),
@@ -102,5 +99,5 @@ def rater_rows(desk: Desk) -> list[RaterRow]:
         )
     for n, slot in enumerate(study.slots):
         if n not in taken:
-            rows.append(RaterRow(n, slot.name, None, links.get(n), None, "", None))
+            rows.append(RaterRow(n, slot.name, None, None, "", None))
     return sorted(rows, key=lambda row: (row.slot, row.state is None))
