@@ -31,7 +31,7 @@ TEXT, GAP = "<text>", "<gap>"
 
 @dataclass(frozen=True)
 class Aspect:
-    """What it takes to ask a model for one attribute.
+    """How to ask a model for one attribute: labels, prompts and words.
 
     Attributes:
         attribute: the key of a sample's `control`.

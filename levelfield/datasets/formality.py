@@ -76,11 +76,11 @@ def _sample(system: str, n: int, fields: list[str], path: Path) -> Sample:
 def _by_aspect(fields: list[str], path: Path, n: int) -> dict[str, dict[str, float]]:
     """Content, style, fluency of the first rater, then of the second."""
     values = iter(number(field, path, n) for field in fields)
-    given: dict[str, dict[str, float]] = {aspect: {} for aspect in ASPECTS}
+    ratings: dict[str, dict[str, float]] = {aspect: {} for aspect in ASPECTS}
     for rater in RATERS:
         for aspect in ASPECTS:
-            given[aspect][rater] = next(values)
-    return given
+            ratings[aspect][rater] = next(values)
+    return ratings
 
 
 def _measured(kind: str, fields: list[str], path: Path, n: int) -> dict[str, Any]:

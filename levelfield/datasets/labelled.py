@@ -52,8 +52,10 @@ def ag_news(parts: Parts) -> list[Sample]:
             if len(row) != 3 or row[0] not in map(str, range(1, len(classes) + 1)):
                 raise wrong(local["test.csv"], n, "expected class, title, description")
             label, title, description = row
-            made = _labelled("ag-news", "test", n, description, {"topic": classes[int(label) - 1]})
-            samples.append(replace(made, extra={"title": title}))
+            sample = _labelled(
+                "ag-news", "test", n, description, {"topic": classes[int(label) - 1]}
+            )
+            samples.append(replace(sample, extra={"title": title}))
     return samples
 
 

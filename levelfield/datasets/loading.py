@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.datasets.registry import DataSet, dataset
-from levelfield.io.fetch import FetchError, Published, fetch, found
+from levelfield.io.fetch import FetchError, Published, fetch, local_copy
 
 Parts = Mapping[str, Mapping[str, Path]]
 """Part -> path as published -> the local copy: what loaders read."""
@@ -35,17 +35,17 @@ def load(
 
     Raises:
         UserError: no such set or part; the set has no samples; a file is not as published.
-        FetchError: a file can't be had.
+        FetchError: a file can't be obtained.
     """
-    known = dataset(name)
-    if not known.loader:
+    data_set = dataset(name)
+    if not data_set.loader:
         raise UserError(
-            f"data set {name} has no samples: {known.row}; "
+            f"data set {name} has no samples: {data_set.row}; "
             f"`levelfield data fetch {name}` gets its files"
         )
-    module, _, function = known.loader.partition(":")
+    module, _, function = data_set.loader.partition(":")
     read: Callable[[Parts], list[Sample]] = getattr(importlib.import_module(module), function)
-    return read(_parts(known, part, here, progress))
+    return read(_parts(data_set, part, here, progress))
 
 
 def paths(
@@ -56,24 +56,26 @@ def paths(
     progress: Progress = no_progress,
 ) -> dict[str, Path]:
     """Path as published -> local copy, of all files or those of some parts; see `load`."""
-    known = dataset(name)
+    data_set = dataset(name)
     if part is None:
-        wanted = [f for f in known.files if not here or found(f)]
-        return {file.path: _fetch(file, progress) for file in wanted}
-    parts = _parts(known, part, here, progress)
+        chosen = [f for f in data_set.files if not here or local_copy(f)]
+        return {file.path: _fetch(file, progress) for file in chosen}
+    parts = _parts(data_set, part, here, progress)
     return {path: local for files in parts.values() for path, local in files.items()}
 
 
-def wanted_files(known: DataSet, part: str | Sequence[str] | None, here: bool) -> list[Published]:
+def wanted_files(
+    data_set: DataSet, part: str | Sequence[str] | None, here: bool
+) -> list[Published]:
     """The files that `load` reads, each once."""
-    chosen = _chosen(known, part, here).values()
+    chosen = _chosen(data_set, part, here).values()
     return list(dict.fromkeys(file for files in chosen for file in files))
 
 
 def _parts(
-    known: DataSet, part: str | Sequence[str] | None, here: bool, progress: Progress
+    data_set: DataSet, part: str | Sequence[str] | None, here: bool, progress: Progress
 ) -> Parts:
-    chosen = _chosen(known, part, here)
+    chosen = _chosen(data_set, part, here)
     local: dict[Published, Path] = {}
     for file in dict.fromkeys(file for files in chosen.values() for file in files):
         local[file] = _fetch(file, progress)
@@ -81,24 +83,24 @@ def _parts(
 
 
 def _chosen(
-    known: DataSet, part: str | Sequence[str] | None, here: bool
+    data_set: DataSet, part: str | Sequence[str] | None, here: bool
 ) -> Mapping[str, Sequence[Published]]:
-    asked = known.default if part is None else (part,) if isinstance(part, str) else tuple(part)
-    chosen = {one: known.part(one) for one in dict.fromkeys(asked)}
+    names = data_set.default if part is None else (part,) if isinstance(part, str) else tuple(part)
+    chosen = {one: data_set.part(one) for one in dict.fromkeys(names)}
     if not here:
         return chosen
-    if known.loose:
-        left = {one: tuple(f for f in files if found(f)) for one, files in chosen.items()}
-        left = {one: files for one, files in left.items() if files}
+    if data_set.loose:
+        complete = {one: tuple(f for f in files if local_copy(f)) for one, files in chosen.items()}
+        complete = {one: files for one, files in complete.items() if files}
     else:
-        left = {one: files for one, files in chosen.items() if all(map(found, files))}
-    if not left:
+        complete = {one: files for one, files in chosen.items() if all(map(local_copy, files))}
+    if not complete:
         what = f" ({', '.join(chosen)})" if part else ""
         raise FetchError(
-            f"of data set {known.name}{what} nothing is on this machine; "
-            f"`levelfield data fetch {known.name}` downloads it"
+            f"of data set {data_set.name}{what} nothing is on this machine; "
+            f"`levelfield data fetch {data_set.name}` downloads it"
         )
-    return left
+    return complete
 
 
 def _fetch(file: Published, progress: Progress) -> Path:

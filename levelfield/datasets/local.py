@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from levelfield.datasets.registry import DataSet
-from levelfield.io.fetch import Published, found, is_intact
+from levelfield.io.fetch import Published, is_intact, local_copy
 
 
 def document(one: DataSet) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def document(one: DataSet) -> dict[str, Any]:
 
 def state_of(file: Published) -> str:
     """The state of a file in words."""
-    path = found(file)
+    path = local_copy(file)
     if path is None:
         return "not here"
     try:
@@ -39,7 +39,7 @@ def state_of(file: Published) -> str:
 
 def is_here(file: Published) -> bool:
     """Whether a file is on this machine."""
-    return found(file) is not None
+    return local_copy(file) is not None
 
 
 def share_here(files: Sequence[Published]) -> str:

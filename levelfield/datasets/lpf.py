@@ -77,7 +77,7 @@ def runs(
         here: with no folder, only what is on this machine already.
 
     Raises:
-        UserError: there are none, they can't be had, or a file is not one of the study's.
+        UserError: there are none, they can't be obtained, or a file is not one of the study's.
     """
     if control is not None and control not in CONTROLS:
         raise UserError(f"no kind of control '{control}'; there are {', '.join(CONTROLS)}")
@@ -109,22 +109,22 @@ def run_of(path: Path) -> PublishedRun:
 
 
 def named(path: Path) -> PublishedRun:
-    """What the folder of a file says of its run; without results.
+    """The run that the name of a file's folder describes; without results.
 
     Raises:
         UserError: the folder is not named as the study's are.
     """
     name = path.parent.name
-    found = _FOLDER.fullmatch(name)
-    if found is None:
+    match = _FOLDER.fullmatch(name)
+    if match is None:
         raise UserError(
             f"{path.parent}: expected a folder named "
             "<system>-<dataset>-<control>-<prompting>-len<N>-<seed>"
         )
-    said: dict[str, Any] = found.groupdict()
-    said["prompting"] = "" if said["prompting"] == "None" else said["prompting"]
-    said |= {"length": int(said["length"]), "seed": int(said["seed"])}
-    return PublishedRun(name=name, **said, results={})
+    fields: dict[str, Any] = match.groupdict()
+    fields["prompting"] = "" if fields["prompting"] == "None" else fields["prompting"]
+    fields |= {"length": int(fields["length"]), "seed": int(fields["seed"])}
+    return PublishedRun(name=name, **fields, results={})
 
 
 def texts(parts: Parts) -> list[Sample]:
@@ -182,20 +182,20 @@ def wanted(kind: str, value: str) -> Control:
     return {kind: value}
 
 
-def _prefix(run: PublishedRun, original_id: str, given: str) -> str:
+def _prefix(run: PublishedRun, original_id: str, input: str) -> str:
     """The content prefix in what the system was given.
 
-    Instructed models were told it in quotes, after any examples; PPLM's input begins with the
+    Instructed models read it in quotes, after any examples; PPLM's input begins with the
     names of its attributes and a colon, CTRL's with a control code.
     """
     if known := _PPLM_PROMPTS.get(original_id):
         return known
     if run.prompting:
-        asked = given.rpartition(_ASKED)[2]
-        quoted, mark, _ = asked.partition('" with a ')
-        return quoted if mark else given
+        request = input.rpartition(_ASKED)[2]
+        quoted, mark, _ = request.partition('" with a ')
+        return quoted if mark else input
     if run.system == "pplm":
-        return given.partition(":")[2] or given
+        return input.partition(":")[2] or input
     if run.system == "ctrl":
-        return given.partition(" ")[2] or given
-    return given
+        return input.partition(" ")[2] or input
+    return input

@@ -18,8 +18,8 @@ def lines(path: Path) -> list[str]:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError([f"{path}: not UTF-8 at byte {error.start}"]) from error
-    found = [line.removesuffix("\r") for line in text.split("\n")]
-    return found[:-1] if found[-1] == "" else found
+    rows = [line.removesuffix("\r") for line in text.split("\n")]
+    return rows[:-1] if rows[-1] == "" else rows
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ def wordlist(topic: str) -> tuple[str, ...]:
         topic: a part of the data set `pplm-wordlists`, e.g. `science`.
 
     Raises:
-        UserError: there is no list of that topic, or it can't be had.
+        UserError: there is no list of that topic, or it can't be obtained.
     """
     dataset("pplm-wordlists").part(topic)
     (path,) = paths("pplm-wordlists", part=topic).values()

@@ -93,8 +93,8 @@ def folder(name: str, path: str | Path = "") -> Path:
     data folder."""
     if path:
         return Path(path).expanduser().absolute()
-    given = os.environ.get("LEVELFIELD_ENVIRONMENTS")
-    root = Path(given) if given else platformdirs.user_data_path("levelfield") / "environments"
+    chosen = os.environ.get("LEVELFIELD_ENVIRONMENTS")
+    root = Path(chosen) if chosen else platformdirs.user_data_path("levelfield") / "environments"
     return root.expanduser().absolute() / name
 
 
@@ -103,10 +103,10 @@ def look(name: str, path: str | Path = "") -> Environment | None:
     recipe(name)
     where = folder(name, path)
     try:
-        said = json.loads((where / _MARK).read_text("utf-8"))
-        if said["name"] != name:
+        mark = json.loads((where / _MARK).read_text("utf-8"))
+        if mark["name"] != name:
             return None
-        return Environment(name, where, tuple(said["requirements"]), dict(said["packages"]))
+        return Environment(name, where, tuple(mark["requirements"]), dict(mark["packages"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -117,10 +117,10 @@ def find(name: str, path: str | Path = "") -> Environment:
     Raises:
         UserError: it is not there or was not finished; says which command makes it.
     """
-    found = look(name, path)
-    if found is not None and found.is_complete:
-        return found
-    state = "is not there" if found is None else "was not finished"
+    environment = look(name, path)
+    if environment is not None and environment.is_complete:
+        return environment
+    state = "is not there" if environment is None else "was not finished"
     at = f" --path {path}" if path else ""
     raise UserError(
         f"{name} runs in an environment of its own, which {state} ({folder(name, path)}); "
@@ -137,27 +137,31 @@ def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> 
     Raises:
         UserError: the folder is somebody else's, or Python's or pip's own words.
     """
-    wanted = recipe(name)
+    plan = recipe(name)
     where = folder(name, path)
     with _locked(where):
-        found = look(name, path)
-        if found is not None and found.is_complete and found.requirements == wanted.requirements:
-            return found
-        if found is None and where.exists() and (where.is_file() or any(where.iterdir())):
+        existing = look(name, path)
+        if (
+            existing is not None
+            and existing.is_complete
+            and existing.requirements == plan.requirements
+        ):
+            return existing
+        if existing is None and where.exists() and (where.is_file() or any(where.iterdir())):
             raise UserError(
                 f"{where} is not an environment of levelfield; name another with --path, or empty "
                 "it yourself"
             )
         shutil.rmtree(where, ignore_errors=True)
-        made = Environment(name, where, wanted.requirements)
+        environment = Environment(name, where, plan.requirements)
         try:
-            _write(made)
+            _write(environment)
             _run([sys.executable, "-m", "venv", str(where)], said)
             # pip reads its own configuration, so an index or folder of wheels named there is used
-            pip = [str(made.python), "-m", "pip", "install", "--disable-pip-version-check"]
-            _run([*pip, *wanted.requirements], said)
-            made = Environment(name, where, wanted.requirements, _packages(made.python))
-            _write(made)
+            pip = [str(environment.python), "-m", "pip", "install", "--disable-pip-version-check"]
+            _run([*pip, *plan.requirements], said)
+            environment = Environment(name, where, plan.requirements, _packages(environment.python))
+            _write(environment)
         except OSError as error:
             shutil.rmtree(where, ignore_errors=True)
             raise UserError(
@@ -167,7 +171,7 @@ def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> 
         except BaseException:  # also Ctrl-C: half an environment is of no use
             shutil.rmtree(where, ignore_errors=True)
             raise
-    return made
+    return environment
 
 
 def remove(name: str, path: str | Path = "") -> bool:
@@ -207,20 +211,20 @@ def _locked(where: Path) -> Iterator[None]:
         lock.release()
 
 
-def _write(made: Environment) -> None:
-    made.path.mkdir(parents=True, exist_ok=True)
+def _write(environment: Environment) -> None:
+    environment.path.mkdir(parents=True, exist_ok=True)
     content = {
-        "name": made.name,
-        "requirements": made.requirements,
-        "packages": dict(made.packages),
+        "name": environment.name,
+        "requirements": environment.requirements,
+        "packages": dict(environment.packages),
     }
-    part = made.path / f"{_MARK}.part"
+    part = environment.path / f"{_MARK}.part"
     part.write_text(json.dumps(content, indent=1), "utf-8")
-    part.replace(made.path / _MARK)
+    part.replace(environment.path / _MARK)
 
 
 def _run(command: Sequence[str], said: Said) -> None:
-    """Runs a tool to its end, passing on what it says.
+    """Runs a tool and passes on its output.
 
     Raises:
         UserError: it failed; its last words that say why.

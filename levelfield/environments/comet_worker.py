@@ -42,11 +42,11 @@ def references(model: Any) -> str:
 def score(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     """A value a sample, and whether the model saw less than all of it."""
     samples = request["score"]
-    found = model.predict(
+    prediction = model.predict(
         samples, batch_size=request["batch"], progress_bar=False, num_workers=0,
         **devices(request["device"]),
     )  # fmt: skip
-    return {"values": [float(v) for v in found["scores"]], "cut": cut(model, samples)}
+    return {"values": [float(v) for v in prediction["scores"]], "cut": cut(model, samples)}
 
 
 def devices(device: str) -> dict[str, Any]:
@@ -64,12 +64,12 @@ def cut(model: Any, samples: list[dict[str, str]]) -> list[bool]:
     where the model reads them in one sequence."""
     encoder = model.encoder
     together = hasattr(model, "concat_inputs")
-    found = []
+    cuts = []
     for sample in samples:
         lengths = [len(ids) for ids in encoder.tokenizer(list(sample.values()))["input_ids"]]
         too_long = max(lengths) > encoder.max_positions - 2
-        found.append(too_long or (together and sum(lengths) > encoder.max_positions))
-    return found
+        cuts.append(too_long or (together and sum(lengths) > encoder.max_positions))
+    return cuts
 
 
 def main() -> None:
@@ -88,8 +88,8 @@ def main() -> None:
             else:
                 answer = score(model, request)
         except Exception as error:
-            said = (str(error).strip().splitlines() or [""])[0]
-            answer = {"error": f"{type(error).__name__}: {said}"}
+            reason = (str(error).strip().splitlines() or [""])[0]
+            answer = {"error": f"{type(error).__name__}: {reason}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -1,6 +1,6 @@
 """A script that runs in an environment of its own and answers on a pipe.
 
-One JSON document a line in either direction: what is asked on its stdin, the answers on its stdout,
+One JSON document a line in either direction: requests on its stdin, answers on its stdout,
 in order. What it or its libraries say otherwise goes to its stderr, of which the last line is shown
 if it dies. An answer `{"error": "…"}` is an error; any other answer is an object.
 """

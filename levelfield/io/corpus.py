@@ -67,5 +67,5 @@ def _lines(path: Path, suffix: str, progress: Progress) -> Iterator[str]:
                     progress(raw.tell() - at)
                     at = raw.tell()
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        said = printable((isinstance(error, OSError) and error.strerror) or str(error))
-        raise UserError(f"{name}: can't be read: {said}") from error
+        reason = printable((isinstance(error, OSError) and error.strerror) or str(error))
+        raise UserError(f"{name}: can't be read: {reason}") from error

@@ -25,7 +25,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/")
 
 
 class FetchError(UserError):
-    """A published file can't be had, or what was found is not the file that was published."""
+    """A published file can't be obtained, or its bytes are not those that were published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class Published:
 
 def data_folder() -> Path | None:
     """The user's own copies of data sets: `$LEVELFIELD_DATA`."""
-    given = os.environ.get("LEVELFIELD_DATA")
-    return Path(given).expanduser() if given else None
+    folder = os.environ.get("LEVELFIELD_DATA")
+    return Path(folder).expanduser() if folder else None
 
 
 def cache_folder() -> Path:
     """Where downloads are kept: `data` in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
-    given = os.environ.get("LEVELFIELD_CACHE")
-    return Path(given or platformdirs.user_cache_path("levelfield")) / "data"
+    folder = os.environ.get("LEVELFIELD_CACHE")
+    return Path(folder or platformdirs.user_cache_path("levelfield")) / "data"
 
 
-def found(file: Published) -> Path | None:
+def local_copy(file: Published) -> Path | None:
     """The copy on this machine that `fetch` would look at, its bytes not checked; None if none."""
     for folder in (data_folder(), cache_folder()):
         if folder and (path := folder / file.set / file.path).is_file():
@@ -81,7 +81,7 @@ def is_intact(file: Published, path: Path) -> bool:
 def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
     """A local copy with the right bytes: from `$LEVELFIELD_DATA`, the cache, or the network.
 
-    A download that was interrupted goes on where it stopped, also in another process; the file
+    An interrupted download resumes where it stopped, also in another process; the file
     appears under its name only when it is whole. Two processes never write at once.
 
     Args:
@@ -89,7 +89,7 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
         progress: called with the number of bytes just obtained; `file.bytes` in all.
 
     Raises:
-        FetchError: it can't be downloaded or kept, or the bytes are others.
+        FetchError: it can't be downloaded or kept, or has other bytes.
     """
     own = data_folder()
     if own and (path := own / file.set / file.path).is_file():
@@ -141,17 +141,17 @@ def _download(file: Published, target: Path, progress: Progress) -> None:
         if is_intact(file, part):
             part.replace(target)
             return
-        got = _sha256(part)
+        digest = _sha256(part)
         part.unlink()
         if not resumed:
             raise FetchError(
-                f"{file.url} has other bytes than were published: sha256 {got[:12]}…, expected "
+                f"{file.url} has other bytes than were published: sha256 {digest[:12]}…, expected "
                 f"{file.sha256[:12]}…; nothing was kept. Try without a proxy, or put the right "
                 f"file at {_place(file)}"
             )
-    said = _reason(error)
+    reason = _reason(error)
     raise FetchError(
-        f"{file.path} of {file.set} can't be downloaded ({said}); put it at {_place(file)}, "
+        f"{file.path} of {file.set} can't be downloaded ({reason}); put it at {_place(file)}, "
         f"from {file.url}"
     ) from error
 

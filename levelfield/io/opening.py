@@ -33,15 +33,15 @@ def open_samples(
     prompt: str = "",
     ids: Ids = "given",
 ) -> Source:
-    """Samples in files; nothing is read before they are asked for.
+    """Samples in files, read when they are iterated.
 
     Args:
         paths: files; `-` is standard input; `hf:NAME?split=test` is a data set of the Hugging
             Face hub, or a folder laid out like one.
         format: of all files; by default what a file's suffix says, JSONL for standard input.
         mapping: our field -> their field, e.g. `{"text": "output", "control.sentiment": "label"}`.
-        control, system, prompt: what holds where a record says nothing. If it says no system and
-            `system` is empty, the stem of the file's name is the system, given several files.
+        control, system, prompt: defaults of records that do not name them. Of several files without
+            any system, the stem of a file's name is the system.
         ids: `file` puts the stem of the file's name and `/` before each id, so that files that
             use the same ids can be read together. `any` takes ids as they are and lets them
             repeat, for texts that are only read, as those of a corpus.
@@ -53,8 +53,8 @@ def open_samples(
     >>> census = source.check()  # doctest: +SKIP
     >>> for sample in source: ...  # doctest: +SKIP
     """
-    given = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-    if not given:
+    names = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    if not names:
         raise UserError("no files are given; name at least one, or - for standard input")
     if ids not in ("given", "file", "any"):
         raise UserError(f"ids: expected given, file or any, found {shown(ids)}")
@@ -62,16 +62,16 @@ def open_samples(
     chosen = None if format is None else format_named(format)
     problems = Problems()
     inputs = []
-    for path, label in zip(given, labels(given), strict=True):
+    for path, label in zip(names, labels(names), strict=True):
         try:
             inputs.append(_input(path, label, chosen))
         except UserError as error:
             problems.add(str(error))
     problems.raise_if_any()
-    files = [path if path.startswith(hub.PREFIX) else os.path.realpath(path) for path in given]
+    files = [path if path.startswith(hub.PREFIX) else os.path.realpath(path) for path in names]
     for path, n in Counter(files).items():
         if n > 1:
-            name = printable(given[files.index(path)])
+            name = printable(names[files.index(path)])
             problems.add(f"{name}: given {n} times; name each file once")
     problems.raise_if_any()
     return Source(inputs, rules, ids)
@@ -132,9 +132,9 @@ def labels(paths: Sequence[str]) -> list[str]:
     """Short names: stems, with as many folders before them as it takes to tell them apart."""
     parts = [_parts(path) for path in paths]
     for depth in range(1, max(map(len, parts)) + 1):
-        made = ["/".join(p[-depth:]) for p in parts]
-        if len(set(made)) == len(made):
-            return made
+        stems = ["/".join(p[-depth:]) for p in parts]
+        if len(set(stems)) == len(stems):
+            return stems
     return list(paths)
 
 
@@ -158,9 +158,9 @@ def _input(path: str, label: str, chosen: Format | None) -> Input:
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "no name of a file"
+        reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         a_text = "; texts are given as a list" if any(c.isspace() for c in path) else ""
-        raise UserError(f"{name}: {said}; check the name{a_text}") from None
+        raise UserError(f"{name}: {reason}; check the name{a_text}") from None
     if stat.S_ISDIR(mode):
         raise UserError(f"{name}: is a folder; name the files in it")
     if not os.access(path, os.R_OK):

@@ -159,20 +159,20 @@ class _Column:
 def _add_score(
     columns: dict[str, _Column], place: str, record: Mapping[str, Any], problems: Problems
 ) -> None:
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in _SCORE_COLUMNS:
         try:
             if name == "value":
-                made[name] = values.rating(record[name], False)
+                fields[name] = values.rating(record[name], False)
                 continue
-            made[name] = values.name(record[name], False)
-            if not made[name]:
+            fields[name] = values.name(record[name], False)
+            if not fields[name]:
                 raise Wrong("is empty; name it")
         except Wrong as wrong:
             problems.add(f"{place}: {wrong.inside(name)}")
-    if len(made) < len(_SCORE_COLUMNS):
+    if len(fields) < len(_SCORE_COLUMNS):
         return
-    id, metric, signature = made["id"], made["metric"], made["signature"]
+    id, metric, signature = fields["id"], fields["metric"], fields["signature"]
     column = columns.setdefault(metric, _Column(signature, place))
     if signature != column.signature:
         if signature not in column.others:
@@ -188,7 +188,7 @@ def _add_score(
             "already; remove one of them"
         )
     else:
-        column.values[id] = made["value"]
+        column.values[id] = fields["value"]
         column.places[id] = place
 
 
@@ -299,11 +299,11 @@ class _Book:
         aspect, rater, value = (record[self._columns[name]] for name in COLUMNS)
         wrongs = []
         names = []
-        for column, given in (("aspect", aspect), ("rater", rater)):
+        for column, word in (("aspect", aspect), ("rater", rater)):
             try:
-                if values.absent(given):
+                if values.absent(word):
                     raise Wrong("is empty; name it")
-                names.append(values.name(given, cells))
+                names.append(values.name(word, cells))
             except Wrong as wrong:
                 wrongs.append(wrong.inside(column))
         number = math.nan
@@ -311,8 +311,8 @@ class _Book:
             number = values.rating(value, cells)
         except Wrong as wrong:
             wrongs.append(wrong.inside("value"))
-        for found in wrongs:
-            self.problems.add(f"{place}: {found}")
+        for problem in wrongs:
+            self.problems.add(f"{place}: {problem}")
         if not (wrongs or math.isnan(number)):
             yield names[0], names[1], number
 
@@ -355,8 +355,8 @@ def _same(a: object, b: object) -> bool:
 
 def _inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence[Input]:
     """The files, checked to be there and to be named once."""
-    given = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
-    return open_samples(given, format=format).inputs  # rows, not samples, are what is read here
+    files = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
+    return open_samples(files, format=format).inputs  # rows, not samples, are what is read here
 
 
 def _records(

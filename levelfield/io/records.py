@@ -54,7 +54,7 @@ class Rules:
     Attributes:
         mapping: our field -> their field, for those that are named otherwise; theirs may be a
             dotted path into nested objects and lists, such as `choices.0.text`.
-        control, system, prompt: what holds where a record says nothing.
+        control, system, prompt: defaults of records that do not name them.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Rules:
         Raises:
             BadRecord: with all problems.
         """
-        made: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         entries: list[tuple[tuple[str, ...], Any]] = []
         problems: list[Wrong] = []
@@ -101,10 +101,10 @@ class Rules:
                 if values.absent(value) and not (name == "text" and value == ""):
                     continue
                 try:
-                    made[name] = _CONVERT[name](value, cells)
+                    fields[name] = _CONVERT[name](value, cells)
                 except Wrong as wrong:
                     problems.append(wrong.inside(name))
-                    made[name] = None
+                    fields[name] = None
             elif entry := _entry(name):
                 entries.append((entry, value))
             elif name == "extra" and isinstance(value, Mapping):
@@ -113,25 +113,25 @@ class Rules:
                 extra[str(name)] = value
         for (name, *path), value in sorted(entries, key=_place):
             try:
-                _enter(made, name, path, value, cells)
+                _enter(fields, name, path, value, cells)
             except Wrong as wrong:
                 problems.append(wrong.inside(".".join((name, *path))))
-        if "text" not in made:
+        if "text" not in fields:
             problems.insert(0, self._no_text(record, there="text" in named))
         if problems:
             raise BadRecord(problems, no_text_field="text" not in named)
-        made["id"] = prefix + made["id"] if made.get("id") else id
-        made["system"] = made.get("system") or self.system or system
-        if self.prompt and not made.get("prompt"):
-            made["prompt"] = self.prompt
+        fields["id"] = prefix + fields["id"] if fields.get("id") else id
+        fields["system"] = fields.get("system") or self.system or system
+        if self.prompt and not fields.get("prompt"):
+            fields["prompt"] = self.prompt
         if self.control:
-            made["control"] = {**self.control, **made.get("control", {})}
-        return Sample(**made, extra=extra)
+            fields["control"] = {**self.control, **fields.get("control", {})}
+        return Sample(**fields, extra=extra)
 
     def _renamed(self, record: Record, extra: dict[str, Any]) -> Record:
         """The record by our names; what the mapping pushes aside goes to `extra`."""
-        found = {ours: _lookup(record, theirs) for ours, theirs in self.mapping.items()}
-        mapped = {ours: value for ours, value in found.items() if value is not _MISSING}
+        columns = {ours: _lookup(record, theirs) for ours, theirs in self.mapping.items()}
+        mapped = {ours: value for ours, value in columns.items() if value is not _MISSING}
         used = {self.mapping[ours] for ours in mapped}
         rest = {name: value for name, value in record.items() if name not in used}
         extra.update((name, rest.pop(name)) for name in mapped.keys() & rest.keys())
@@ -196,22 +196,22 @@ def _place(entry: tuple[tuple[str, ...], Any]) -> int:
     return int(path[0]) if f"{name}." in _LISTS else 0
 
 
-def _enter(made: dict[str, Any], name: str, path: list[str], value: Any, cells: bool) -> None:
+def _enter(fields: dict[str, Any], name: str, path: list[str], value: Any, cells: bool) -> None:
     """Puts the value at the path into the field of what is made so far."""
     if f"{name}." in _LISTS:
         if not values.absent(value):
-            made[name] = (*(made.get(name) or ()), values.string(value))
+            fields[name] = (*(fields.get(name) or ()), values.string(value))
         return
-    field = dict(made.get(name) or {})
+    field = dict(fields.get(name) or {})
     values.string(path[0])
     entry: Any
     if name == "control":
         entry = values.wanted(value, cells)
     elif path[1:]:
-        given = values.rating(value, cells)
-        entry = {} if math.isnan(given) else {values.string(path[1]): given}
+        rating = values.rating(value, cells)
+        entry = {} if math.isnan(rating) else {values.string(path[1]): rating}
     else:
         entry = values.raters(value, cells)
     if entry:
         field[path[0]] = {**field.get(path[0], {}), **entry} if name == "ratings" else entry
-    made[name] = field
+    fields[name] = field

@@ -54,13 +54,13 @@ def name(value: Any, cells: bool) -> str:
 def whole(value: Any, cells: bool) -> int:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
-    found = number(value, cells, "a whole number")
-    if not found.is_integer():
+    real = number(value, cells, "a whole number")
+    if not real.is_integer():
         raise Wrong(f"expected a whole number, found {shown(value, 20)}; remove the fraction")
     try:
         return int(value)
     except ValueError:  # a cell such as 42.0, as pandas writes a column with gaps
-        return int(found)
+        return int(real)
 
 
 def number(value: Any, cells: bool, expected: str = "a number") -> float:
@@ -69,14 +69,14 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
     try:
         if not (is_number or (cells and isinstance(value, str))):
             raise ValueError
-        made = float(value)
+        real = float(value)
     except (ValueError, OverflowError):
         raise Wrong(
             f"expected {expected}, found {kind(value)}; leave out what is missing"
         ) from None
-    if math.isinf(made):
+    if math.isinf(real):
         raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
-    return made
+    return real
 
 
 def array(value: Any, cells: bool) -> Any:
@@ -113,22 +113,22 @@ def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
 def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
     """Attribute -> wanted value or values."""
     value, cells = _object(value, cells, '{"sentiment": "positive"}')
-    made = {}
+    labels = {}
     for attribute, item in value.items():
         try:
             label = wanted(item, cells)
         except Wrong as wrong:
             raise wrong.inside(attribute) from None
         if label:
-            made[string(attribute)] = label
-    return made
+            labels[string(attribute)] = label
+    return labels
 
 
 def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
     """Aspect -> rater -> value, without the missing ones."""
     value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
-    made = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
-    return {aspect: given for aspect, given in made.items() if given}
+    aspects = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
+    return {aspect: of_raters for aspect, of_raters in aspects.items() if of_raters}
 
 
 def raters(value: Any, cells: bool) -> dict[str, float]:
@@ -138,8 +138,8 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
         value = {str(n): item for n, item in enumerate(value, 1)}
     if not isinstance(value, Mapping):
         value = {"1": rating(value, cells)}
-    made = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
-    return {rater: given for rater, given in made.items() if not math.isnan(given)}
+    named = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
+    return {rater: one for rater, one in named.items() if not math.isnan(one)}
 
 
 def rating(value: Any, cells: bool) -> float:

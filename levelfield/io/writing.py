@@ -35,14 +35,14 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     Raises:
         UserError: if nothing can be written there.
     """
-    given = os.fspath(path)
-    if given == STDOUT:
+    destination = os.fspath(path)
+    if destination == STDOUT:
         with _stdout() as file:
             yield file
         return
-    name = printable(given)
+    name = printable(destination)
     try:
-        target = Path(os.path.realpath(given))
+        target = Path(os.path.realpath(destination))
         mode = target.stat().st_mode if target.exists() else None
         _check(name, target, mode)
         if mode is None or stat.S_ISREG(mode):
@@ -54,7 +54,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             beside = None
             file = _open(target, "w")
     except (OSError, ValueError) as error:
-        raise UserError(f"{name}: can't be written: {_said(error)}") from error
+        raise UserError(f"{name}: can't be written: {_reason(error)}") from error
     try:
         with file:
             yield file
@@ -69,20 +69,20 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         if beside:
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in _FULL:
-            raise UserError(f"{name}: can't be written: {_said(error)}") from error
+            raise UserError(f"{name}: can't be written: {_reason(error)}") from error
         raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Says before hours of work what `atomic_writer` would say after them.
+    """Raises before hours of work the error that `atomic_writer` would raise after them.
 
     Raises:
         UserError: if nothing can be written there.
     """
-    given = os.fspath(path)
-    if given != STDOUT:
-        target = Path(os.path.realpath(given))
-        _check(printable(given), target, target.stat().st_mode if target.exists() else None)
+    destination = os.fspath(path)
+    if destination != STDOUT:
+        target = Path(os.path.realpath(destination))
+        _check(printable(destination), target, target.stat().st_mode if target.exists() else None)
 
 
 def check_targets(targets: Mapping[str, str], inputs: Iterable[str] = ()) -> None:
@@ -95,7 +95,7 @@ def check_targets(targets: Mapping[str, str], inputs: Iterable[str] = ()) -> Non
     Raises:
         UserError: names the option.
     """
-    taken = {os.path.realpath(path): "an input" for path in inputs if path != STDOUT}
+    places = {os.path.realpath(path): "an input" for path in inputs if path != STDOUT}
     for option, path in targets.items():
         if not path:
             raise UserError(f"{option}: the name of the file is empty")
@@ -103,9 +103,9 @@ def check_targets(targets: Mapping[str, str], inputs: Iterable[str] = ()) -> Non
             continue
         place = os.path.realpath(path)
         regular = not Path(place).exists() or Path(place).is_file()
-        if regular and place in taken:
-            raise UserError(f"{option} {printable(path)}: is {taken[place]} as well; name another")
-        taken[place] = f"the file of {option}"
+        if regular and place in places:
+            raise UserError(f"{option} {printable(path)}: is {places[place]} as well; name another")
+        places[place] = f"the file of {option}"
         check_writable(path)
 
 
@@ -125,9 +125,9 @@ def _check(name: str, target: Path, mode: int | None) -> None:
         raise UserError(f"{name}: may not be written; change its permissions or name another file")
 
 
-def _said(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) else None
-    return printable(said or str(error))
+def _reason(error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return printable(reason or str(error))
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def answer(question: Question, scoring: Scoring = NO_MODEL) -> QuestionAnswer:
 
     Raises:
         FetchError: a file on this machine is not as published.
-        ModelError: the model can't be had.
+        ModelError: the model can't be loaded.
     """
     recipe: Callable[[Question, Scoring], QuestionAnswer] = importlib.import_module(
         f"levelfield.papers.recipes.{question.paper}_questions"

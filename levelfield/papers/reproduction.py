@@ -58,7 +58,7 @@ def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
 
     Raises:
         FetchError: a file on this machine is not as published.
-        ModelError: the model can't be had.
+        ModelError: the model can't be loaded.
     """
     if table.cannot:
         lacking = Derived(why=table.cannot)

@@ -1,4 +1,4 @@
-"""What a derived value says about a printed number."""
+"""The verdict on a printed number, from the value derived again."""
 
 from __future__ import annotations
 

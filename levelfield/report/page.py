@@ -1,4 +1,4 @@
-"""The page of a run: what was measured, what differs, what every value is made of."""
+"""The page of a run: what was measured, what differs, and the parts of every value."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def write_page(path: str | os.PathLike[str], report: ScorePage) -> None:
 
 def _undefined(report: ScorePage) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
     """Metric, reason, count, and those of the shown samples it holds for: row number, id."""
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    places: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for number, shown in enumerate(report.samples):
         for metric, reason in shown.undefined.items():
-            found.setdefault((metric, reason), []).append((number, shown.sample.id))
+            places.setdefault((metric, reason), []).append((number, shown.sample.id))
     return [
-        (s.metric, reason, n, found.get((s.metric, reason), []))
+        (s.metric, reason, n, places.get((s.metric, reason), []))
         for s in report.summaries
         for reason, n in s.reasons.items()
     ]
@@ -127,22 +127,22 @@ def _breakable(name: str) -> Markup:
 
 def environment() -> Environment:
     """What the templates of every page share: escaping, and words for numbers."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("levelfield.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "breakable": _breakable,
         "name": words.shown_name,
         "count": words.count,
         "p": words.p_value,
         "best_first": words.best_first,
     }
-    made.globals |= {"nan": float("nan")}
-    return made
+    templates.globals |= {"nan": float("nan")}
+    return templates
 
 
 @cache

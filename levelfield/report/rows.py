@@ -85,7 +85,7 @@ class Row:
         whole_prompt, whole_text: the whole, split the same way.
         control: the wanted attributes in words.
         fields: what else is known of the sample: name, text.
-        breakdowns: one a metric that says what its value is made of.
+        breakdowns: one for each metric that has parts.
     """
 
     shown: ShownSample
@@ -185,19 +185,19 @@ def _pieces(parts: Sequence[ValuePart], sample: Sample) -> tuple[Piece, ...]:
 
 def _aligned(pieces: Sequence[str], text: str) -> list[str]:
     """The pieces with what stands between them and is no text; empty if they don't make it up."""
-    at, found = 0, []
+    at, stretches = 0, []
     for piece in pieces:
         between = _BETWEEN.match(text, at)
         skipped = between[0] if between and not text.startswith(piece, at) else ""
         if not text.startswith(piece, at + len(skipped)):
             return []
-        found.append(skipped + piece)
+        stretches.append(skipped + piece)
         at += len(skipped) + len(piece)
-    return [] if text[at:].strip() else found
+    return [] if text[at:].strip() else stretches
 
 
 def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:
-    found = [
+    fields = [
         ("prompt, not a prefix of the text", sample.prompt if not prompt else ""),
         ("source", sample.source),
         *((f"reference {i}", text) for i, text in enumerate(sample.references, start=1)),
@@ -205,7 +205,7 @@ def _fields(sample: Sample, prompt: str) -> list[tuple[str, str]]:
         ("dataset", sample.dataset),
         ("seed", "" if sample.seed is None else str(sample.seed)),
     ]
-    return [(name, text) for name, text in found if text]
+    return [(name, text) for name, text in fields if text]
 
 
 def _shortened(text: str) -> str:

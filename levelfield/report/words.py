@@ -141,10 +141,10 @@ def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Mar
     mine = [c for c in summary.comparisons if best in (c.a, c.b)]
     verdicts: dict[str, list[Comparison]] = {"better": [], "worse": [], "open": [], "none": []}
     for c in mine:
-        said = verdict(c, summary.higher_is_better, alpha=ALPHA)
-        if said == "not compared":
+        outcome = verdict(c, summary.higher_is_better, alpha=ALPHA)
+        if outcome == "not compared":
             verdicts["none"].append(c)
-        elif said == "no difference shown":
+        elif outcome == "no difference shown":
             verdicts["open"].append(c)
         else:
             won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
@@ -169,13 +169,13 @@ def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Mar
 def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Markup:
     """The other systems with the numbers of their comparison; beyond a few only their number."""
     nearest = sorted(comparisons, key=lambda c: abs(c.difference))
-    told = []
+    phrases = []
     for c in nearest[:_NAMED]:
         sign = 1 if c.a == best else -1
         low, high = sorted((sign * c.low, sign * c.high))
         interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
         p = p_value(c.p_adjusted)
-        told.append(
+        phrases.append(
             Markup('{} <span class="aside">(difference {}{}, adjusted p {}, {})</span>').format(
                 _name(_other(c, best)),
                 scale(sign * c.difference),
@@ -185,7 +185,7 @@ def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Mar
             )
         )
     rest = len(nearest) - _NAMED
-    return _listed([*told, *([Markup("{} more").format(rest)] if rest > 0 else [])])
+    return _listed([*phrases, *([Markup("{} more").format(rest)] if rest > 0 else [])])
 
 
 def _other(comparison: Comparison, system: str) -> str:

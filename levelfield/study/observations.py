@@ -121,10 +121,10 @@ class Observations:
 def observe(cells: Sequence[Cell]) -> Observations:
     """Everything measured in the cells of one kind of control."""
     control = cells[0].key.control
-    asked = dict.fromkeys(_values(cells))
-    split = len(asked) <= MOST_VALUES
-    values = tuple(asked) if split else ()
-    at_value = {value: i if split else 0 for i, value in enumerate(asked)}
+    distinct = dict.fromkeys(_values(cells))
+    split = len(distinct) <= MOST_VALUES
+    values = tuple(distinct) if split else ()
+    at_value = {value: i if split else 0 for i, value in enumerate(distinct)}
     rows = [(i, sample) for i, cell in enumerate(cells) for sample in cell.samples]
     # a text made from the control alone shares its request with those of other systems
     shared = [
@@ -142,7 +142,7 @@ def observe(cells: Sequence[Cell]) -> Observations:
     return Observations(
         cells=tuple(cells),
         values=values,
-        many_values=0 if split else len(asked),
+        many_values=0 if split else len(distinct),
         prompts=tuple(prompts),
         cell=codes[0],
         value=codes[1],
@@ -196,15 +196,15 @@ class _Columns:
 
     def observed(self) -> Iterator[Observed]:
         """The measures, each kind in the order of first appearance."""
-        found = self._of_texts()
+        columns = self._of_texts()
         for name, measure in self._of_groups():
-            found.setdefault(name, measure)
-        self._add_rates(found)
-        self._average(found)
-        yield from (found[name] for name in found if found[name].cells)
+            columns.setdefault(name, measure)
+        self._add_rates(columns)
+        self._average(columns)
+        yield from (columns[name] for name in columns if columns[name].cells)
 
     def _of_texts(self) -> dict[str, Observed]:
-        found: dict[str, Observed] = {}
+        columns: dict[str, Observed] = {}
         for metric in dict.fromkeys(m for cell in self._cells for m in cell.scores):
             kind: Kind = _OF_JUDGES.get(metric, "metric")
             name = kind if metric in _OF_JUDGES else metric
@@ -219,7 +219,7 @@ class _Columns:
             ) * (100 if percent else 1)
             texts[np.isinf(texts)] = np.nan  # no mean could hold it
             measure = Measure(name, kind, higher_is_better(metric), percent)
-            found[name] = self._observed(measure, texts, measured)
+            columns[name] = self._observed(measure, texts, measured)
         for attribute, judges in self._voted.items():
             for judge in judges:
                 name = self._judge(attribute, judge)
@@ -230,8 +230,8 @@ class _Columns:
                 )
                 measured = [vote is not None for vote in votes]
                 measure = Measure(name, "judge", percent=True)
-                found[name] = self._observed(measure, texts, measured)
-        return found
+                columns[name] = self._observed(measure, texts, measured)
+        return columns
 
     @staticmethod
     def _right(votes: Mapping[str, str] | None, attribute: str, sample: Sample) -> float:
@@ -242,22 +242,22 @@ class _Columns:
 
     def _observed(self, measure: Measure, texts: Floats, measured: Sequence[bool]) -> Observed:
         """Means of single texts, by cell and by value within it."""
-        made = Observed(measure, texts=texts)
+        column = Observed(measure, texts=texts)
         V = max(1, len(self._values))
         code = self._cell * V + self._value
         defined = ~np.isnan(texts)
         cells = len(self._cells)
         sums = np.bincount(code[defined], texts[defined], cells * V).reshape(cells, V)
         n = np.bincount(code[defined], minlength=cells * V).reshape(cells, V)
-        asked = np.bincount(code, minlength=cells * V).reshape(cells, V)
+        texts_asked = np.bincount(code, minlength=cells * V).reshape(cells, V)
         for i in np.flatnonzero(measured).tolist():
             for k, value in enumerate((ALL, *self._values)):
                 at = slice(None) if value == ALL else slice(k - 1, k)
-                if asked[i, at].any():
-                    count = made.n[i, value] = int(n[i, at].sum())
-                    made.undefined[i, value] = int(asked[i, at].sum()) - count
-                    made.cells[i, value] = [float(sums[i, at].sum() / count)] if count else []
-        return made
+                if texts_asked[i, at].any():
+                    count = column.n[i, value] = int(n[i, at].sum())
+                    column.undefined[i, value] = int(texts_asked[i, at].sum()) - count
+                    column.cells[i, value] = [float(sums[i, at].sum() / count)] if count else []
+        return column
 
     def _of_groups(self) -> Iterator[tuple[str, Observed]]:
         """Corpus metrics: within a cell the mean over the values asked for (section 3.2)."""
@@ -266,62 +266,62 @@ class _Columns:
             percent = metric.startswith(_SHARES) and (
                 not metric.startswith("control.") or metric in _CORPUS_SHARES
             )
-            made = Observed(Measure(metric, "corpus", higher_is_better(metric), percent))
+            column = Observed(Measure(metric, "corpus", higher_is_better(metric), percent))
             for i, cell in enumerate(self._cells):
                 by_value: dict[str, list[float]] = {}
                 for group in cell.groups:
                     if group.metric == metric:
                         scaled = group.value * (100 if percent else 1)
                         by_value.setdefault(group.value_asked, []).append(scaled)
-                self._add(made, i, by_value)
-            yield metric, made
+                self._add(column, i, by_value)
+            yield metric, column
 
-    def _add(self, made: Observed, cell: int, by_value: Mapping[str, Sequence[float]]) -> None:
+    def _add(self, column: Observed, cell: int, by_value: Mapping[str, Sequence[float]]) -> None:
         """Values of a whole cell; one for no value in particular stands for the cell."""
         if not by_value:
             return
         of_cell = by_value.get("") or [v for vs in by_value.values() for v in vs]
-        for value, found in ((ALL, of_cell), *by_value.items()):
+        for value, numbers in ((ALL, of_cell), *by_value.items()):
             if value == ALL or value in self._values:
-                defined = [v for v in found if math.isfinite(v)]
-                made.cells[cell, value] = [fmean(defined)] if defined else []
-                made.n[cell, value] = len(defined)
-                made.undefined[cell, value] = len(found) - len(defined)
+                defined = [v for v in numbers if math.isfinite(v)]
+                column.cells[cell, value] = [fmean(defined)] if defined else []
+                column.n[cell, value] = len(defined)
+                column.undefined[cell, value] = len(numbers) - len(defined)
 
-    def _add_rates(self, found: dict[str, Observed]) -> None:
+    def _add_rates(self, columns: dict[str, Observed]) -> None:
         """What judges found in cells whose votes are not known."""
         for i, cell in enumerate(self._cells):
             for judge in dict.fromkeys(rate.judge for rate in cell.rates):
                 kind = _RATED.get(judge, "judge")
-                made = found.setdefault(judge, Observed(Measure(judge, kind, percent=True)))
-                if (i, ALL) not in made.cells:
+                column = columns.setdefault(judge, Observed(Measure(judge, kind, percent=True)))
+                if (i, ALL) not in column.cells:
                     by_value: dict[str, list[float]] = {}
                     for rate in cell.rates:
                         if rate.judge == judge:
                             by_value.setdefault(rate.value, []).append(rate.percent)
-                    self._add(made, i, by_value)
+                    self._add(column, i, by_value)
 
-    def _average(self, found: dict[str, Observed]) -> None:
+    def _average(self, columns: dict[str, Observed]) -> None:
         """The average of the judges, or of the study's four keyword coverages.
 
         Of one attribute, each judge's value counts as a run of its own, so that the deviation
         holds that of the judges; of several, the average within a run counts, as in the study.
         """
-        judges = [o for o in found.values() if o.measure.kind == "judge"]
-        if not judges and all(name in found for name in _COVERAGES):
-            judges = [found[name] for name in _COVERAGES]
+        judges = [o for o in columns.values() if o.measure.kind == "judge"]
+        if not judges and all(name in columns for name in _COVERAGES):
+            judges = [columns[name] for name in _COVERAGES]
         if not judges:
             return
-        if AVERAGE not in found:
-            found[AVERAGE] = self._average_of_texts(judges)
-        made = found[AVERAGE]
+        if AVERAGE not in columns:
+            columns[AVERAGE] = self._average_of_texts(judges)
+        column = columns[AVERAGE]
         for place in dict.fromkeys(p for o in judges for p in o.cells):
             each = [v for o in judges for v in o.cells.get(place, ())]
             if each:
-                made.cells[place] = each if self._one_attribute else [fmean(each)]
+                column.cells[place] = each if self._one_attribute else [fmean(each)]
             of_judges = [o for o in judges if place in o.cells]
-            made.n.setdefault(place, max(o.n[place] for o in of_judges))
-            made.undefined.setdefault(place, min(o.undefined[place] for o in of_judges))
+            column.n.setdefault(place, max(o.n[place] for o in of_judges))
+            column.undefined.setdefault(place, min(o.undefined[place] for o in of_judges))
 
     def _average_of_texts(self, judges: Sequence[Observed]) -> Observed:
         """For each text the mean over the judges of its cell; undefined if one of them is."""

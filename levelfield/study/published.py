@@ -136,14 +136,14 @@ def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, st
             yield from ((f"control.{judge}", value, number) for value, number in accuracies)
 
 
-def _objects(found: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if isinstance(found, Mapping):
-        yield from ((name, of) for name, of in found.items() if isinstance(of, Mapping))
+def _objects(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(value, Mapping):
+        yield from ((name, of) for name, of in value.items() if isinstance(of, Mapping))
 
 
-def _numbers(found: object, measure: str, control: str) -> Iterator[tuple[str, float]]:
+def _numbers(measures: object, measure: str, control: str) -> Iterator[tuple[str, float]]:
     """Value asked for, or `` for all, and its number."""
-    for name, of in _objects(found):
+    for name, of in _objects(measures):
         if _is_number(of.get(measure)):
             yield _value(name, control), float(of[measure])
 
@@ -152,5 +152,5 @@ def _value(name: str, control: str) -> str:
     return "" if name == _OVERALL else value_name(lpf.wanted(control, name))
 
 
-def _is_number(found: object) -> bool:
-    return isinstance(found, (int, float)) and math.isfinite(found)
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from levelfield import datasets
 from levelfield.core.errors import UserError
 from levelfield.datasets.formality import CONTENT_METRICS
-from levelfield.io.fetch import found
+from levelfield.io.fetch import local_copy
 
 pytestmark = pytest.mark.usefixtures("rated_data")
 
@@ -25,7 +25,7 @@ def have(name: str, *parts: str):
     """The samples of these parts, or a skip."""
     known = datasets.dataset(name)
     for part in parts or known.default:
-        missing = [file.path for file in known.part(part) if not found(file)]
+        missing = [file.path for file in known.part(part) if not local_copy(file)]
         if missing:
             pytest.skip(f"{name}: {missing[0]} is not on this machine")
     return datasets.load(name, part=parts or None)
@@ -89,10 +89,10 @@ def test_deam_agrees_with_people_on_fed_as_published(aspect, published):
     samples = have("deam", "fed")
     assert len(samples) == 125
     assert all(s.extra["deam"]["coherence"] == s.extra["deam"]["overall"] for s in samples)
-    found = correlation(
+    agreement = correlation(
         samples, lambda s: s.extra["deam"][aspect], lambda s: s.ratings[aspect]["mean"]
     )
-    assert found == pytest.approx(published, abs=5e-5)
+    assert agreement == pytest.approx(published, abs=5e-5)
 
 
 def test_the_same_dialogues_have_the_ratings_of_the_originals():
@@ -231,8 +231,8 @@ def test_the_rule_for_finding_a_prompt_gives_the_prompts_of_pplm(monkeypatch):
         samples = datasets.load("lpf", part=["sentiment", "topic", "keywords"], here=True)
     except UserError as error:
         pytest.skip(str(error))
-    found = {s.prompt for s in samples if s.dataset == "pplm_prompts"}
-    assert found == set(datasets.prompts("pplm"))
+    prefixes = {s.prompt for s in samples if s.dataset == "pplm_prompts"}
+    assert prefixes == set(datasets.prompts("pplm"))
 
 
 @pytest.mark.parametrize(

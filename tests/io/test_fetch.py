@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from levelfield.io.fetch import FetchError, Published, cache_folder, fetch, found
+from levelfield.io.fetch import FetchError, Published, cache_folder, fetch, local_copy
 
 BODY = bytes(range(256)) * 4096  # 1 MiB, several chunks
 FILE = Published(
@@ -121,7 +121,7 @@ def test_a_file_is_downloaded_once_and_then_found(server: Server):
     assert path.read_bytes() == BODY
     assert sum(got) == len(BODY)
     assert len(got) > 1
-    assert fetch(FILE) == path == found(FILE)
+    assert fetch(FILE) == path == local_copy(FILE)
     assert len(server.seen) == 1
     assert not part_of().exists()
 
@@ -184,7 +184,7 @@ def test_other_bytes_than_published_are_refused_and_not_kept(
     assert FILE.sha256[:12] in said
     assert re.search(r"sha256 [0-9a-f]{12}…", said)
     assert "ours/deep/er/file.bin" in said
-    assert found(FILE) is None
+    assert local_copy(FILE) is None
     assert not part_of().exists()
 
 

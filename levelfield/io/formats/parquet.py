@@ -22,8 +22,8 @@ def parquet_rows(path: Path) -> Iterator[Row]:
             scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = scan.slice(start, SLICE).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            said = printable(str(error).partition("\n")[0])[:120]
-            yield start, Wrong(f"can't be read as Parquet: {said}; write it again, or --format")
+            reason = printable(str(error).partition("\n")[0])[:120]
+            yield start, Wrong(f"can't be read as Parquet: {reason}; write it again, or --format")
             return
         yield from enumerate(rows.iter_rows(named=True), start + 1)
         if len(rows) < SLICE:

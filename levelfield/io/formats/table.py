@@ -89,19 +89,19 @@ def _bad_header(header: list[str], separator: str) -> Wrong | None:
 
 
 def _malformed(error: csv.Error, separator: str) -> Wrong:
-    said = str(error)
-    if "unexpected end" in said:
+    message = str(error)
+    if "unexpected end" in message:
         return Wrong('the quote " that opens a cell here is never closed; close it, or write it ""')
-    if "expected after" in said:
+    if "expected after" in message:
         return Wrong(
             'text after the closing quote of a cell; write a quote inside a cell as "" and put '
             "the cell in quotes"
         )
-    if "new-line" in said:
+    if "new-line" in message:
         return Wrong("a carriage return outside quotes; end lines with \\n or \\r\\n")
-    if "field limit" in said:
+    if "field limit" in message:
         return Wrong(f"a cell of more than {MOST_CHARACTERS:,} characters; is a quote left open?")
-    return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {said}")
+    return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {message}")
 
 
 def _count(cells: list[str]) -> str:

@@ -110,8 +110,8 @@ def reason(error: Exception) -> str:
     """Why JSON can't be read, in a few words."""
     if isinstance(error, json.JSONDecodeError):
         line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""
-        said = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
-        return f"{said} at {line}column {error.colno}"
+        message = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        return f"{message} at {line}column {error.colno}"
     if isinstance(error, RecursionError):
         return "lists or objects nested too deeply"
     return "a number of too many digits"
@@ -119,5 +119,5 @@ def reason(error: Exception) -> str:
 
 def _next(text: str, at: int) -> int:
     """Where the next character that is not blank stands; the length of the text if none does."""
-    found = _NOT_SPACE.search(text, at)
-    return found.start() if found else len(text)
+    match = _NOT_SPACE.search(text, at)
+    return match.start() if match else len(text)

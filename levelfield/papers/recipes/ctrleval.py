@@ -97,7 +97,7 @@ def _correlations(task: str, columns: Sequence[str], scoring: Scoring) -> Mappin
     if isinstance(samples, Derived):
         return dict.fromkeys(columns, samples)
     names = {c: " ".join(c.split()[1:-1]) or "attribute relevance" for c in columns}
-    found: dict[str, Derived] = {}
+    derived: dict[str, Derived] = {}
     for aspect in dict.fromkeys(names.values()):
         [metric] = create([METRICS[aspect]], {"model": scoring.model}, {})
         values = scoring.score(metric, samples).values
@@ -114,5 +114,5 @@ def _correlations(task: str, columns: Sequence[str], scoring: Scoring) -> Mappin
             why.append(f"{(~defined).sum()} of {len(samples)} texts are undefined and left out")
         for kind, value in zip("rρτ", of_kind, strict=True):
             for column in (c for c, of in names.items() if of == aspect and c.endswith(kind)):
-                found[column] = Derived(value, "; ".join(why), comparable=comparable)
-    return found
+                derived[column] = Derived(value, "; ".join(why), comparable=comparable)
+    return derived

@@ -66,7 +66,7 @@ COVERAGES = {
 BOTH = {"both": "overall", "sentiment": "sentiment", "topic": "topic"}
 
 Measure = Callable[[PublishedRun], list[float]]
-"""What a column takes from a run: one value, or several that count alike."""
+"""The values of a column in a run: one, or several that count alike."""
 
 
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
@@ -128,10 +128,10 @@ def _at(*keys: str, scale: float = 1) -> Measure:
     """The one value at these keys of a run's results."""
 
     def value(run: PublishedRun) -> list[float]:
-        found: Any = run.results
+        results: Any = run.results
         for key in keys:
-            found = found[key]
-        return [scale * found]
+            results = results[key]
+        return [scale * results]
 
     return value
 
@@ -164,8 +164,8 @@ class Runs:
     def of(cls, control: str) -> Runs:
         """Reads the runs that are on this machine."""
         pattern = re.compile(rf"results/{control}/([^/]+)/evaluation_results_\1\.json")
-        found = [m for f in dataset("lpf").files if (m := pattern.fullmatch(f.path))]
-        paths = {m[1]: m[0] for m in found}
+        matches = [m for f in dataset("lpf").files if (m := pattern.fullmatch(f.path))]
+        paths = {m[1]: m[0] for m in matches}
         anything = len(missing("lpf", paths.values())) < len(paths)
         here = lpf.runs(control=control, here=True) if anything else []
         return cls(paths, {run.name: run for run in here if run.results})

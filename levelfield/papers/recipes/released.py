@@ -10,7 +10,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.datasets import dataset, load
-from levelfield.io.fetch import fetch, found
+from levelfield.io.fetch import fetch, local_copy
 from levelfield.papers.verdict import Derived
 
 Cells = Mapping[tuple[str, str], Derived]
@@ -46,7 +46,7 @@ def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
 def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:
     """The paths of a data set that are not on this machine."""
     known = dataset(set)
-    return tuple(path for path in paths if found(known.file(path)) is None)
+    return tuple(path for path in paths if local_copy(known.file(path)) is None)
 
 
 def not_here(set: str, paths: Sequence[str]) -> Derived:

@@ -64,7 +64,7 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     columns = metric_columns(samples, scoring)
     every = join(columns.of, rated(samples), flip=columns.flipped)
     distinct = join(columns.of, rated(judgements(samples)), flip=columns.flipped)
-    found = [
+    estimates = [
         _by_metric(correlations(distinct, wanted=("tau-like",))),
         _by_metric(
             c for c in correlations(every, group="system", wanted=("pearson",)) if c.is_mean
@@ -88,7 +88,7 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
         for why in whys
     ]
     grids = [
-        _agreement_grid(aspect, every.metrics, found, notes if aspect == CRITERIA[-1] else ())
+        _agreement_grid(aspect, every.metrics, estimates, notes if aspect == CRITERIA[-1] else ())
         for aspect in CRITERIA
     ]
     return QuestionAnswer(
@@ -96,21 +96,21 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     )
 
 
-def _by_metric(found: Iterable[Correlation]) -> dict[tuple[str, str], Estimate]:
-    return {(c.aspect, c.metric): next(iter(c.estimates.values())) for c in found}
+def _by_metric(results: Iterable[Correlation]) -> dict[tuple[str, str], Estimate]:
+    return {(c.aspect, c.metric): next(iter(c.estimates.values())) for c in results}
 
 
 def _agreement_grid(
     aspect: str,
     metrics: Iterable[str],
-    found: Sequence[Mapping[tuple[str, str], Estimate]],
+    estimates: Sequence[Mapping[tuple[str, str], Estimate]],
     notes: Sequence[str],
 ) -> Grid:
     columns = ["metric", "n"]
     for name, published in (("τ", "thesis τ"), ("r within", "thesis r"), ("r of means", "")):
         columns += [name, f"{name} low", f"{name} high", *([published] if published else [])]
     rows = []
-    of_texts, within, of_means = found
+    of_texts, within, of_means = estimates
     for metric in sorted(metrics, key=lambda m: -_or(of_texts[aspect, m].value, -2)):
         τ, r, means = (f[aspect, metric] for f in (of_texts, within, of_means))
         printed = _printed(metric, aspect)

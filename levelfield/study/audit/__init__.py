@@ -39,7 +39,7 @@ def audit(cells: Sequence[Cell], *, expected: Sequence[CellKey] = ()) -> list[Fi
     """Returns the findings of all checks, the serious ones first; changes nothing.
 
     Args:
-        cells: of one study, with texts, votes, rates and values as far as they are known.
+        cells: of one study, with the texts, votes, rates and values that are known.
         expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
     """
     study = AuditedStudy(tuple(cells), tuple(expected))

@@ -84,9 +84,9 @@ def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> st
     beginning = letters(text.sample.text[: 4 * longest + 40])
     own = letters(text.sample.prompt)
     for length in lengths:
-        found = prompts.get(beginning[:length])
-        if found is not None and not own.startswith(beginning[:length]):
-            return found
+        prompt = prompts.get(beginning[:length])
+        if prompt is not None and not own.startswith(beginning[:length]):
+            return prompt
     return ""
 
 
@@ -103,43 +103,43 @@ def label_in_input(study: AuditedStudy) -> list[Finding]:
     findings = []
     for cells in study.systems.values():
         texts = [text for text in study.of_system(cells) if text.sample.prompt]
-        given = {t.sample.id: label for t in texts if (label := _in_front(t))}
+        labels = {t.sample.id: label for t in texts if (label := _in_front(t))}
         by_value: dict[str, set[str]] = {}
         for text in texts:
-            if text.sample.id in given:
+            if text.sample.id in labels:
                 own = by_value.setdefault(value_name(text.sample.control), set())
-                own.add(given[text.sample.id])
-        hits = [text for text in texts if text.sample.id in given]
-        names = any(_words(given[t.sample.id]) & _of_values(t.sample.control) for t in hits)
+                own.add(labels[text.sample.id])
+        hits = [text for text in texts if text.sample.id in labels]
+        names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
         told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == len(
             set().union(*by_value.values())
         )
         if names or told_apart:
-            counts = Counter(f"'{label}'" for label in given.values())
+            counts = Counter(f"'{label}'" for label in labels.values())
             what = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
             findings += share_found("label-in-input", Limits(math.inf, 0), what, hits, texts)
-        kept = [text for text in texts if text.end is None and _keeps_label(text)]
+        labelled = [text for text in texts if text.end is None and _keeps_label(text)]
         what = "begin with the wanted label, then the prompt"
-        findings += share_found("label-in-input", Limits(0.05, 0.02), what, kept, texts)
+        findings += share_found("label-in-input", Limits(0.05, 0.02), what, labelled, texts)
     return findings
 
 
 def _in_front(text: Text) -> str:
     """What stands in front of the prompt in the system's input, if that is short."""
-    given = str(text.sample.extra.get("input", "")).rstrip()
+    text_read = str(text.sample.extra.get("input", "")).rstrip()
     prompt = text.sample.prompt.rstrip()
-    if not given.endswith(prompt):
+    if not text_read.endswith(prompt):
         return ""
-    label = given[: len(given) - len(prompt)].strip()
+    label = text_read[: len(text_read) - len(prompt)].strip()
     return label if "\n" not in label and len(label.split()) <= 6 else ""
 
 
 def _keeps_label(text: Text) -> bool:
     beginning = text.sample.text[: _NEAR + 4 * len(text.sample.prompt)]
     values = _of_values(text.sample.control)
-    for found in re.finditer(r"[:\s]+", beginning[:_NEAR]):
-        if prompt_end(text.sample.prompt, beginning[found.end() :], "letters") is not None:
-            return bool(_words(beginning[: found.start()]) & values)
+    for gap in re.finditer(r"[:\s]+", beginning[:_NEAR]):
+        if prompt_end(text.sample.prompt, beginning[gap.end() :], "letters") is not None:
+            return bool(_words(beginning[: gap.start()]) & values)
     return False
 
 

@@ -72,11 +72,11 @@ def _equal_texts(study: AuditedStudy, first: Cell, second: Cell) -> tuple[list[T
 def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:
     """Texts by request; a request that was made several times is told apart by its turn."""
     turns: Counter[object] = Counter()
-    found: dict[tuple[object, int], Text] = {}
+    by_request: dict[tuple[object, int], Text] = {}
     for text in texts:
-        found[text.request, turns[text.request]] = text
+        by_request[text.request, turns[text.request]] = text
         turns[text.request] += 1
-    return found
+    return by_request
 
 
 def _equal_values(first: Cell, second: Cell) -> bool:
@@ -91,8 +91,8 @@ def _sets(seeds: Mapping[str, set[int]]) -> str:
 
 
 def _only(names: Iterable[str]) -> str:
-    found = list(names)
-    return found[0] if len(found) == 1 else ""
+    distinct = list(names)
+    return distinct[0] if len(distinct) == 1 else ""
 
 
 def length_differs(study: AuditedStudy) -> list[Finding]:
@@ -238,11 +238,11 @@ def _numbers(cell: Cell) -> Counter[str]:
 
 def _usual_numbers(study: AuditedStudy) -> dict[tuple[str, str, str], int]:
     """Dataset, kind of control, value -> the number of texts that most cells have."""
-    found: dict[tuple[str, str, str], list[int]] = {}
+    numbers_of_cells: dict[tuple[str, str, str], list[int]] = {}
     for cell in study.cells:
         for value, n in _numbers(cell).items():
-            found.setdefault((cell.key.dataset, cell.key.control, value), []).append(n)
-    return {key: max(multimode(numbers)) for key, numbers in found.items()}
+            numbers_of_cells.setdefault((cell.key.dataset, cell.key.control, value), []).append(n)
+    return {key: max(multimode(numbers)) for key, numbers in numbers_of_cells.items()}
 
 
 def _where(cell: Cell) -> tuple[str, str, str, int]:
@@ -257,23 +257,23 @@ def label_sets_differ(study: AuditedStudy) -> list[Finding]:
     """
     findings = []
     for control, cells in study.controls.items():
-        asked = {
+        values_of = {
             system: set().union(*map(values_asked, own))
             for system, own in grouped(cells, lambda cell: cell.key.system).items()
         }
-        every = set().union(*asked.values())
+        every = set().union(*values_of.values())
         # published values of several attributes at once may be named attribute by attribute
-        fewer = {s: every - own for s, own in asked.items() if own and own < every}
+        fewer = {s: every - own for s, own in values_of.items() if own and own < every}
         if fewer:
             lacks = "; ".join(
-                f"{system} only {', '.join(sorted(asked[system]))}"
-                if len(asked[system]) < len(lacking)
+                f"{system} only {', '.join(sorted(values_of[system]))}"
+                if len(values_of[system]) < len(lacking)
                 else f"{system} not {', '.join(sorted(lacking))}"
                 for system, lacking in fewer.items()
             )
-            what = f"{len(fewer)} of {len(asked)} systems were asked for fewer values: {lacks}"
+            what = f"{len(fewer)} of {len(values_of)} systems were asked for fewer values: {lacks}"
             where = (_only(fewer), "", control, None)
-            numbers = (len(fewer), len(asked))
+            numbers = (len(fewer), len(values_of))
             findings.append(Finding("label-sets-differ", "serious", *where, what, *numbers))
     return findings
 

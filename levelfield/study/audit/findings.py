@@ -124,10 +124,10 @@ class Limits:
 
 
 def grouped(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    found: dict[K, list[V]] = {}
+    groups: dict[K, list[V]] = {}
     for value in values:
-        found.setdefault(key(value), []).append(value)
-    return found
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 def share_found(

@@ -56,14 +56,18 @@ def judged(study: AuditedStudy) -> list[Judged]:
 
 def _from_votes(cell: Cell) -> Iterable[Judged]:
     for attribute, judges in cell.votes.items():
-        asked = {s.id: wanted for s in cell.samples if (wanted := s.control.get(attribute))}
+        labels_wanted = {s.id: wanted for s in cell.samples if (wanted := s.control.get(attribute))}
         for judge, labels in judges.items():
-            pairs = Counter((str(asked[id]), label) for id, label in labels.items() if id in asked)
+            pairs = Counter(
+                (str(labels_wanted[id]), label)
+                for id, label in labels.items()
+                if id in labels_wanted
+            )
             of = Counter({v: sum(n for (a, _), n in pairs.items() if a == v) for v, _ in pairs})
             for value, n in of.items():
                 others = of.total() - n
-                given = sum(k for (a, label), k in pairs.items() if a != value and label == value)
-                elsewhere = given / others if others else None
+                misses = sum(k for (a, label), k in pairs.items() if a != value and label == value)
+                elsewhere = misses / others if others else None
                 one = (cell.key, attribute, judge, value, pairs[value, value] / n)
                 yield Judged(*one, elsewhere, n)
 

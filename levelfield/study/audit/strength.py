@@ -106,15 +106,15 @@ def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[flo
 
     That is all a study of several attributes at once may have published.
     """
-    found = {}
+    strengths = {}
     for (system, control), cells in study.systems.items():
-        asked = [s.control for cell in study.controls[control] for s in cell.samples]
+        controls = [s.control for cell in study.controls[control] for s in cell.samples]
         own = [s.control for cell in cells for s in cell.samples]
         for attribute in dict.fromkeys(name for wanted in own for name in wanted):
             values = {wanted.get(attribute) for wanted in own}
             k = len(values)
             # what is right by chance, where a system was asked for some values only, nobody knows
-            if k < 2 or values != {wanted.get(attribute) for wanted in asked}:
+            if k < 2 or values != {wanted.get(attribute) for wanted in controls}:
                 continue
             rates = [
                 (rate.percent / 100, n)
@@ -128,8 +128,8 @@ def _of_whole_cells(study: AuditedStudy) -> dict[tuple[str, str, str], tuple[flo
                 s = (b - 1 / k) / (1 - 1 / k)
                 smooth = (b * texts + 1) / (texts + 2)
                 error = math.sqrt(smooth * (1 - smooth) / texts) / (1 - 1 / k)
-                found[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
-    return found
+                strengths[system, control, attribute] = (s, s - 1.96 * error, s + 1.96 * error)
+    return strengths
 
 
 def _strength(of: Sequence[Judged], every: set[str]) -> tuple[float, float, int] | None:

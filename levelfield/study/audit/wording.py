@@ -94,18 +94,18 @@ def cut_text(study: AuditedStudy) -> list[Finding]:
     """
     findings = []
     for control, cells in study.controls.items():
-        found: dict[str, Sequence[Text]] = {}
+        cut: dict[str, Sequence[Text]] = {}
         of = 0
         for system, own in grouped(cells, lambda cell: cell.key.system).items():
             texts = [text for text in study.of_system(own) if text.written]
             hits = [text for text in texts if _in_mid_sentence(text.written)]
             if 2 * len(hits) > len(texts):
-                found[f"{system} {percent(len(hits), len(texts))}"] = hits
+                cut[f"{system} {percent(len(hits), len(texts))}"] = hits
                 of += len(texts)
-        if found:
-            hits = [text for own in found.values() for text in own]
-            what = f"most texts end in mid-sentence: {', '.join(found)}"
-            system = hits[0].key.system if len(found) == 1 else ""
+        if cut:
+            hits = [text for own in cut.values() for text in own]
+            what = f"most texts end in mid-sentence: {', '.join(cut)}"
+            system = hits[0].key.system if len(cut) == 1 else ""
             where = (system, "", control, None)
             findings.append(Finding("cut-text", "note", *where, what, len(hits), of))
     return findings
