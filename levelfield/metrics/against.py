@@ -1,4 +1,4 @@
-"""What metrics that compare each text with its source or its references have in common."""
+"""Bases of metrics that compare each text with its source or its references."""
 
 from __future__ import annotations
 

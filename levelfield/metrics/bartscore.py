@@ -57,7 +57,7 @@ class ScoredDirection(NamedTuple):
 
 @dataclass(frozen=True)
 class _BARTScore(Seq2SeqMetric, abc.ABC):
-    """What all directions have in common."""
+    """Base of the directions."""
 
     model: str = "facebook/bart-large-cnn"
     average: Literal["authors", "tokens"] = "authors"

@@ -46,7 +46,7 @@ def greedy(text: Weighted, other: Weighted) -> PRF:
 
 @dataclass(frozen=True)
 class _BERTScore(StateComparison, abc.ABC):
-    """What both members of the family have in common."""
+    """Base of both metrics."""
 
     value: Literal["f", "precision", "recall"] = "f"
     baseline: float | None = None

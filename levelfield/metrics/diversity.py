@@ -51,7 +51,7 @@ class NGrams:
 
 @dataclass(frozen=True)
 class _NGramDiversity(OfGroups, abc.ABC):
-    """What the metrics of diversity have in common."""
+    """Base of the metrics of diversity."""
 
     tokenizer: str = "words"
 

@@ -220,7 +220,7 @@ among theirs: 5 is what they found for BERTs of six layers."""
 
 @dataclass(frozen=True)
 class _CosineMetric(ComparisonMetric, abc.ABC):
-    """What both members of the family have in common."""
+    """Base of both metrics."""
 
     def _choices(self) -> dict[str, object]:
         return {"model": self._resolved.label}

@@ -73,7 +73,7 @@ def _exp(x: float) -> float:
 
 @dataclass(frozen=True)
 class _FluencyMetric(LoadingOptions, abc.ABC):
-    """What all fluency metrics have in common."""
+    """Base of the metrics of fluency."""
 
     model: str = "openai-community/gpt2-xl"
     text: Literal["whole", "continuation"] = "whole"

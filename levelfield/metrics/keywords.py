@@ -32,7 +32,7 @@ _PIPELINE = "en_core_web_sm"
 
 @dataclass(frozen=True)
 class _KeywordMetric(SampleMetric, abc.ABC):
-    """What the metrics of keywords have in common."""
+    """Base of the metrics of keywords."""
 
     text: Literal["whole", "continuation"] = "whole"
 
@@ -159,7 +159,7 @@ class KeywordsAll(KeywordsCoverage):
 
 @dataclass(frozen=True)
 class _LemmaCoverage(_KeywordMetric, abc.ABC):
-    """What the two published coverages of lemmas have in common."""
+    """Base of the two published coverages of lemmas."""
 
     lemmas: Literal["lemminflect", "spacy"] = "lemminflect"
 

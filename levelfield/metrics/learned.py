@@ -101,7 +101,7 @@ class _LearnedMetric(SampleMetric, abc.ABC):
 
 @dataclass(frozen=True)
 class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
-    """What both have in common."""
+    """Base of both metrics."""
 
     model: str = "Elron/bleurt-base-512"
 
@@ -214,7 +214,7 @@ def _checkpoint(name: str) -> Checkpoint:
 
 @dataclass(frozen=True)
 class _COMET(_LearnedMetric, abc.ABC):
-    """What both have in common."""
+    """Base of both metrics."""
 
     model: str = "Unbabel/wmt22-comet-da"
     device: str = "auto"

@@ -50,7 +50,7 @@ SAMPLES = 20
 
 @dataclass(frozen=True)
 class _LLMJudge(SampleMetric):
-    """What all aspects have in common."""
+    """Base of the aspects."""
 
     model: str = "google/flan-t5-large"
     base_url: str = ""

@@ -82,7 +82,7 @@ def distance(text: Bag, other: Bag, vectors: Mapping[str, Floats]) -> float:
 
 @dataclass(frozen=True)
 class _WMD(ComparisonMetric, abc.ABC):
-    """What both members of the family have in common."""
+    """Base of both metrics."""
 
     vectors: str = "input-embeddings"
     lowercase: bool = True
@@ -203,7 +203,7 @@ class WMDReferences(_WMD, AgainstReferences):
 
 @dataclass(frozen=True)
 class _Mover(StateComparison, abc.ABC):
-    """What both members of the family have in common."""
+    """Base of both metrics."""
 
     def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
         from scipy.spatial.distance import cdist

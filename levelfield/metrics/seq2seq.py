@@ -1,4 +1,4 @@
-"""What metrics that ask an encoder-decoder model have in common: its options, and its scores."""
+"""Base of metrics that ask an encoder-decoder model: its options, and its scores."""
 
 from __future__ import annotations
 
