@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 
 OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "503", "409")
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class Place:

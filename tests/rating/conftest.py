@@ -69,22 +69,6 @@ def browser_of(memory: Path) -> Iterator[Callable[..., Any]]:
         store.close()
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """One browser a process: a test takes contexts of its own, which share nothing."""
-    sync = pytest.importorskip("playwright.sync_api")
-    from chromium_pages import CHROMIUM
-
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
-    with sync.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
-
-
 @pytest.fixture
 def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
     """Serves a study to browsers; a trouble of a page that no test expects fails the test."""

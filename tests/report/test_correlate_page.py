@@ -1,7 +1,6 @@
 """The page and the LaTeX table of metrics against ratings."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=99)
 EVIL = "<script>document.title='taken'</script>"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def found(metrics=3, systems=("plain", "steered", EVIL), constant=True, sources=30, **how):
@@ -114,19 +112,13 @@ def test_latex_of_any_character():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_in_a_browser_it_fits_sorts_and_stays_silent(tmp_path, width):
-    sync = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
+def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
     file = tmp_path / "page.html"
     write_correlate_page(
         file, CorrelateReport(title="t", created="today", evaluation=found(with_drift=True))
     )
-    with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        opened = browser.new_page(viewport={"width": width, "height": 900})
+    with chromium.new_context(viewport={"width": width, "height": 900}) as context:
+        opened = context.new_page()
         troubles, requests = [], []
         opened.on("console", lambda message: troubles.append(message.text))
         opened.on("pageerror", lambda error: troubles.append(str(error)))
@@ -141,6 +133,5 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(tmp_path, width):
         numbers = [float(k) for k in keys if k]
         assert numbers == sorted(numbers)
         assert keys[len(numbers) :] == [""] * (len(keys) - len(numbers))
-        browser.close()
     assert troubles == []
     assert requests == [file.as_uri()]

@@ -1,7 +1,6 @@
 """The page as a reader uses it, in headless Chromium."""
 
 import re
-import shutil
 
 import pytest
 from made_up import METRICS, one, report_of, run
@@ -9,20 +8,6 @@ from made_up import METRICS, one, report_of, run
 from levelfield.report import write_page
 
 pytestmark = pytest.mark.browser
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
-    with sync.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +20,8 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, path):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+def page(chromium, path):
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
     troubles, requests = [], []
     opened.on("console", lambda message: troubles.append(message.text))
@@ -129,8 +114,8 @@ def test_nothing_makes_the_page_scroll_sideways(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_without_scripts_rows_still_open(browser, path):
-    context = browser.new_context(java_script_enabled=False)
+def test_without_scripts_rows_still_open(chromium, path):
+    context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(path.as_uri())
     page.locator("#table summary").first.click()
@@ -139,11 +124,11 @@ def test_without_scripts_rows_still_open(browser, path):
     context.close()
 
 
-def test_many_metrics_scroll_in_their_own_frame(browser, tmp_path):
+def test_many_metrics_scroll_in_their_own_frame(chromium, tmp_path):
     metrics = [f"family.metric-number-{i}" for i in range(9)]
     shown = [one(str(i), values=dict.fromkeys(metrics, 0.1 * i)) for i in range(4)]
     write_page(tmp_path / "page.html", report_of(shown, metrics))
-    page = browser.new_page(viewport={"width": 1000, "height": 700})
+    page = chromium.new_page(viewport={"width": 1000, "height": 700})
     page.goto((tmp_path / "page.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 1000
     page.close()

@@ -7,7 +7,6 @@ import itertools
 import math
 import random
 import re
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -34,7 +33,6 @@ from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 QUICK = Resampling(resamples=100, permutations=200)
 EVIL = "<script>document.title='taken'</script>"
 VALUES = ("positive", "negative")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FINDINGS = (
     Finding("leftover-markup", "note", "plain", "", "", None, f"Says {EVIL}.", 1, 9, ()),
     Finding(
@@ -238,18 +236,12 @@ def test_labels_beside_a_plot_never_overlap_and_keep_their_order(heights, least)
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 800, 1280])
-def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(width, tmp_path):
-    sync = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
+def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(chromium, width, tmp_path):
     systems = [f"a system with a rather long name {i}" for i in range(12)]
     many = StudyPage("t", "today", summary(systems, prompts=3), FINDINGS)
     write_study_page(tmp_path / "page.html", many)
-    with sync.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        shown = browser.new_page(viewport={"width": width, "height": 900})
+    with chromium.new_context(viewport={"width": width, "height": 900}) as context:
+        shown = context.new_page()
         troubles = []
         shown.on("console", lambda message: troubles.append(message.text))
         shown.on("pageerror", lambda error: troubles.append(str(error)))
@@ -273,5 +265,4 @@ def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(width, tmp_pa
             }).length"""
         )
         assert overlaps == 0
-        browser.close()
     assert troubles == []
