@@ -62,7 +62,8 @@ def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
         with contextlib.suppress(NameError):
             types_of = typing.get_type_hints(metric)
             parameters = inspect.signature(metric).parameters
-            return {k: p.replace(annotation=types_of[k]) for k, p in parameters.items()}
+            if parameters.keys() <= types_of.keys():  # not so where `__init__` is written out
+                return {k: p.replace(annotation=types_of[k]) for k, p in parameters.items()}
     try:
         return dict(inspect.signature(metric, eval_str=True).parameters)
     except NameError:  # imported for type checkers only

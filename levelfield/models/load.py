@@ -121,7 +121,7 @@ def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) ->
 
 
 def forget() -> None:
-    """Lets go of all models; each is loaded again when it is asked for."""
+    """Drops all models but those that a scorer or a judge holds; each is loaded again on demand."""
     for kept in _KEPT.values():
         kept.cache_clear()
 

@@ -6,7 +6,6 @@ segment cache besides, so an interrupted cell goes on where it stopped.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -93,10 +92,13 @@ def _measure_cell(
     keeper: Keeper,
     progress: Progress,
 ) -> None:
-    of_samples = [metric for metric in metrics if not is_corpus_metric(metric)]
-    scored = stream(partitions(samples), of_samples, (), keeper, progress=progress)
-    by_metric = zip(*(partition.scores for partition in scored), strict=True)
-    scores = list(itertools.chain.from_iterable(by_metric))
+    # one metric after the other goes through the whole cell, so that each model is loaded once
+    scores = [
+        partition.scores[0]
+        for metric in metrics
+        if not is_corpus_metric(metric)
+        for partition in stream(partitions(samples), [metric], (), keeper, progress=progress)
+    ]
     groups: list[dict[str, Any]] = []
     for metric in metrics:
         if is_corpus_metric(metric):

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import Literal
 
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.core.registry import create, installed, matching, metric_class, parse_option
+from levelfield.core.registry import (
+    create,
+    installed,
+    matching,
+    metric_class,
+    options,
+    parse_option,
+)
 
 
 def parameter(annotation) -> inspect.Parameter:
@@ -67,6 +75,18 @@ def test_options_of_a_base_in_another_module_are_read_by_their_types_too():
     assert [mover.layer for mover in movers] == [2, 2]
     with pytest.raises(UserError, match="expected whole or continuation"):
         create(["control.average"], {}, {"text": "half"})
+
+
+def test_options_of_a_written_out_init_are_its_own_also_below_a_dataclass():
+    @dataclass(frozen=True)
+    class Base:
+        x: int = 1
+
+    class Below(Base):
+        def __init__(self, y: int = 2) -> None: ...
+
+    assert list(options(Below)) == ["y"]
+    assert options(Below)["y"].annotation in (int, "int")
 
 
 def test_every_installed_metric_says_what_it_is_without_a_model():

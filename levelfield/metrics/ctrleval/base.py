@@ -6,16 +6,17 @@ import abc
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Loading, LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.scorers import (
     EmbeddingScorer,
     InfillingScorer,
+    Normalize,
+    Patterns,
     Scorer,
 )
 
@@ -25,8 +26,8 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     """Base of the aspects."""
 
     model: str = OFFLINE_MODEL
-    normalize: Literal["tokens", "none"] = "tokens"
-    patterns: Literal["infilling", "ppl-gpt", "bartscore"] = "infilling"
+    normalize: Normalize = "tokens"
+    patterns: Patterns = "infilling"
 
     @property
     def _resolved(self) -> Resolved:
@@ -56,12 +57,15 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
         }
 
     def _scorer(self) -> Scorer:
-        if not self._infills:
-            return _embedding_scorer(load("encoder", self.model, self.loading))
-        model = load("infilling", self.model, self.loading)
-        return _infilling_scorer(model, self.patterns, self.normalize)
+        return _scorer_of(self.model, self.loading, self._infills, self.patterns, self.normalize)
 
 
-# one scorer a model: it remembers embeddings of prompts, and frequencies are cached by it
-_embedding_scorer = functools.lru_cache(maxsize=4)(EmbeddingScorer)
-_infilling_scorer = functools.lru_cache(maxsize=4)(InfillingScorer)
+@functools.lru_cache(maxsize=4)
+def _scorer_of(
+    name: str, loading: Loading, infills: bool, patterns: Patterns, normalize: Normalize
+) -> Scorer:
+    """The scorer of these choices. A process keeps the last ones with their models: a scorer
+    remembers embeddings of prompts, and word frequencies are cached by it."""
+    if not infills:
+        return EmbeddingScorer(load("encoder", name, loading))
+    return InfillingScorer(load("infilling", name, loading), patterns, normalize)
