@@ -41,13 +41,14 @@ class ServedStudy:
 
     Attributes:
         organiser: the organiser's link, a fresh one every time.
-        raters: name of a slot and link, of the slots that nobody has been given yet.
+        raters: name of a slot and link, of the slots that nobody has been given yet; each link is
+            made as it is read, so that none is made without being shown.
         warnings: what deserves a look before anybody rates.
     """
 
     store: RatingStore
     organiser: str
-    raters: tuple[tuple[str, str], ...]
+    raters: Iterator[tuple[str, str]]
     warnings: tuple[str, ...]
     _socket: socket.socket
     _serving: Serving
@@ -97,7 +98,9 @@ def served_study(
         root = serving.address.root(serving.host, listening.getsockname()[1])
         organiser = f"{root}/organiser/enter/{opened.organiser_secret()}"
         fresh = [link.slot for link in opened.links() if link.state == "none"]
-        raters = tuple((name, link) for _, name, link in new_links(opened, fresh, root))
+        raters = (
+            (name, link) for slot in fresh for _, name, link in new_links(opened, [slot], root)
+        )
         yield ServedStudy(opened, organiser, raters, warnings, listening, serving)
 
 

@@ -228,7 +228,8 @@ def load_study(path: str | os.PathLike[str]) -> Study:
         InputError: with everything that is wrong in it, one line each.
     """
     name = os.fspath(path)
-    if Path(name).expanduser().is_dir():
+    # `os.path` says no where `pathlib` raises; `load_plan` then says what is wrong with the name
+    if os.path.isdir(os.path.expanduser(name)):  # noqa: PTH111, PTH112
         return Study(Path(name).resolve().name, name, None)
     plan = load_plan(name)
     return Study(plan.name, name, plan)

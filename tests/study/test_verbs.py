@@ -98,3 +98,9 @@ def test_without_texts_there_is_nothing_to_audit(study: Study) -> None:
 def test_a_folder_can_not_be_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="name a study file"):
         load_study(tmp_path).run()
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "~nobody-of-that-name/study.toml"])
+def test_a_name_that_no_file_can_have_is_the_users_mistake(name: str) -> None:
+    with pytest.raises(UserError, match=r"can't be read|there is no file"):
+        load_study(name)

@@ -68,8 +68,10 @@ def _greet(study: ServedStudy) -> None:
     frozen = study.store.frozen
     click.echo(f"{frozen.title}, version {frozen.version}: {study.store.path}")
     click.echo(f"organiser\t{study.organiser}")
+    fresh = False
     for name, link in study.raters:
         click.echo(f"{name}\t{link}")
-    if study.raters:
+        fresh = True
+    if fresh:
         say("note: links are shown this once; `levelfield rate links` makes new ones")
     say("serving; Ctrl-C stops it")
