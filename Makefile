@@ -17,9 +17,10 @@ demo: $(INSTALLED)
 	    --out demo/scores.jsonl --report demo/page.html
 	@echo "open demo/page.html in a browser"
 
-# what needs neither a model nor a browser: after every change
+# what needs no model, browser or process of its own: after every change
 check: lint
-	$(PYTEST) --fast -m "not slow and not browser and not kill" --ignore tests/golden
+	$(PYTEST) --fast -m "not slow and not browser and not kill" \
+	    $(addprefix --ignore tests/,golden cli rating study)
 
 test: lint
 	$(PYTEST) -m "not slow"
@@ -41,9 +42,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # PyTorch goes first and is held by the constraints, so that no other package draws in another build.
-# setuptools lies in the environment: a new entry point is installed without a network.
+# setuptools lies in the environment: a new entry point is installed without a network. Metadata of an
+# earlier install in this folder would hide the new one from a Python that starts here.
 $(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch 'setuptools>=77'
+	rm -rf *.egg-info
 	$(PIP) --no-build-isolation --editable '.[offline]'
 	touch $@
 
