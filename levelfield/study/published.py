@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def published_cells(folder: Path | str) -> list[Cell]:
     majority is judge `majority`, with several attributes its `Both` is judge `both`. Perplexity
     and SLOR (one for each language model), Distinct-n and keyword coverage are values of groups.
     A judge with no rate by value is the group metric `control.<judge>`, since the study leaves it
-    out of its average. `asked` is the size of the prompt set times the number of values.
+    out of its average. `asked` is the size of the prompt set times the number of values that the
+    system was asked for in any of its seeds.
 
     Args:
         folder: the set's root, its `results`, a folder of one control, or one run.
@@ -71,28 +73,42 @@ def published_cells(folder: Path | str) -> list[Cell]:
             results[key] = run
         else:
             texts[key] = lpf.texts_of(path)
-    return [_cell(key, results.get(key), texts.get(key, [])) for key in sorted({*results, *texts})]
+    keys = sorted({*results, *texts})
+    cells = [_cell(key, results.get(key), texts.get(key, [])) for key in keys]
+    # a run that stopped early lacks values that the system's other seeds have
+    seeds: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        seeds.setdefault(cell.key[:3], []).append(cell)
+    numbers = {system: len(_values_of(of)) for system, of in seeds.items()}
+    return [_with_number(cell, numbers[cell.key[:3]]) for cell in cells]
+
+
+def _values_of(cells: Sequence[Cell]) -> set[str]:
+    """The values that these runs were asked for, from their texts and their results."""
+    texts = {value_name(sample.control) for cell in cells for sample in cell.samples}
+    # results of several attributes are named attribute by attribute
+    if texts and cells[0].key.control == "multiple":
+        return texts
+    return texts | {g.value_asked for cell in cells for g in cell.groups if g.value_asked}
+
+
+def _with_number(cell: Cell, values: int) -> Cell:
+    """The cell with the number of texts asked for, and with that of its groups."""
+    n = SIZES[cell.key.dataset]
+    asked = n * values or None
+    groups = (group._replace(n=n if group.value_asked else asked or n) for group in cell.groups)
+    return replace(cell, asked=asked, groups=tuple(groups))
 
 
 def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> Cell:
     measured = run.results if run else {}
     if not isinstance(measured, Mapping):
         raise UserError(f"results of {key}: expected a JSON object of judges and measures")
-    groups = [*_groups(measured, key)]
-    rates = [*_rates(measured, key.control)]
-    values = {value_name(sample.control) for sample in samples}
-    values |= {value for _, value, _ in groups if value} if not values else set()
-    n = SIZES[key.dataset]
-    asked = n * len(values) if values else None
     return Cell(
         key=key,
         samples=tuple(samples),
-        asked=asked,
-        groups=tuple(
-            GroupValue(metric, value, number, n if value else asked or n)
-            for metric, value, number in groups
-        ),
-        rates=tuple(rates),
+        groups=tuple(GroupValue(*group, n=0) for group in _groups(measured, key)),
+        rates=tuple(_rates(measured, key.control)),
     )
 
 

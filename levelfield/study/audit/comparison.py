@@ -145,7 +145,7 @@ def missing_cells(study: AuditedStudy) -> list[Finding]:
     there = {
         cell.key
         for cell in study.cells
-        if cell.samples or cell.rates or cell.failure or cell.asked == 0
+        if cell.samples or cell.rates or cell.groups or cell.failure or cell.asked == 0
     }
     holes = grouped(
         (key for key in _grid(study) if key not in there), lambda key: (key.system, key.control)
@@ -195,7 +195,14 @@ def missing_texts(study: AuditedStudy) -> list[Finding]:
     limits = Limits(0.1, 0)
     usual = _usual_numbers(study)
     for (system, control), cells in study.systems.items():
-        short = {cell.key: lacking for cell in cells if (lacking := _lacking(cell, usual))}
+        values: dict[str, set[str]] = {}
+        for cell in cells:
+            values.setdefault(cell.key.dataset, set()).update(_numbers(cell))
+        short = {
+            cell.key: lacking
+            for cell in cells
+            if (lacking := _lacking(cell, usual, values[cell.key.dataset]))
+        }
         if short:
             n = sum(short.values())
             of = n + sum(len(cell.samples) for cell in cells if cell.key in short)
@@ -215,7 +222,7 @@ def missing_texts(study: AuditedStudy) -> list[Finding]:
             what = f"answers were not as they should be: {'; '.join(problems[:EXAMPLES])}{more}"
             where = (system, "", control, None)
             findings.append(Finding("missing-texts", "warning", *where, what, n, n))
-    bare = [cell for cell in study.cells if cell.rates and not cell.samples]
+    bare = [c for c in study.cells if (c.rates or c.groups) and not (c.samples or c.failure)]
     if bare:
         n, of = len(bare), len(study.cells)
         what = f"{n:,} of {of:,} cells have results only; checks of texts could not see them"
@@ -223,12 +230,16 @@ def missing_texts(study: AuditedStudy) -> list[Finding]:
     return findings
 
 
-def _lacking(cell: Cell, usual: Mapping[tuple[str, str, str], int]) -> int:
-    """How many texts a cell has less than it should; a cell that failed has said so."""
+def _lacking(cell: Cell, usual: Mapping[tuple[str, str, str], int], values: Iterable[str]) -> int:
+    """How many texts a cell has less than it should; a cell that failed has said so.
+
+    Values are those that any seed of the system was asked for.
+    """
     if cell.failure or not (cell.samples or cell.missing):
         return 0
     _, dataset, control, _ = cell.key
-    below = sum(max(0, usual[dataset, control, v] - n) for v, n in _numbers(cell).items())
+    numbers = _numbers(cell)
+    below = sum(max(0, usual[dataset, control, value] - numbers[value]) for value in values)
     return max(len(cell.missing), (cell.asked or 0) - len(cell.samples), below)
 
 

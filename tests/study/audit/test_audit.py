@@ -307,6 +307,10 @@ def test_missing_cells_texts_and_values_are_found():
     short = replace(cells[0], samples=cells[0].samples[:-4], asked=None)
     found = the(audit([short, *cells[1:]]), "missing-texts")
     assert (found.severity, found.n, found.of) == ("warning", 4, 80)
+    kept = tuple(s for s in cells[0].samples if s.control["topic"] != "World")
+    valueless = replace(cells[0], samples=kept, asked=None)
+    found = the(audit([valueless, *cells[1:]]), "missing-texts")
+    assert (found.severity, found.n, found.of) == ("serious", 20, 80)
     odd = replace(cells[0], problems=("2 answers with unknown ids",))
     assert "unknown ids" in the(audit([odd, *cells[1:]]), "missing-texts").what
 

@@ -131,6 +131,32 @@ def test_keywords_and_several_attributes_are_read_as_far_as_they_are_there(tmp_p
     assert audit([keywords, multiple])
 
 
+def test_cells_with_coverage_alone_are_there_and_a_run_that_stopped_early_lacks_its_texts(tmp_path):
+    coverage = {"soft": 0.9, "strict": 0.25, "coverage_score": 0.5, "original_coverage_score": 0.6}
+    values = [f"oak#{tree}" for tree in ("elm", "fir", "ash", "yew", "box", "bay", "fig")]
+    results = {"word_coverage": {"overall": coverage, **dict.fromkeys(values, coverage)}}
+    rows = [
+        (f"{n}_{value}", f"{n}", f"The {n}", value, f"The {n} oak {value} and {n}.")
+        for value in values
+        for n in range(35)
+    ]
+    name = "bolt-pplm_prompts-keywords-None-len50-"
+    for seed, n in (("789", 245), ("9817", 98)):
+        put_results(tmp_path, name + seed, results)
+        put_texts(tmp_path, name + seed, rows[:n])
+    put_results(tmp_path, name + "3443", results)
+    put_results(tmp_path, FALCON, results)
+    cells = published_cells(tmp_path)
+    assert [cell.asked for cell in cells] == [245] * 4
+    found = audit(cells)
+    short = [f for f in found if (f.check, f.severity) == ("missing-texts", "serious")]
+    assert [(f.system, f.seed, f.n, f.of) for f in short] == [("bolt", 9817, 147, 245)]
+    lacking = [f.system for f in found if f.check == "missing-cell"]
+    assert lacking == ["falcon-40b-instruct zero_shot"]  # the seeds that it has no results of
+    (bare,) = [f for f in found if (f.check, f.severity) == ("missing-texts", "note")]
+    assert (bare.n, bare.of) == (2, 4)
+
+
 def test_any_level_of_the_layout_may_be_named_and_nothing_is_written(tmp_path):
     put_results(tmp_path, GEDI, {"judge": of_values(positive=50)})
     put_texts(tmp_path, FALCON, [("1", "PPLM-Discrim_1", "The book", "oak#elm", "The book.")])
