@@ -87,11 +87,13 @@ class ROUGE(TextComparison, abc.ABC):
         tokenizer: `rouge-score`: runs of a to z and 0 to 9, in lower case. `unicode`: words of any
             script, case folded, without punctuation.
         stemmer: words of more than three characters are stemmed (Porter).
-        variant: `rouge-score`. `lai-2022`: as the package `rouge` counted up to 0.3: the words of
-            NLTK 3.4, case and punctuation kept, full stops dropped; of n-grams and words each
-            different one counts once; for `rouge-l` the union of the longest common subsequences of
-            all pairs of sentences, and β = P/R. With value=f equal to the columns released with the
-            judgements of Lai et al. (2022). It has no tokenizer or stemmer to choose.
+        variant: `rouge-score`. `rouge-1.0`: as the package `rouge` counts since 1.0: the words
+            between white space, case and punctuation kept, full stops dropped; of n-grams and words
+            each different one counts once; for `rouge-l` the union of the longest common
+            subsequences of all pairs of sentences. `lai-2022`: as that package counted up to 0.3 on
+            the words of NLTK 3.4, with β = P/R for `rouge-l`; with value=f equal to the columns
+            released with the judgements of Lai et al. (2022). Neither of the two has a tokenizer or
+            stemmer to choose.
     """
 
     value: Value = "f"
@@ -99,7 +101,7 @@ class ROUGE(TextComparison, abc.ABC):
     multiple: Literal["max", "jackknife", "mean"] = "max"
     tokenizer: Literal["rouge-score", "unicode"] = "rouge-score"
     stemmer: bool = False
-    variant: Literal["rouge-score", "lai-2022"] = "rouge-score"
+    variant: Literal["rouge-score", "rouge-1.0", "lai-2022"] = "rouge-score"
 
     _unit: ClassVar[str]
     _beta_of_lai: ClassVar[float | None] = 1.0
@@ -107,16 +109,18 @@ class ROUGE(TextComparison, abc.ABC):
     def __post_init__(self) -> None:
         if self.beta is not None and not 0 <= self.beta < math.inf:
             raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more, or none")
-        if self.variant == "lai-2022" and (self.stemmer or self.tokenizer != "rouge-score"):
-            raise UserError(f"{self.name}: variant=lai-2022 has no tokenizer or stemmer to choose")
+        if self._once and (self.stemmer or self.tokenizer != "rouge-score"):
+            raise UserError(
+                f"{self.name}: variant={self.variant} has no tokenizer or stemmer to choose"
+            )
 
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
-        tokenizer = self.tokenizer if self.variant == "rouge-score" else treebank_label("3.4")
+        of_variant = {"rouge-1.0": "white-space", "lai-2022": treebank_label("3.4")}
         choices = {
             "variant": self.variant,
-            "tokenizer": tokenizer,
+            "tokenizer": of_variant.get(self.variant, self.tokenizer),
             "stemmer": stemmer_label() if self.stemmer else "none",
             "value": self.value,
             "beta": "precision/recall" if self._beta is None else self._beta,
@@ -128,7 +132,12 @@ class ROUGE(TextComparison, abc.ABC):
     def _beta(self) -> float | None:
         if self.beta is not None:
             return self.beta
-        return 1.0 if self.variant == "rouge-score" else self._beta_of_lai
+        return self._beta_of_lai if self.variant == "lai-2022" else 1.0
+
+    @property
+    def _once(self) -> bool:
+        """Whether the sentences of a text are compared, and each different unit counts once."""
+        return self.variant != "rouge-score"
 
     @abc.abstractmethod
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
@@ -166,7 +175,9 @@ class ROUGE(TextComparison, abc.ABC):
         return SampleValue(value, rows, cut=False)
 
     def _sentences(self, text: str) -> Sequence[Tokens]:
-        """Only the variant lai-2022 cuts a text into sentences; none if it has no token."""
+        """Only variants of the package `rouge` cut a text into sentences; none without a token."""
+        if self.variant == "rouge-1.0":
+            return split_at_full_stops(text.split())
         if self.variant == "lai-2022":
             return split_at_full_stops(treebank_words(text, "3.4"))
         if self.tokenizer == "rouge-score":
@@ -183,7 +194,7 @@ class _ROUGEN(ROUGE):
 
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
         a, b = (Counter(ngrams(_joined(one), self.n)) for one in (text, reference))
-        if self.variant == "lai-2022":
+        if self._once:
             a, b = Counter(set(a)), Counter(set(b))
         return Overlap((a & b).total(), a.total(), b.total())
 
@@ -193,7 +204,7 @@ class _ROUGEL(ROUGE):
     _beta_of_lai: ClassVar[float | None] = None
 
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
-        if self.variant == "lai-2022":
+        if self._once:
             union = {word for r in reference for t in text for word in lcs(r, t)}
             return Overlap(len(union), len(set(_joined(text))), len(set(_joined(reference))))
         a, b = _joined(text), _joined(reference)

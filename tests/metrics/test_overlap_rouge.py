@@ -196,12 +196,23 @@ def test_lai_2022_counts_what_repeats_once_keeps_case_and_drops_full_stops():
     assert split_at_full_stops(("a", ".", ".", "b.c")) == [("a",), ("",), ("b",), ("c",)]
 
 
-def test_lai_2022_refuses_options_that_it_does_not_have():
+def test_rouge_1_0_reads_raw_words_and_takes_beta_as_1():
+    def value(kind, text, source):
+        return kind(variant="rouge-1.0").score([Sample("1", text, source=source)]).values[0]
+
+    # {I, don't, go} and {I, don't, know}; lai-2022 cuts don't into two words
+    assert value(ROUGE1Source, "I don't go go.", "I don't know.") == pytest.approx(2 / 3)
+    # {a b, b a} and {a b, b c}
+    assert value(ROUGE2Source, "a b a b", "a b c") == pytest.approx(0.5)
+    # P = 2/2, R = 2/4
+    assert value(ROUGELSource, "c d", "a b. c d.") == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("variant", ["rouge-1.0", "lai-2022"])
+def test_variants_of_the_package_rouge_refuse_options_that_they_do_not_have(variant: str):
     for options in ({"stemmer": True}, {"tokenizer": "unicode"}):
-        with pytest.raises(UserError, match="lai-2022"):
-            ROUGE1Source(variant="lai-2022", **options)
-    with pytest.raises(UserError, match="beta"):
-        ROUGE1Source(beta=-1)
+        with pytest.raises(UserError, match=variant):
+            ROUGE1Source(variant=variant, **options)
 
 
 def test_signatures_name_every_option():
@@ -216,6 +227,7 @@ def test_signatures_name_every_option():
                 {"multiple": "jackknife"},
                 {"tokenizer": "unicode"},
                 {"stemmer": True},
+                {"variant": "rouge-1.0"},
                 {"variant": "lai-2022"},
             ),
         )
