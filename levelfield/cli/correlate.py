@@ -32,6 +32,13 @@ from levelfield.stats.measures import STATISTICS
 )
 @click.option("--compare", type=click.Choice(["pearson", "spearman"]), default="pearson")
 @click.option("--correction", type=click.Choice(["holm", "bonferroni"]), default="holm")
+@click.option(
+    "--family",
+    type=click.Choice(["aspect", "run"]),
+    default="aspect",
+    show_default=True,
+    help="The comparisons that p is adjusted over: those on an aspect, or all.",
+)
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05)
 @click.option("--drift", is_flag=True, help="By system and by quality.")
 @click.option("--parts", metavar="FILE", help="Of `score --parts`: drift by number of evaluators.")

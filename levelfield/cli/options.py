@@ -7,10 +7,18 @@ from collections.abc import Sequence
 import click
 
 from levelfield.core.errors import UserError
+from levelfield.stats.multiplicity import FAMILIES
 
 FORMAT = click.option("--format", "format", help="Of the files; else their suffix says it.")
 MAP = click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
+)
+FAMILY = click.option(
+    "--family",
+    type=click.Choice(FAMILIES),
+    default="metric",
+    show_default=True,
+    help="The comparisons that p is adjusted over: those of a metric, or of the run.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 

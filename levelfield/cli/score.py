@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FORMAT, MAP, pairs
+from levelfield.cli.options import FAMILY, FORMAT, MAP, pairs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.run.tasks import TASKS
@@ -91,6 +91,7 @@ class _Outputs:
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
 @click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
+@FAMILY
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
 def score(
@@ -159,7 +160,7 @@ def _show(result: ScoreSummary, outputs: _Outputs) -> None:
 
         if result.task:
             print_task(TASKS[result.task], result.summaries, result.grouping.name)
-        print_summaries(result.summaries, result.grouping.name)
+        print_summaries(result.summaries, result.grouping.name, result.resampling.family)
     written = [path for path in outputs.paths if path and path != "-"]
     if written:
         say(f"wrote {', '.join(written)}")

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import JSON
+from levelfield.cli.options import FAMILY, JSON
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
+from levelfield.stats.multiplicity import Family
 
 
 @click.group()
@@ -115,7 +116,8 @@ def audit(target: str, as_json: bool, fail_on: Any) -> None:
 @click.option("--out", help="Folder for page.html, numbers.csv, tables.tex.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
-def report(target: str, out: str | None, no_audit: bool, seed: int) -> None:
+@FAMILY
+def report(target: str, out: str | None, no_audit: bool, seed: int, family: Family) -> None:
     """Make the tables of a study: a page, CSV and LaTeX."""
     from levelfield.cli.study_tables import print_summary
     from levelfield.report.study_files import FILES, write_study_report
@@ -123,7 +125,7 @@ def report(target: str, out: str | None, no_audit: bool, seed: int) -> None:
     from levelfield.study.audit.report import counted_findings
 
     loaded = load_study(target)
-    result = loaded.report(audit=not no_audit, seed=seed)
+    result = loaded.report(audit=not no_audit, seed=seed, family=family)
     folder = Path(out).expanduser() if out else loaded.report_folder
     write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
     print_summary(result.summary)

@@ -10,11 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield.cli.terminal import console
-from levelfield.meta.summary import GroupSummary, MetricSummary, verdict
+from levelfield.meta.comparison import verdict
+from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.run.tasks import ScoringTask
+from levelfield.stats.multiplicity import Family
 
 
-def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None:
+def print_summaries(
+    summaries: Sequence[MetricSummary], grouped_by: str, family: Family = "metric"
+) -> None:
     """A table for each metric, and its comparisons in words, on stdout."""
     out = console()
     for s in summaries:
@@ -45,6 +49,9 @@ def print_summaries(summaries: Sequence[MetricSummary], grouped_by: str) -> None
             said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
             said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}{note}"
             out.print(Text(said), soft_wrap=True)
+        if s.comparisons:
+            whose = "this metric" if family == "metric" else "all metrics of the run"
+            out.print(Text(f"  Holm: over the comparisons of {whose}", "dim"))
         out.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
         out.print()
 

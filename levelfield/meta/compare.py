@@ -18,7 +18,7 @@ from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_test, williams
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
-from levelfield.stats.multiplicity import Correction, adjusted, rank_clusters
+from levelfield.stats.multiplicity import Correction, adjusted_by_family, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.rows import r_of_rows, rounded
 
@@ -36,7 +36,8 @@ class MetricComparison:
         n: samples (at system level: systems).
         left_out: rated samples that some metric has no value for, or whose group is constant.
         williams, swapped: the tests.
-        williams_adjusted, p_adjusted: their two-sided p over all comparisons of the run.
+        williams_adjusted, p_adjusted: their two-sided p, adjusted over the comparisons of a
+            family: those on the aspect, or all of the run.
     """
 
     aspect: str
@@ -142,7 +143,8 @@ def compare(
 
     Metrics are compared on the samples that all of them have a value for (a metric without any, or
     a constant one, is left aside with the reason), in the groups where none of them is constant.
-    p-values are adjusted over all comparisons of the run. Williams' test is for one group; it is
+    p-values are adjusted over the comparisons on an aspect, or over all of the run
+    (`Resampling.family`). Williams' test is for one group; it is
     undefined for means over groups.
 
     Args:
@@ -192,10 +194,17 @@ def compare(
                 MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, test, swapped)
             )
         parts.append((aspect, {m: r[m] for m in order}, why_not))
-    p = adjusted([c.swapped.p for c in pairs], correction).tolist()
-    w = adjusted([c.williams.p for c in pairs], correction).tolist()
+    of_aspects = [[c for c in pairs if c.aspect == aspect] for aspect in table.aspects]
+    p, w = (
+        adjusted_by_family(p_values, resampling.family, correction)
+        for p_values in (
+            [[c.swapped.p for c in of_aspect] for of_aspect in of_aspects],
+            [[c.williams.p for c in of_aspect] for of_aspect in of_aspects],
+        )
+    )
     done = tuple(
-        replace(c, p_adjusted=p, williams_adjusted=w) for c, p, w in zip(pairs, p, w, strict=True)
+        replace(c, p_adjusted=p, williams_adjusted=w)
+        for c, p, w in zip(pairs, itertools.chain(*p), itertools.chain(*w), strict=True)
     )
     shown = {(c.aspect, c.a, c.b) for c in done if " > " in c.verdict(alpha)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -93,6 +93,7 @@ class MetaEvaluation:
                 "compare": self.by,
                 "permutations": r.permutations,
                 "correction": self.correction,
+                "family": "aspect" if r.family == "metric" else "run",
                 "seed": r.seed,
             },
         )
@@ -213,6 +214,7 @@ def correlate(
     resamples: int = 2000,
     permutations: int = 10_000,
     seed: int = 0,
+    family: Literal["aspect", "run"] = "aspect",
 ) -> MetaEvaluation:
     """How far metrics agree with people's ratings, and which agrees best.
 
@@ -235,6 +237,7 @@ def correlate(
         drift: also by system and by quality.
         parts: a file of `levelfield score --parts`: drift by number of evaluators.
         resamples, permutations, seed: of intervals and tests.
+        family: the comparisons of metrics that p is adjusted over: those on one aspect, or all.
 
     Raises:
         InputError: a file can't be read.
@@ -271,6 +274,11 @@ def correlate(
         alpha=alpha,
         with_drift=drift,
         parts=of_metric,
-        resampling=Resampling(resamples=resamples, permutations=permutations, seed=seed),
+        resampling=Resampling(
+            resamples=resamples,
+            permutations=permutations,
+            seed=seed,
+            family="metric" if family == "aspect" else "run",
+        ),
     )
     return replace(evaluation, scores=file_names(scores), ratings=file_names(ratings))

@@ -18,10 +18,12 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
+from levelfield.meta.comparison import Bounds, Comparison
 from levelfield.meta.pairing import Pairing
-from levelfield.meta.summary import OVERALL, Comparison, GroupSummary, MetricSummary
+from levelfield.meta.summary import OVERALL, GroupSummary, MetricSummary
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -95,6 +97,11 @@ def joint(
     values = np.stack([table.values[c.metric] / c.best for c in (content, style)], axis=1)
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
+    ends_of_range = (
+        np.stack([np.nanmin(values, axis=0), np.nanmax(values, axis=0)])
+        if not np.isnan(values).all(axis=0).any()
+        else None
+    )
 
     def row(name: str, rows: Bools, of: OfMeans) -> GroupSummary:
         v = values[rows]
@@ -106,17 +113,10 @@ def joint(
             return []
         of_content, of_style = (pairing.means(column) for column in values.T)
         both = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
-        complete = ~np.isnan(both).any(axis=(1, 2))
+        complete: Bools = np.asarray(~np.isnan(both).any(axis=(1, 2)))
+        compare = _PairComparison(of, pairing, ends_of_range, complete, resampling)
         return [
-            _comparison(
-                (table.names[a], table.names[b]),
-                both[complete][:, [a, b]],
-                pairing.clusters[complete],
-                int((~complete).sum()),
-                of,
-                pairing.why_empty,
-                resampling,
-            )
+            compare((table.names[a], table.names[b]), both[:, [a, b]], pairing.answered[:, [a, b]])
             for a, b in itertools.combinations(range(len(table.names)), 2)
         ]
 
@@ -151,38 +151,70 @@ def _named(signature: str) -> str:
     return f"{signature.partition('|')[0]}#{digest[:8]}"
 
 
-def _comparison(
-    names: tuple[str, str],
-    values: Floats,
-    clusters: Hashes,
-    left_out: int,
-    of: OfMeans,
-    why_empty: str,
-    resampling: Resampling,
-) -> Comparison:
-    """Two systems by their values on equal inputs, (inputs, 2 systems, 2 criteria)."""
-    flat = values.reshape(len(values), 4)
-    difference = cluster_bootstrap(
-        flat,
-        clusters,
-        lambda means: of(means[:, :2]) - of(means[:, 2:]),
-        resampling=resampling,
-    )
-    p = swap_permutation(
-        values[:, 0], values[:, 1], clusters, of,
-        permutations=resampling.permutations, seed=resampling.seed,
-    )  # fmt: skip
-    return Comparison(
-        a=names[0],
-        b=names[1],
-        inputs=len(values),
-        left_out=left_out,
-        clusters=difference.clusters,
-        difference=difference.value,
-        low=difference.low,
-        high=difference.high,
-        effect=math.nan,
-        p=p,
-        p_adjusted=math.nan,
-        note="" if len(values) else why_empty,
-    )
+@dataclass(frozen=True)
+class _PairComparison:
+    """Compares two systems by their values on equal inputs, (inputs, 2 systems, 2 criteria).
+
+    Attributes:
+        of: the mean of both criteria.
+        ends: (2, criteria) the worst and the best value of the run; None without any.
+        complete: (inputs,) on which all systems have both values.
+    """
+
+    of: OfMeans
+    pairing: Pairing
+    ends: Floats | None
+    complete: Bools
+    resampling: Resampling
+
+    def __call__(self, names: tuple[str, str], values: Floats, answered: Bools) -> Comparison:
+        rows = values[self.complete]
+        clusters = self.pairing.clusters[self.complete]
+        difference = self._difference(rows, clusters)
+        return Comparison(
+            a=names[0],
+            b=names[1],
+            inputs=len(rows),
+            left_out=len(values) - len(rows),
+            clusters=difference.clusters,
+            difference=difference.value,
+            low=difference.low,
+            high=difference.high,
+            effect=math.nan,
+            p=self._p(rows, clusters),
+            p_adjusted=math.nan,
+            note="" if len(rows) else self.pairing.why_empty,
+            bounds=self._bounds(values, answered),
+            least_p=2.0 ** (1 - difference.clusters) if len(rows) else 0.0,
+        )
+
+    def _bounds(self, values: Floats, answered: Bools) -> Bounds | None:
+        lacks: Bools = np.asarray(
+            np.isnan(values).any(axis=2) & answered.all(axis=1, keepdims=True)
+        )
+        only: Bools = np.asarray(lacks & ~lacks[:, ::-1])
+        if self.ends is None or not only.any():
+            return None
+        fill = np.isnan(values) & only[..., None]
+        means, p = [], []
+        for order in ([0, 1], [1, 0]):  # a at its worst and b at its best, and the other way round
+            filled = np.where(fill, self.ends[order], values)
+            means.append(self._difference(filled, self.pairing.clusters).value)
+            p.append(self._p(filled, self.pairing.clusters))
+        only_a, only_b = map(int, only.sum(axis=0))
+        inputs = int((~np.isnan(np.where(fill, 0.0, values))).all(axis=(1, 2)).sum())
+        return Bounds(means[0], means[1], p[0], p[1], only_a, only_b, inputs)
+
+    def _difference(self, values: Floats, clusters: Hashes) -> Estimate:
+        return cluster_bootstrap(
+            values.reshape(len(values), 4),
+            clusters,
+            lambda means: self.of(means[:, :2]) - self.of(means[:, 2:]),
+            resampling=self.resampling,
+        )
+
+    def _p(self, values: Floats, clusters: Hashes) -> float:
+        return swap_permutation(
+            values[:, 0], values[:, 1], clusters, self.of,
+            permutations=self.resampling.permutations, seed=self.resampling.seed,
+        )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from levelfield.core.arrays import Floats, Hashes
+from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.meta.tally import NONE, SystemTable
 
 
@@ -21,10 +21,11 @@ class Pairing:
         self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
         self._shape = (of_input.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
-        answered = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
+        texts = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
+        self.answered: Bools = texts > 0  # (inputs, systems)
         self.why_empty = (
             "no input has a value from every system"
-            if np.any(answered.all(axis=1))
+            if np.any(self.answered.all(axis=1))
             else "no shared inputs"
         )
 

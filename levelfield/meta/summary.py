@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Floats, Hashes
+from levelfield.core.arrays import Floats
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
+from levelfield.meta.comparison import Comparison, adjusted_comparisons, system_comparisons
 from levelfield.meta.pairing import Pairing
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.effect import cohen_dz
 from levelfield.stats.estimate import Estimate, estimate_of_mean
-from levelfield.stats.multiplicity import holm
-from levelfield.stats.permutation import paired_differences, paired_permutation, smallest_p
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.shares import are_shares
 
 OVERALL = "all"
 """The name of the row over all groups."""
@@ -50,37 +48,6 @@ class GroupSummary:
     undefined: int
     mean: Estimate
     points: tuple[float, ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two systems under one metric, on the inputs that every system answered.
-
-    Attributes:
-        a, b: the systems.
-        inputs: how many inputs the comparison rests on.
-        left_out: how many inputs some system has no defined value for.
-        clusters: how many independent clusters the inputs form.
-        difference: mean over the inputs of a − b.
-        low, high: ends of its interval; not adjusted for the number of comparisons.
-        effect: d_z, the difference over its standard deviation between inputs.
-        p: of the sign-flip permutation test, two-sided.
-        p_adjusted: p by Holm over all comparisons of the run.
-        note: what a reader must know of these numbers; empty if nothing.
-    """
-
-    a: str
-    b: str
-    inputs: int
-    left_out: int
-    clusters: int
-    difference: float
-    low: float
-    high: float
-    effect: float
-    p: float
-    p_adjusted: float
-    note: str
 
 
 @dataclass(frozen=True)
@@ -115,10 +82,8 @@ def summarise(
     """Summaries of every metric of a run.
 
     Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals.
-    Systems are compared on equal inputs: the defined values of a system on one input (several
-    seeds) are averaged; an input counts if every system has a value there (listwise); tests and
-    intervals are those of `significance`, on the differences between inputs, Holm over all
-    comparisons of all metrics. The result does not depend on the order of the samples.
+    Systems are compared on equal inputs by `system_comparisons`; the defined values of a system on
+    one input (several seeds) are averaged. The result does not depend on the order of the samples.
 
     Args:
         tally: the samples and scores.
@@ -133,47 +98,35 @@ def summarise(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
 
-    def group_summary(name: str, rows: npt.NDArray[np.bool_], values: Floats) -> GroupSummary:
+    def group_summary(
+        name: str, rows: npt.NDArray[np.bool_], values: Floats, *, shares: bool
+    ) -> GroupSummary:
         v = values[rows]
         defined = v[~np.isnan(v)]
         return GroupSummary(
             group=name,
             n=v.size,
             undefined=v.size - defined.size,
-            mean=cluster_bootstrap_mean(v, clusters[rows], resampling=resampling),
+            mean=cluster_bootstrap_mean(v, clusters[rows], shares=shares, resampling=resampling),
             points=tuple(defined[:POINTS].tolist()),
         )
 
-    def compared(values: Floats) -> Iterator[Comparison]:
+    def compared(values: Floats) -> Sequence[Comparison]:
         if pairing is None:
-            return
-        means = pairing.means(values)  # (inputs, systems)
-        complete = ~np.isnan(means).any(axis=1)
-        of = pairing.clusters[complete]
-        for a, b in itertools.combinations(range(len(table.names)), 2):
-            x, y = means[complete, a], means[complete, b]
-            d = paired_differences(x, y)
-            mean = cluster_bootstrap_mean(d, of, resampling=resampling)
-            yield Comparison(
-                a=table.names[a],
-                b=table.names[b],
-                inputs=d.size,
-                left_out=int((~complete).sum()),
-                clusters=mean.clusters,
-                difference=mean.value,
-                low=mean.low,
-                high=mean.high,
-                effect=cohen_dz(d),
-                p=paired_permutation(
-                    d, of, permutations=resampling.permutations, seed=resampling.seed
-                ),
-                p_adjusted=float("nan"),
-                note=_note(d, of) if d.size else pairing.why_empty,
-            )
+            return ()
+        return system_comparisons(
+            table.names,
+            pairing.means(values),
+            pairing.answered,
+            pairing.clusters,
+            why_empty=pairing.why_empty,
+            resampling=resampling,
+        )
 
     summaries = []
     for column in tally.columns():
         values = table.values[column.metric]
+        shares = are_shares(values[~np.isnan(values)])
         summaries.append(
             MetricSummary(
                 metric=column.metric,
@@ -184,16 +137,18 @@ def summarise(
                     truncated=column.truncated,
                 ),
                 higher_is_better=column.higher_is_better,
-                overall=group_summary(OVERALL, np.ones(values.size, dtype=bool), values),
+                overall=group_summary(
+                    OVERALL, np.ones(values.size, dtype=bool), values, shares=shares
+                ),
                 groups=tuple(
-                    group_summary(name, table.groups == code, values)
+                    group_summary(name, table.groups == code, values, shares=shares)
                     for code, name in enumerate(table.names)
                 ),
                 comparisons=tuple(compared(values)),
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
             )
         )
-    return adjusted(summaries)
+    return adjusted(summaries, resampling)
 
 
 def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary:
@@ -239,43 +194,9 @@ def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary
     )
 
 
-def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = 0.05) -> str:
-    """Who is better, in words, at `alpha` on the adjusted p.
-
-    `"x > y"`: x is better than y, whichever direction the metric has. `"no difference shown"`:
-    there may be one, these samples do not show it. `"not compared"`: there is no p.
-    """
-    c = comparison
-    if np.isnan(c.p_adjusted):
-        return "not compared"
-    if c.p_adjusted > alpha or c.difference == 0:
-        return "no difference shown"
-    better, worse = (c.a, c.b) if (c.difference > 0) == higher_is_better else (c.b, c.a)
-    return f"{better} > {worse}"
-
-
-def _note(differences: Floats, clusters: Hashes) -> str:
-    """What a reader must know of a comparison: why numbers are missing or can't be small."""
-    notes = []
-    if differences.size == 1:
-        notes.append("one input: no interval, no effect size")
-    else:
-        if np.unique(clusters).size == 1:
-            notes.append("one cluster: no interval")
-        if np.isnan(cohen_dz(differences)):
-            notes.append("all differences are equal: no effect size")
-    least = smallest_p(differences, clusters)
-    if least > 0.05 and np.any(differences):
-        notes.append(f"too few independent inputs: p can't go below {least:.3g}")
-    return "; ".join(notes)
-
-
-def adjusted(summaries: Sequence[MetricSummary]) -> list[MetricSummary]:
-    """The summaries with p adjusted over all their comparisons."""
-    p_adjusted = iter(holm([c.p for s in summaries for c in s.comparisons]).tolist())
-    return [
-        replace(
-            s, comparisons=tuple(replace(c, p_adjusted=next(p_adjusted)) for c in s.comparisons)
-        )
-        for s in summaries
-    ]
+def adjusted(
+    summaries: Sequence[MetricSummary], resampling: Resampling = DEFAULT
+) -> list[MetricSummary]:
+    """The summaries with p adjusted over the comparisons of each family."""
+    of_metrics = adjusted_comparisons([s.comparisons for s in summaries], resampling)
+    return [replace(s, comparisons=of) for s, of in zip(summaries, of_metrics, strict=True)]

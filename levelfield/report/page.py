@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from levelfield.io import atomic_writer
-from levelfield.meta.summary import MetricSummary, verdict
+from levelfield.meta.comparison import verdict
+from levelfield.meta.summary import MetricSummary
 from levelfield.report import words
 from levelfield.report.figures import means_figure
 from levelfield.report.rows import rows, score_axes

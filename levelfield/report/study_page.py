@@ -12,7 +12,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.io import atomic_writer
-from levelfield.meta.summary import Comparison, verdict
+from levelfield.meta.comparison import NOT_SHOWN, WITHHELD, Comparison, verdict
 from levelfield.report import words
 from levelfield.report.page import environment
 from levelfield.report.study_figures import (
@@ -161,7 +161,9 @@ def _against(
     said = verdict(c, measure.higher_is_better)
     shown = (
         "the difference is not shown"
-        if said == "no difference shown"
+        if said == NOT_SHOWN
+        else "undefined values could turn the difference"
+        if said == WITHHELD
         else "the difference is shown"
         if said.startswith(f"{best.system} > ")
         else "yet on equal requests it is the better one"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from levelfield.meta.summary import Comparison, GroupSummary, MetricSummary, verdict
+from levelfield.meta.comparison import ALPHA, NOT_COMPARED, NOT_SHOWN, WITHHELD, Comparison, verdict
+from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.stats.estimate import Estimate
 
-ALPHA = 0.05
 UNNAMED = "(unnamed)"
 _NAMED = 3
 """How many other systems a sentence names before it only counts them."""
@@ -139,13 +139,17 @@ def headline(summary: MetricSummary, group: str) -> Markup:
 def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Markup]:
     """How the system with the best mean does against each other one, on equal inputs."""
     mine = [c for c in summary.comparisons if best in (c.a, c.b)]
-    verdicts: dict[str, list[Comparison]] = {"better": [], "worse": [], "open": [], "none": []}
+    verdicts: dict[str, list[Comparison]] = {
+        kind: [] for kind in ("better", "worse", "open", "withheld", "none")
+    }
     for c in mine:
         outcome = verdict(c, summary.higher_is_better, alpha=ALPHA)
-        if outcome == "not compared":
+        if outcome == NOT_COMPARED:
             verdicts["none"].append(c)
-        elif outcome == "no difference shown":
+        elif outcome == NOT_SHOWN:
             verdicts["open"].append(c)
+        elif outcome == WITHHELD:
+            verdicts["withheld"].append(c)
         else:
             won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
             verdicts["better" if won else "worse"].append(c)
@@ -153,6 +157,7 @@ def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Mar
         "better": Markup("On equal inputs it is better than {}."),
         "worse": Markup("Yet on equal inputs it is worse than {}."),
         "open": Markup("No difference is shown from {}."),
+        "withheld": Markup("Undefined values could turn the difference from {}."),
     }
     sentences = [
         words.format(_compared(verdicts[kind], best, scale))

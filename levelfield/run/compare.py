@@ -13,11 +13,13 @@ from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.io.opening import load_samples
-from levelfield.meta.summary import Comparison, MetricSummary, summarise, verdict
+from levelfield.meta.comparison import Comparison, verdict
+from levelfield.meta.summary import MetricSummary, summarise
 from levelfield.meta.tally import RunTally
 from levelfield.run.grouping import Grouping
 from levelfield.run.result import ScoreSummary, comparison_documents
 from levelfield.run.score import Texts, score
+from levelfield.stats.multiplicity import FAMILY_NAMES, Family
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 _SYSTEMS = Grouping("system")
@@ -29,7 +31,7 @@ class SystemComparisons:
 
     Attributes:
         n: texts.
-        summaries: one a metric, with means and comparisons; p is adjusted over all of them.
+        summaries: one a metric, with means and comparisons; p is adjusted over those of its family.
         resampling: how intervals and tests are drawn.
     """
 
@@ -47,6 +49,7 @@ class SystemComparisons:
         """As JSON has it: the comparisons of `levelfield score --json`, each with its verdict."""
         return {
             "n": self.n,
+            "family": self.resampling.family,
             "metrics": [
                 {
                     "metric": s.metric,
@@ -87,8 +90,8 @@ class SystemComparisons:
             "lllrrrrrr",
             [" & ".join(head) + " \\\\"],
             rows,
-            "Systems on equal inputs: paired permutation test, Holm over all rows; "
-            f"{100 * self.resampling.level:g} % intervals.",
+            "Systems on equal inputs: paired permutation test, Holm over the rows of "
+            f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals.",
             comment="; ".join(s.signature for s in self.summaries),
         )
 
@@ -106,6 +109,8 @@ _SCHEMA = {
     "effect": pl.Float64,
     "p": pl.Float64,
     "p_adjusted": pl.Float64,
+    "lowest": pl.Float64,
+    "highest": pl.Float64,
     "note": pl.String,
     "verdict": pl.String,
 }
@@ -117,15 +122,17 @@ def compare(
     *,
     scores: Sequence[Scores] = (),
     seed: int = 0,
+    family: Family = "metric",
     **options: Any,
 ) -> SystemComparisons:
-    """Compares systems on equal inputs: paired permutation tests, Holm over all of them.
+    """Compares systems on equal inputs: paired permutation tests, Holm over each family.
 
     Args:
         texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.
         metrics: what to compare them by, as for `score`.
         scores: or values of the same samples that are there already.
         seed: of resampling.
+        family: the comparisons that p is adjusted over: those of a `metric`, or of the `run`.
         options: as for `score`; with `scores`, how the texts are read.
 
     Raises:
@@ -146,9 +153,9 @@ def compare(
             raise UserError(f"these scores are grouped by {texts.grouping.by}; score by='system'")
         return _compared(texts.n, texts.summaries, texts.resampling)
     if not scores:
-        result = score(texts, metrics, by="system", seed=seed, **options)
+        result = score(texts, metrics, by="system", seed=seed, family=family, **options)
         return _compared(result.n, result.summaries, result.resampling)
-    resampling = Resampling(seed=seed)
+    resampling = Resampling(seed=seed, family=family)
     tally = RunTally()
     for sample in load_samples(texts, **options):
         tally.add(sample, _SYSTEMS.group(sample))

@@ -12,6 +12,7 @@ from levelfield.core.registry import create, matching
 from levelfield.io.census import Census
 from levelfield.meta.joint import Criterion
 from levelfield.run.tasks import TASKS, ScoringTask
+from levelfield.stats.multiplicity import Family
 
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
@@ -31,6 +32,7 @@ class ScoreOptions:
         corpus_by: what the texts of a corpus share: fields with commas, or `none`.
         device, dtype, batch_tokens, allow_pickle: how models are loaded.
         seed: of resampling.
+        family: the comparisons that p is adjusted over: `metric` or `run`.
         cache: whether values are taken from the cache and kept there.
 
     Raises:
@@ -49,6 +51,7 @@ class ScoreOptions:
     batch_tokens: int | None = None
     allow_pickle: bool = False
     seed: int = 0
+    family: Family = "metric"
     cache: bool = True
 
     def __post_init__(self) -> None:

@@ -11,7 +11,8 @@ import polars as pl
 
 from levelfield.core.scores import Scores
 from levelfield.io.latex import booktabs, escape_latex
-from levelfield.meta.summary import Comparison, GroupSummary, MetricSummary
+from levelfield.meta.comparison import Comparison
+from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Grouping
 from levelfield.stats.estimate import finite
@@ -56,6 +57,7 @@ class ScoreSummary:
             "files": list(self.files),
             "by": self.grouping.by,
             "notes": list(self.notes),
+            "family": self.resampling.family,
             "metrics": [summary_document(summary) for summary in self.summaries],
         }
 
@@ -155,6 +157,8 @@ def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, An
             "effect": finite(c.effect),
             "p": finite(c.p),
             "p_adjusted": finite(c.p_adjusted),
+            "lowest": finite(c.bounds.lowest) if c.bounds else None,
+            "highest": finite(c.bounds.highest) if c.bounds else None,
             "note": c.note,
         }
         for c in comparisons

@@ -31,6 +31,7 @@ from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
+from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 
 Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
@@ -52,6 +53,7 @@ def score(
     batch_tokens: int | None = None,
     allow_pickle: bool = False,
     seed: int = 0,
+    family: Family = "metric",
     cache: bool = True,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
@@ -66,7 +68,7 @@ def score(
             `Sample`s, or of `Path`s.
         metrics: names of metrics and families, or metrics.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
-        device, dtype, batch_tokens, allow_pickle, seed, cache: as in `ScoreOptions`.
+        device, dtype, batch_tokens, allow_pickle, seed, family, cache: as in `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
         reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, as for `load_samples`.
@@ -91,6 +93,7 @@ def score(
         batch_tokens=batch_tokens,
         allow_pickle=allow_pickle,
         seed=seed,
+        family=family,
         cache=cache,
     )
     source = open_source(texts, **reading)
@@ -189,7 +192,7 @@ def measure(
             _write_scores(scores, out_file)
     costs = [(metric.name, getattr(metric, "costs", None)) for metric in of_samples]
     notes += [f"{name}: {cost}" for name, cost in costs if cost]
-    resampling = Resampling(seed=options.seed)
+    resampling = Resampling(seed=options.seed, family=options.family)
     summaries = _summaries(tally, criteria, grouping, resampling)
     summaries += [
         summarise_corpus(scores, corpus.rows())
@@ -246,4 +249,4 @@ def _summaries(
         return summaries
     content, style = criteria
     means = joint(tally, content, style, compare=grouping.compares, resampling=resampling)
-    return adjusted([*summaries, *means])
+    return adjusted([*summaries, *means], resampling)

@@ -16,6 +16,7 @@ from levelfield.core.arrays import Floats
 from levelfield.stats.clusters import chunks, cluster_sizes, cluster_sums, coded, defined_rows
 from levelfield.stats.estimate import Estimate, estimate_of_mean, percentile_ends
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.shares import share_ends
 
 OfMeans = Callable[[Floats], Floats]
 """A statistic of several means: (resamples, columns) -> (resamples,)."""
@@ -25,30 +26,48 @@ def cluster_bootstrap_mean(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
+    shares: bool = False,
     resampling: Resampling = DEFAULT,
 ) -> Estimate:
-    """Mean with a percentile interval from the pairs cluster bootstrap.
+    """Mean with an interval from the pairs cluster bootstrap; of shares, with Wilson's interval.
 
     K clusters are drawn from the K clusters with replacement, each with all its values, and the
     mean of the pooled values is taken: `sum_k S_k / sum_k n_k` over the drawn clusters, where
-    S_k and n_k are the sum and the number of values in cluster k. The interval is the central
-    `level` of the means so drawn. (Efron 1979; Field and Welsh 2007; Cameron, Gelbach and Miller
-    2008 call it the pairs cluster bootstrap.)
+    S_k and n_k are the sum and the number of values in cluster k. (Efron 1979; Field and Welsh
+    2007; Cameron, Gelbach and Miller 2008 call it the pairs cluster bootstrap.) The ends are those
+    of `percentile_ends`.
 
-    With few clusters the percentile interval is too narrow: of 95 % intervals about 85 % hold the
-    true mean with 5 clusters, 91 % with 10, 93 % with 20 (normal values, simulated).
+    Where few clusters or shares near 0 and 1 leave a bootstrap little to draw from, shares have the
+    interval of `share_ends`, with the variance between clusters
+    `K / (K − 1) Σ_k (S_k − n_k m)² / (Σ_k n_k)²`.
 
     Args:
         values: (n,); NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
+        shares: whether the values are of those that `are_shares` tells.
         resampling: how many means are drawn, and the share of them inside the interval; equal
             seeds and equal clusters give equal intervals, in whatever order they come.
 
     Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ;
     no mean without a value. `Estimate.why_no_interval` says so.
     """
+    if shares:
+        return _mean_of_shares(*defined_rows(values, clusters), resampling.level)
     columns = np.asarray(values, dtype=np.float64)[..., None]
     return cluster_bootstrap(columns, clusters, lambda means: means[:, 0], resampling=resampling)
+
+
+def _mean_of_shares(values: Floats, clusters: npt.NDArray[np.generic], level: float) -> Estimate:
+    K, code = coded(clusters)
+    n = len(values)
+    if K < 2:
+        mean = float(values.mean()) if n else math.nan
+        return estimate_of_mean(mean, math.nan, math.nan, n=n, clusters=K)
+    S, sizes = cluster_sums(values, code, K), cluster_sizes(code, K)
+    p = float(S.sum() / n)
+    variance = K / (K - 1) * float(((S - sizes * p) ** 2).sum()) / n**2
+    low, high = share_ends(p, variance, n=n, clusters=K, level=level)
+    return estimate_of_mean(p, low, high, n=n, clusters=K)
 
 
 def cluster_bootstrap(
@@ -77,5 +96,5 @@ def cluster_bootstrap(
         for rows in chunks(drawn.size, S.size):
             k = rng.integers(K, size=(rows.stop - rows.start, K))
             drawn[rows] = statistic(S[k].sum(axis=1) / n[k].sum(axis=1)[:, None])
-        low, high = percentile_ends(drawn, resampling.level)
+        low, high = percentile_ends(drawn, resampling.level, K)
     return estimate_of_mean(observed, low, high, n=len(values), clusters=K)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from levelfield.core.arrays import Floats
 
@@ -93,7 +94,7 @@ def estimate_from_draws(
     level: float = 0.95,
     what: str = "samples",
 ) -> Estimate:
-    """A statistic with the percentile interval of its resamples.
+    """A statistic with the expanded percentile interval of its resamples.
 
     Args:
         value: of the statistic.
@@ -118,12 +119,26 @@ def estimate_from_draws(
     if lost:
         left = f"{lost:,} of {drawn.size:,} resamples are undefined and left out of the interval"
         note = "; ".join(filter(None, (note, left)))
-    return Estimate(value, *percentile_ends(defined, level), n, clusters, note=note)
+    return Estimate(value, *percentile_ends(defined, level, clusters), n, clusters, note=note)
 
 
-def percentile_ends(drawn: Floats, level: float) -> tuple[float, float]:
-    """The ends of the central `level` of the resamples."""
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, float]:
+    """The ends of the expanded percentile interval of a statistic (Hesterberg 2015).
+
+    They are the quantiles at q and 1 − q of the resamples, with
+    `q = Φ(−√(n / (n − 1)) t)`, n the number of clusters and t the quantile at (1 + level) / 2 of
+    Student's distribution with n − 1 degrees of freedom. The plain percentile, q = (1 − level) / 2,
+    is too short for few clusters: resamples vary by (n − 1) / n of the variance, and by how much is
+    not known but estimated. Many clusters make the two equal.
+
+    Args:
+        drawn: (resamples,) values of the statistic; with few clusters the ends are those of all of
+            them.
+        clusters: how many were drawn from; two or more.
+    """
+    t = scipy.stats.t.ppf((1 + level) / 2, clusters - 1)
+    q = float(scipy.stats.norm.sf(math.sqrt(clusters / (clusters - 1)) * t))
+    low, high = np.quantile(drawn, [q, 1 - q])
     return float(low), float(high)
 
 

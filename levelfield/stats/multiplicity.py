@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,15 @@ import numpy.typing as npt
 from levelfield.core.arrays import Floats
 
 Correction = Literal["holm", "bonferroni"]
+
+Family = Literal["metric", "run"]
+"""Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
+metrics: those on one rated aspect, or all of a run."""
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+FAMILY_NAMES: Mapping[Family, str] = {"metric": "a metric", "run": "the run"}
+"""Whose comparisons a family holds, in words."""
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
@@ -43,6 +52,22 @@ def bonferroni(p_values: npt.ArrayLike) -> Floats:
 def adjusted(p_values: npt.ArrayLike, correction: Correction) -> Floats:
     """p-values adjusted for their number."""
     return holm(p_values) if correction == "holm" else bonferroni(p_values)
+
+
+def adjusted_by_family(
+    p_values: Sequence[Sequence[float]], family: Family, correction: Correction = "holm"
+) -> list[list[float]]:
+    """p-values of each metric, adjusted for the number in their family.
+
+    >>> adjusted_by_family([[0.01, 0.04], [0.02]], "metric")
+    [[0.02, 0.04], [0.02]]
+    >>> adjusted_by_family([[0.01, 0.04], [0.02]], "run")
+    [[0.03, 0.04], [0.04]]
+    """
+    if family == "metric":
+        return [adjusted(p, correction).tolist() for p in p_values]
+    p = iter(adjusted([p for of_metric in p_values for p in of_metric], correction).tolist())
+    return [[next(p) for _ in of_metric] for of_metric in p_values]
 
 
 def rank_clusters(names: Sequence[str], better: Callable[[str, str], bool]) -> list[list[str]]:

@@ -16,6 +16,7 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
+from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.audit import audit
@@ -162,19 +163,24 @@ class Study:
         """Returns what should be noticed before the study is published; writes nothing."""
         return self._audit(self.cells())
 
-    def report(self, *, audit: bool = True, seed: int = 0) -> StudyReport:
+    def report(
+        self, *, audit: bool = True, seed: int = 0, family: Family = "metric"
+    ) -> StudyReport:
         """Returns the tables of the study.
 
         Args:
             audit: whether the findings of the audit are part of it.
             seed: of resampling.
+            family: the comparisons that p is adjusted over: those under one measure, or all of a
+                kind of control.
 
         Raises:
             UserError: there are no texts yet.
         """
         cells = self.cells()
         weights = self._weights(cells)
-        summary = aggregate(cells, weights=weights, resampling=Resampling(seed=seed))
+        resampling = Resampling(seed=seed, family=family)
+        summary = aggregate(cells, weights=weights, resampling=resampling)
         findings = self._audit(cells).findings if audit else None
         return StudyReport(self.name, self.path, summary, findings)
 

@@ -1,6 +1,7 @@
 """Metrics against aspects: the join, levels, groups, rankings, what is left out and why."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -209,13 +210,31 @@ def test_comparisons_follow_level_group_and_statistic(how):
     assert bool(c.williams.why_undefined) == ("group" in how)
 
 
-def test_the_corrections_count_every_comparison_of_the_table():
+@pytest.mark.parametrize(("family", "comparisons"), [("metric", 1), ("run", 2)])
+def test_a_correction_counts_the_comparisons_on_an_aspect_or_all(family, comparisons):
     columns, rated = made()
     table = join(columns, rated)
-    found = compare(table, correction="bonferroni", resampling=QUICK).comparisons
+    resampling = replace(QUICK, family=family)
+    found = compare(table, correction="bonferroni", resampling=resampling).comparisons
     assert len(found) == 2
     for c in found:
-        assert c.p_adjusted == pytest.approx(min(1, 2 * c.swapped.p))
+        assert c.p_adjusted == pytest.approx(min(1, comparisons * c.swapped.p))
+
+
+def test_many_nearly_equal_metrics_do_not_hide_a_clear_difference():
+    rng = np.random.default_rng(1)
+    y, ids = rng.normal(size=60), [str(i) for i in range(60)]
+    noise = [0.1] * 20 + [5.0] * 14
+    columns = [
+        column(f"m{i}", dict(zip(ids, y + sd * rng.normal(size=60), strict=True)))
+        for i, sd in enumerate(noise)
+    ]
+    rated = Rated(tuple(Rating(id, "content", "ann", v) for id, v in zip(ids, y, strict=True)), {})
+    found = compare(join(columns, rated), resampling=Resampling(family="run")).comparisons
+    assert len(found) == 34 * 33 // 2
+    clear = [c for c in found if c.r_a > 0.98 and c.r_b < 0.5]
+    assert len(clear) > 200
+    assert all(" > " in c.verdict() for c in clear)
 
 
 def test_lower_is_better_turns_the_sign():

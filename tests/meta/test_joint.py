@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from flips import p_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from levelfield.meta.joint import Criterion, geometric, harmonic, joint
 from levelfield.meta.summary import adjusted
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
-from levelfield.stats.permutation import paired_permutation, swap_permutation
+from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=200, permutations=500)
@@ -136,7 +137,7 @@ def test_swapping_agrees_with_flipping_signs_for_a_single_mean():
     a, b = rng.normal(0.4, 1, 30), rng.normal(0, 1, 30)
     clusters = np.arange(30) // 2
     by_swaps = swap_permutation(a[:, None], b[:, None], clusters, lambda m: m[:, 0], seed=1)
-    by_signs = paired_permutation(a - b, clusters, seed=2)
+    by_signs = p_of(a - b, clusters, seed=2)
     assert by_swaps == pytest.approx(by_signs, abs=0.02)
     assert 0.01 < by_signs < 0.99
 

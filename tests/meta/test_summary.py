@@ -5,16 +5,17 @@ import random
 
 import numpy as np
 import pytest
+from flips import p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.summary import POINTS, summarise, verdict
+from levelfield.meta.comparison import verdict
+from levelfield.meta.summary import POINTS, summarise
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.multiplicity import holm
-from levelfield.stats.permutation import paired_permutation
+from levelfield.stats.multiplicity import FAMILIES, holm
 from levelfield.stats.resampling import Resampling
 
 NAN = float("nan")
@@ -97,7 +98,7 @@ def test_systems_are_compared_on_means_over_seeds_of_equal_inputs():
     assert (c.a, c.b, c.inputs, c.left_out, c.clusters) == ("x", "y", 10, 0, 10)
     assert c.difference == pytest.approx(d.mean())
     assert c.effect == pytest.approx(d.mean() / d.std(ddof=1))
-    assert c.p == pytest.approx(paired_permutation(d, np.arange(10)))
+    assert c.p == pytest.approx(p_of(d))
     assert c.low < c.difference < c.high
     assert verdict(c, higher_is_better=True) == "y > x"
     assert verdict(c, higher_is_better=False) == "x > y"
@@ -194,12 +195,16 @@ def test_one_shared_input_says_so():
     assert math.isnan(c.low)
 
 
-def test_holm_runs_over_all_metrics():
+@pytest.mark.parametrize("family", FAMILIES)
+def test_holm_runs_over_the_comparisons_of_a_metric_or_of_all(family):
     rows = study(["x", "y", "z"], metrics=2, shift=0.3)
-    summaries = summarise(tally(rows, ("coherence", "consistency")))
-    comparisons = [c for s in summaries for c in s.comparisons]
-    assert len(comparisons) == 6
-    assert [c.p_adjusted for c in comparisons] == holm([c.p for c in comparisons]).tolist()
+    summaries = summarise(
+        tally(rows, ("coherence", "consistency")), resampling=Resampling(family=family)
+    )
+    p = [[c.p for c in s.comparisons] for s in summaries]
+    of_family = [[*p[0], *p[1]]] if family == "run" else p
+    expected = [p for of in of_family for p in holm(of).tolist()]
+    assert [c.p_adjusted for s in summaries for c in s.comparisons] == expected
 
 
 @pytest.mark.parametrize("shuffle", range(3))

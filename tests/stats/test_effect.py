@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.stats.effect import cohen_dz
-from levelfield.stats.permutation import paired_differences
+from levelfield.stats.sign_flip import paired_differences
 
 
 @given(st.lists(st.integers(-9, 9), max_size=12))

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from levelfield.stats.estimate import (
     Estimate,
@@ -36,14 +37,22 @@ def test_a_mean_without_an_interval_says_why(n, clusters, given, why):
     assert mean.why_undefined == ("no values" if n == 0 else "")
 
 
-def test_the_ends_hold_the_central_share_of_the_resamples():
-    assert percentile_ends(np.arange(101.0), 0.9) == pytest.approx((5, 95))
+def test_the_ends_of_many_clusters_hold_the_central_share_of_the_resamples():
+    assert percentile_ends(np.arange(101.0), 0.9, 10**9) == pytest.approx((5, 95))
+
+
+@pytest.mark.parametrize("clusters", [5, 10, 20])
+def test_the_ends_of_few_clusters_are_as_far_out_as_those_of_student(clusters):
+    # means of resampled normal values have √((n − 1) / n) of the standard error of their mean
+    drawn = scipy.stats.norm.ppf((np.arange(200_000) + 0.5) / 200_000)
+    t = scipy.stats.t.ppf(0.975, clusters - 1) * math.sqrt(clusters / (clusters - 1))
+    assert percentile_ends(drawn, 0.95, clusters) == pytest.approx((-t, t), rel=1e-3)
 
 
 def test_undefined_resamples_are_left_out_and_counted():
     drawn = np.r_[np.arange(98.0), nan, nan]
     estimate = estimate_from_draws(50.0, drawn, n=9, clusters=5)
-    assert estimate.low == pytest.approx(np.quantile(drawn[:98], 0.025))
+    assert estimate.low == pytest.approx(percentile_ends(drawn[:98], 0.95, 5)[0])
     assert estimate.note == "2 of 100 resamples are undefined and left out of the interval"
     mostly = estimate_from_draws(50.0, np.full(4, nan), n=9, clusters=5)
     assert mostly.why_no_interval == "undefined in 4 of 4 resamples"

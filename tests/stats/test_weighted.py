@@ -1,4 +1,4 @@
-"""Weighted means, printed ranks, and many sign-flip tests at once."""
+"""Weighted means and printed ranks."""
 
 import math
 
@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.stats.permutation import paired_permutation, sign_flip_p
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 
 NAN = float("nan")
@@ -43,28 +42,3 @@ def test_what_is_printed_alike_shares_the_better_rank_and_nan_has_none():
     values = {"a": 12.961, "b": 12.958, "c": 13.0, "d": NAN}
     assert printed_ranks(values, 2, higher_is_better=True) == {"a": 2, "b": 2, "c": 1}
     assert printed_ranks(values, 3, higher_is_better=False) == {"a": 2, "b": 1, "c": 3}
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
-def test_few_clusters_are_tested_exactly(sums):
-    S = np.array(sums, dtype=np.float64)
-    expected = paired_permutation(S, np.arange(S.size), permutations=10_000)
-    assert sign_flip_p(S[:, None], permutations=10_000)[0] == expected
-
-
-def test_many_clusters_give_about_the_p_of_the_single_test():
-    S = np.random.default_rng(1).normal(0.1, 1, size=(300, 6))
-    S[:, 4] = 0
-    S[:, 5] += 1
-    found = sign_flip_p(S, permutations=20_000)
-    for j in range(5):
-        expected = paired_permutation(S[:, j], np.arange(300), permutations=20_000, seed=5)
-        assert found[j] == pytest.approx(expected, abs=0.015)
-    assert found[4] == 1
-    assert found[5] == 1 / 20_001
-
-
-def test_a_column_does_not_depend_on_those_beside_it():
-    S = np.random.default_rng(2).normal(size=(100, 4))
-    alone = [sign_flip_p(S[:, [j]], permutations=500)[0] for j in range(4)]
-    assert sign_flip_p(S, permutations=500).tolist() == alone

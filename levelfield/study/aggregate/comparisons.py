@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.meta.summary import Comparison
+from levelfield.meta.comparison import (
+    ALPHA,
+    Comparison,
+    UndefinedPair,
+    adjusted_comparisons,
+    undefined_pair,
+)
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
-from levelfield.stats.multiplicity import holm
-from levelfield.stats.permutation import paired_differences, sign_flip_p, smallest_p
-from levelfield.stats.stratified import weighted_mean_ends
+from levelfield.stats.sign_flip import paired_differences, sign_flips
 from levelfield.study.aggregate.control import ControlData
-
-_PERMUTATIONS_EACH = 100
-"""So many permutations a comparison are drawn at least: with fewer, Holm's smallest adjusted p
-could be above 0.01 however clear a difference is."""
+from levelfield.study.observations import ALL, Observed
 
 
 def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
@@ -28,21 +30,14 @@ def comparisons(control: ControlData) -> dict[str, tuple[Comparison, ...]]:
     Measures known for whole cells only, and single judges, are not compared.
     """
     compared = {
-        o.measure.name: o.texts
+        o.measure.name: o
         for o in control.observations.observed
         if o.texts is not None and o.measure.kind != "judge"
     }
-    pairs = len(control.systems) * (len(control.systems) - 1) // 2
-    if not pairs:
+    if len(control.systems) < 2:
         return {}
-    least = _PERMUTATIONS_EACH * pairs * len(compared)
-    permutations = max(control.resampling.permutations, least)
-    by_measure = {name: _compared(control, t, permutations) for name, t in compared.items()}
-    p = iter(holm([c.p for pairs in by_measure.values() for c in pairs]).tolist())
-    return {
-        name: tuple(replace(c, p_adjusted=next(p)) for c in pairs)
-        for name, pairs in by_measure.items()
-    }
+    of_measures = [_compared(control, o) for o in compared.values()]
+    return dict(zip(compared, adjusted_comparisons(of_measures, control.resampling), strict=True))
 
 
 @dataclass(frozen=True)
@@ -53,40 +48,42 @@ class _Differences:
         D: (inputs, pairs) NaN where an input does not count.
         prompt, dataset: (inputs,) codes.
         complete: (pairs,) whether both systems have texts everywhere.
+        undefined: position of a pair -> its differences with undefined values bounded.
     """
 
     D: Floats
     prompt: Codes
     dataset: Codes
     complete: Bools
+    undefined: Mapping[int, UndefinedPair]
 
 
-def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Comparison]:
-    differences = _differences(control, texts)
-    D, prompt, dataset = differences.D, differences.prompt, differences.dataset
+def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
+    differences = _differences(control, observed)
+    undefined = differences.undefined
+    D = np.column_stack(
+        [differences.D, *(d for pair in undefined.values() for d in (pair.lowest, pair.highest))]
+    )
+    prompt, dataset = differences.prompt, differences.dataset
     use = ~np.isnan(D)
     K, k = coded(prompt)
     w = np.array([control.weights[d] for d in control.datasets])
     n = np.stack([np.bincount(dataset, u, len(w)) for u in use.T], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(n > 0, w[:, None] / n, 0.0) / (w[:, None] * (n > 0)).sum(axis=0)
-    omega = np.where(use, share[dataset], 0.0)  # (inputs, pairs), sums to 1 over the inputs
+    omega = np.where(use, share[dataset], 0.0)  # (inputs, columns), sums to 1 over the inputs
     T = cluster_sums(omega * np.where(use, D, 0.0), k, K)
-    r = control.resampling
-    p = sign_flip_p(T, permutations=permutations, seed=r.seed)
-    low, high = weighted_mean_ends(
-        D,
-        prompt,
-        dataset,
-        w,
-        resamples=r.resamples,
-        level=r.level,
-        seeds=[control.draw_seed(name) for name in control.datasets],
-    )
+    tests = sign_flips(T, cluster_sums(omega, k, K), resampling=control.resampling)
+    means = np.where(use.any(axis=0), T.sum(axis=0), math.nan)
+    pairs = _pairs(control)
+    bounds = {
+        j: pair.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
+        for c, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
+    }
     results = []
-    for j, (a, b) in enumerate(_pairs(control)):
+    for j, (a, b) in enumerate(pairs):
         rows = use[:, j]
-        d, clusters = D[rows, j], len(np.unique(prompt[rows]))
+        d = D[rows, j]
         on = [control.datasets[i] for i in np.unique(dataset[rows])]
         results.append(
             Comparison(
@@ -94,19 +91,22 @@ def _compared(control: ControlData, texts: Floats, permutations: int) -> list[Co
                 b=control.systems[b],
                 inputs=d.size,
                 left_out=int(rows.size - d.size),
-                clusters=clusters,
-                difference=float(T[:, j].sum()) if d.size else math.nan,
-                low=float(low[j]) if clusters > 1 else math.nan,
-                high=float(high[j]) if clusters > 1 else math.nan,
+                clusters=len(np.unique(prompt[rows])),
+                difference=float(means[j]),
+                low=float(tests.low[j]),
+                high=float(tests.high[j]),
                 effect=cohen_dz(d, omega[rows, j]),
-                p=float(p[j]) if d.size else math.nan,
+                p=float(tests.p[j]),
                 p_adjusted=math.nan,
                 note=_note(
                     d,
                     prompt[rows],
+                    float(tests.least[j]),
                     both_complete=bool(differences.complete[j]),
                     where=", ".join(on) if len(on) < len(control.datasets) else "",
                 ),
+                bounds=bounds.get(j),
+                least_p=float(tests.least[j]) if d.size else 0.0,
             )
         )
     return results
@@ -116,10 +116,10 @@ def _pairs(control: ControlData) -> list[tuple[int, int]]:
     return list(itertools.combinations(range(len(control.systems)), 2))
 
 
-def _differences(control: ControlData, texts: Floats) -> _Differences:
+def _differences(control: ControlData, observed: Observed) -> _Differences:
     """Returns the differences by input: listwise among complete systems, pairwise otherwise."""
     observations = control.observations
-    X = _by_input(control, texts)  # (inputs, systems)
+    X, answered = _by_input(control, observed)
     inputs, first = np.unique(observations.input, return_index=True)
     dataset = control.dataset_codes(first)
     stratum = dataset * max(1, len(control.values)) + observations.value[first]
@@ -128,27 +128,38 @@ def _differences(control: ControlData, texts: Floats) -> _Differences:
     complete = np.array([len(np.unique(stratum[has_one])) == strata for has_one in has.T])
     pairs = _pairs(control)
     D = np.full((len(inputs), len(pairs)), np.nan)
+    undefined: dict[int, UndefinedPair] = {}
     for j, (a, b) in enumerate(pairs):
         systems = complete if complete[a] and complete[b] else np.isin(range(len(complete)), (a, b))
         rows = has[:, systems].all(axis=1)
         D[rows, j] = paired_differences(X[rows, a], X[rows, b])
+        if has.any():
+            ends = float(np.nanmin(X)), float(np.nanmax(X))
+            pair = undefined_pair(X[:, [a, b]], answered[:, [a, b]], *ends)
+            undefined |= {j: pair} if pair is not None else {}
     both = np.array([complete[a] and complete[b] for a, b in pairs])
-    return _Differences(D, observations.prompt[first], dataset, both)
+    return _Differences(D, observations.prompt[first], dataset, both, undefined)
 
 
-def _by_input(control: ControlData, texts: Floats) -> Floats:
-    """Returns (inputs, systems): the mean over a system's texts for an input; NaN without one."""
-    observations, S = control.observations, len(control.systems)
+def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Bools]:
+    """Returns (inputs, systems): the mean over a system's texts for an input, NaN without a value;
+    and whether it has measured texts there."""
+    observations = control.observations
+    texts = np.asarray(observed.texts)
     system = np.array([control.systems.index(c.key.system) for c in observations.cells])
-    n = int(observations.input.max(initial=-1)) + 1
+    shape = (int(observations.input.max(initial=-1)) + 1, len(control.systems))
+    at = observations.input * shape[1] + system[observations.cell]
+    measured = np.array([(i, ALL) in observed.cells for i in range(len(system))])
+    answered = np.bincount(at[measured[observations.cell]], minlength=math.prod(shape)) > 0
     defined = ~np.isnan(texts)
-    at = (observations.input * S + system[observations.cell])[defined]
     with np.errstate(invalid="ignore"):
-        means = np.bincount(at, texts[defined], n * S) / np.bincount(at, minlength=n * S)
-    return means.reshape(n, S)
+        means = np.bincount(at[defined], texts[defined], math.prod(shape)) / np.bincount(
+            at[defined], minlength=math.prod(shape)
+        )
+    return means.reshape(shape), answered.reshape(shape)
 
 
-def _note(d: Floats, prompts: Codes, *, both_complete: bool, where: str) -> str:
+def _note(d: Floats, prompts: Codes, least: float, *, both_complete: bool, where: str) -> str:
     if not d.size:
         return "no request has a value from both"
     notes = []
@@ -156,7 +167,6 @@ def _note(d: Floats, prompts: Codes, *, both_complete: bool, where: str) -> str:
         notes.append(f"on the requests that both have{f': {where}' if where else ''}")
     if np.unique(prompts).size == 1:
         notes.append("one prompt: no interval")
-    least = smallest_p(d, prompts)
-    if least > 0.05 and np.any(d):
+    if least > ALPHA and np.any(d):
         notes.append(f"too few independent prompts: p can't go below {least:.3g}")
     return "; ".join(notes)

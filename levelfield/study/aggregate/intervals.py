@@ -97,5 +97,5 @@ def interval_of_mean(
     if all(cells.prompts < 2 for cells in resampled.values()):
         return no_interval("one prompt a dataset")
     means = total[weight > 0] / weight[weight > 0]
-    low, high = percentile_ends(means, control.resampling.level)
+    low, high = percentile_ends(means, control.resampling.level, clusters)
     return estimate_of_mean(mean, low, high, n=n, clusters=clusters)

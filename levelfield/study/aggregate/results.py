@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from levelfield.meta.summary import Comparison
+from levelfield.meta.comparison import Comparison
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure

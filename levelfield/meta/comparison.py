@@ -1,0 +1,267 @@
+"""Two systems under one metric: their difference, whether it is shown, and what could turn it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.stats.clusters import cluster_sums, coded
+from levelfield.stats.effect import cohen_dz
+from levelfield.stats.multiplicity import adjusted_by_family
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.sign_flip import SignFlips, paired_differences, sign_flips
+
+ALPHA = 0.05
+"""A difference is shown where the adjusted p is at most this."""
+
+NOT_COMPARED = "not compared"
+NOT_SHOWN = "no difference shown"
+WITHHELD = "withheld"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a difference can be where two systems have undefined values on different inputs.
+
+    Attributes:
+        lowest, highest: the difference a − b on the inputs that both answered and either has a
+            value for, with the worst and the best value of the run in place of an undefined one.
+        p_lowest, p_highest: of the same test on these.
+        only_a, only_b: on how many inputs only a, and only b, has no value.
+        inputs: how many inputs these differences rest on.
+    """
+
+    lowest: float
+    highest: float
+    p_lowest: float
+    p_highest: float
+    only_a: int
+    only_b: int
+    inputs: int
+
+    def words(self, a: str, b: str) -> str:
+        """What a reader must know of them."""
+        return (
+            f"undefined on {self.only_a:,} of {self.inputs:,} inputs for {a} alone and on "
+            f"{self.only_b:,} for {b} alone: with these, the difference is between "
+            f"{self.lowest:.4g} and {self.highest:.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems under one metric, on the inputs that every system answered.
+
+    Attributes:
+        a, b: the systems.
+        inputs: how many inputs the comparison rests on.
+        left_out: how many inputs some system has no defined value for.
+        clusters: how many independent clusters the inputs form.
+        difference: mean over the inputs of a − b.
+        low, high: ends of its interval; not adjusted for the number of comparisons.
+        effect: d_z, the difference over its standard deviation between inputs.
+        p: two-sided, of the test that the interval agrees with.
+        p_adjusted: `p_bounded` by Holm over the comparisons of its family.
+        note: what a reader must know of these numbers; empty if nothing.
+        bounds: None where no input is undefined for one of the two alone.
+        least_p: the smallest p that differences of so many clusters can have.
+    """
+
+    a: str
+    b: str
+    inputs: int
+    left_out: int
+    clusters: int
+    difference: float
+    low: float
+    high: float
+    effect: float
+    p: float
+    p_adjusted: float
+    note: str
+    bounds: Bounds | None = None
+    least_p: float = 0.0
+
+    @property
+    def p_bounded(self) -> float:
+        """p, or with bounds that of the one nearer to no difference if it is larger; 1 if the
+        bounds are on both sides of 0."""
+        if self.bounds is None or math.isnan(self.p):
+            return self.p
+        end, p = (
+            (self.bounds.lowest, self.bounds.p_lowest)
+            if self.difference > 0
+            else (self.bounds.highest, self.bounds.p_highest)
+        )
+        return max(self.p, p if end * self.difference > 0 else 1.0)
+
+
+def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA) -> str:
+    """Who is better, in words, at `alpha` on the adjusted p.
+
+    `"x > y"`: x is better than y, whichever direction the metric has. `"no difference shown"`:
+    there may be one, these samples do not show it. `"withheld"`: the defined values show one, and
+    the undefined ones could turn it. `"not compared"`: there is no p.
+    """
+    c = comparison
+    if np.isnan(c.p_adjusted):
+        return NOT_COMPARED
+    if c.p_adjusted > alpha or c.difference == 0:
+        return WITHHELD if c.p <= alpha < c.p_bounded else NOT_SHOWN
+    better, worse = (c.a, c.b) if (c.difference > 0) == higher_is_better else (c.b, c.a)
+    return f"{better} > {worse}"
+
+
+class UndefinedPair(NamedTuple):
+    """Differences of two systems with undefined values at their worst and at their best.
+
+    Attributes:
+        lowest, highest: (inputs,) a − b; NaN on inputs that do not count.
+        only_a, only_b: on how many inputs only a, and only b, has no value.
+    """
+
+    lowest: Floats
+    highest: Floats
+    only_a: int
+    only_b: int
+
+    def bounds(self, ends: tuple[float, float], p: tuple[float, float]) -> Bounds:
+        """The bounds, from the means of `lowest` and `highest` and their p."""
+        inputs = int((~np.isnan(self.lowest)).sum())
+        return Bounds(*ends, *p, self.only_a, self.only_b, inputs)
+
+
+def undefined_pair(
+    pair: Floats, answered: Bools, worst: float, best: float
+) -> UndefinedPair | None:
+    """The differences of a pair, (inputs, 2), with its undefined values between two numbers.
+
+    None if no answered input is undefined for one of the two alone. What both lack does not count:
+    that is the input's fault rather than a system's.
+    """
+    lacks = np.isnan(pair) & answered.all(axis=1, keepdims=True)
+    only = lacks & ~lacks[:, ::-1]
+    if not only.any():
+        return None
+    (a_low, b_low), (a_high, b_high) = (np.where(only, end, pair).T for end in (worst, best))
+    return UndefinedPair(a_low - b_high, a_high - b_low, *map(int, only.sum(axis=0)))
+
+
+def system_comparisons(
+    names: Sequence[str],
+    values: Floats,
+    answered: Bools,
+    clusters: Hashes,
+    *,
+    why_empty: str,
+    resampling: Resampling = DEFAULT,
+) -> list[Comparison]:
+    """Every two systems by their values on equal inputs; p is not adjusted.
+
+    An input counts if every system has a value there (listwise); tests and intervals are those of
+    `sign_flips`. Two systems of which one lacks values that the other has get `Bounds` besides.
+
+    Args:
+        values: (inputs, systems), NaN where undefined.
+        answered: (inputs, systems) whether a system has a text for an input.
+        clusters: (inputs,).
+        why_empty: the note where no input counts.
+    """
+    complete = ~np.isnan(values).any(axis=1)
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
+    undefined: dict[int, UndefinedPair] = {}
+    if not np.isnan(values).all():
+        ends = float(np.nanmin(values)), float(np.nanmax(values))
+        found = (undefined_pair(values[:, p], answered[:, p], *ends) for p in pairs)
+        undefined = {j: pair for j, pair in enumerate(found) if pair is not None}
+    columns += [d for pair in undefined.values() for d in (pair.lowest, pair.highest)]
+    means, tests = _tests(np.stack(columns, axis=1), clusters, resampling)
+    bounds = {
+        j: pair.bounds((means[k], means[k + 1]), (tests.p[k], tests.p[k + 1]))
+        for k, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
+    }
+    of = clusters[complete]
+    return [
+        Comparison(
+            a=names[a],
+            b=names[b],
+            inputs=of.size,
+            left_out=complete.size - of.size,
+            clusters=np.unique(of).size,
+            difference=means[j],
+            low=float(tests.low[j]),
+            high=float(tests.high[j]),
+            effect=cohen_dz(columns[j][complete]),
+            p=float(tests.p[j]),
+            p_adjusted=math.nan,
+            note=_note(columns[j][complete], of, tests.least[j]) if of.size else why_empty,
+            bounds=bounds.get(j),
+            least_p=float(tests.least[j]) if of.size else 0.0,
+        )
+        for j, (a, b) in enumerate(pairs)
+    ]
+
+
+def _tests(D: Floats, clusters: Hashes, resampling: Resampling) -> tuple[list[float], SignFlips]:
+    """Means and tests of the columns of (inputs, comparisons) differences, NaN left out."""
+    K, code = coded(clusters)
+    counts = ~np.isnan(D)
+    S = cluster_sums(np.where(counts, D, 0.0), code, K)
+    W = cluster_sums(counts.astype(np.float64), code, K)
+    with np.errstate(invalid="ignore"):
+        means = S.sum(axis=0) / W.sum(axis=0)
+    return means.tolist(), sign_flips(S, W, resampling=resampling)
+
+
+def _note(differences: Floats, clusters: Hashes, least: float) -> str:
+    """Why numbers are missing or can't be small."""
+    notes = []
+    if differences.size == 1:
+        notes.append("one input: no interval, no effect size")
+    else:
+        if np.unique(clusters).size == 1:
+            notes.append("one cluster: no interval")
+        if np.isnan(cohen_dz(differences)):
+            notes.append("all differences are equal: no effect size")
+    if least > ALPHA and np.any(differences):
+        notes.append(f"too few independent inputs: p can't go below {least:.3g}")
+    return "; ".join(notes)
+
+
+def adjusted_comparisons(
+    of_metrics: Sequence[Sequence[Comparison]], resampling: Resampling = DEFAULT
+) -> list[tuple[Comparison, ...]]:
+    """The comparisons of each metric with p by Holm over their family, and all notes.
+
+    Where so few inputs can't give p that stays small when it is adjusted, the note says so.
+    """
+    p_adjusted = adjusted_by_family(
+        [[c.p_bounded for c in comparisons] for comparisons in of_metrics], resampling.family
+    )
+    total = sum(map(len, of_metrics))
+    return [
+        tuple(
+            replace(c, p_adjusted=p, note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]))
+            for c, p in zip(comparisons, of_metric, strict=True)
+        )
+        for comparisons, of_metric in zip(of_metrics, p_adjusted, strict=True)
+        for size in [len(comparisons) if resampling.family == "metric" else total]
+    ]
+
+
+def _warnings(c: Comparison, family: int) -> list[str]:
+    warnings = [] if c.bounds is None else [c.bounds.words(c.a, c.b)]
+    if c.least_p <= ALPHA < family * c.least_p and c.difference:
+        smallest = min(1.0, family * c.least_p)
+        warnings.append(
+            f"few independent inputs for {family:,} comparisons: the smallest of their adjusted p "
+            f"is {smallest:.3g} or more"
+        )
+    return warnings

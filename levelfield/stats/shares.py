@@ -1,0 +1,65 @@
+"""Intervals of shares, which stay inside [0, 1] and have a width where all values are equal."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.stats
+
+from levelfield.core.arrays import Floats
+
+MOST_VOTES = 12
+"""A value is a share of so many votes at most."""
+
+
+def are_shares(values: Floats) -> bool:
+    """Whether values are 0 or 1, or counts out of equally many votes, such as those of judges.
+
+    >>> are_shares(np.array([0.0, 1.0, 1.0])), are_shares(np.array([0.0, 0.5, 1.0]))
+    (True, True)
+    >>> are_shares(np.array([0.0, 0.4137])), are_shares(np.array([]))
+    (False, False)
+    """
+    if not values.size or values.min() < 0 or values.max() > 1:
+        return False
+    distinct = np.unique(values)
+    return distinct.size <= MOST_VOTES + 1 and any(
+        np.allclose(distinct * votes, np.round(distinct * votes), rtol=0, atol=1e-9)
+        for votes in range(1, MOST_VOTES + 1)
+    )
+
+
+def share_ends(
+    p: float, variance: float, *, n: int, clusters: int, level: float
+) -> tuple[float, float]:
+    """The ends of Wilson's interval of a share, with the effective number of values.
+
+    The ends are the shares π with `|p − π| = z √(π (1 − π) / n_e)` (Wilson 1927), where
+    `n_e = p (1 − p) / variance`, at most n, counts how many independent values tell as much
+    (Dean and Pagano 2015). z is normal if every value is a cluster, since the variance of
+    independent values follows from p; else it is Student's with clusters − 1 degrees of freedom.
+    A share of 0 or 1 says nothing of how clusters differ: each then counts as one value.
+
+    >>> low, high = share_ends(1.0, 0.0, n=50, clusters=50, level=0.95)
+    >>> round(low, 3), high
+    (0.929, 1.0)
+
+    Args:
+        p: the share, in [0, 1].
+        variance: of p, from the differences between clusters; not looked at where every value is
+            a cluster.
+        n: how many values. clusters: how many clusters they form; two or more.
+    """
+    if clusters >= n:
+        n_e, z = float(n), float(scipy.stats.norm.ppf((1 + level) / 2))
+    else:
+        n_e = min(p * (1 - p) / variance, float(n)) if variance > 0 and 0 < p < 1 else clusters
+        z = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1))
+    shrunk = z * z / n_e
+    centre = (p + shrunk / 2) / (1 + shrunk)
+    half = z * math.sqrt(p * (1 - p) / n_e + shrunk / (4 * n_e)) / (1 + shrunk)
+    return (
+        0.0 if p == 0 else max(0.0, centre - half),
+        1.0 if p == 1 else min(1.0, centre + half),
+    )

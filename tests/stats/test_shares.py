@@ -1,0 +1,69 @@
+"""Intervals of shares hold them where a bootstrap has nothing to draw from."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.shares import are_shares, share_ends
+
+
+def coverage(p, correlation, clusters, size, *, shares, runs=400, seed=0):
+    """The share of runs whose interval holds p, and of intervals without a width."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat(np.arange(clusters), size)
+    a, b = (share * (1 - correlation) / correlation for share in (p, 1 - p))
+    hits = empty = 0
+    for _ in range(runs):
+        values = (rng.random(code.size) < rng.beta(a, b, clusters)[code]).astype(float)
+        interval = cluster_bootstrap_mean(values, code, shares=shares)
+        hits += interval.low <= p <= interval.high
+        empty += interval.low == interval.high
+    return hits / runs, empty / runs
+
+
+@pytest.mark.parametrize("correlation", [0.05, 0.4])
+def test_shares_near_one_are_covered_also_in_clusters(correlation):
+    covered, empty = coverage(0.98, correlation, 20, 5, shares=True)
+    assert covered >= 0.92
+    assert empty == 0
+
+
+def test_single_values_have_wilsons_interval():
+    # Newcombe 1998, Table I, case 81 of 263 and 0 of 20, without correction
+    assert share_ends(81 / 263, 0, n=263, clusters=263, level=0.95) == pytest.approx(
+        (0.2553, 0.3662), abs=5e-5
+    )
+    assert share_ends(0.0, 0, n=20, clusters=20, level=0.95) == pytest.approx((0, 0.1611), abs=5e-5)
+
+
+@given(
+    st.integers(2, 30).flatmap(
+        lambda n: st.tuples(st.integers(0, n).map(lambda k: k / n), st.just(n), st.integers(2, n))
+    ),
+    st.floats(0, 1),
+)
+def test_ends_hold_the_share_inside_zero_and_one(share, variance):
+    p, n, clusters = share
+    low, high = share_ends(p, variance, n=n, clusters=clusters, level=0.95)
+    assert 0 <= low <= p <= high <= 1
+    assert low < high
+
+
+def test_clusters_that_agree_within_widen_the_interval():
+    values, clusters = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 5), np.repeat(np.arange(6), 5)
+    together = cluster_bootstrap_mean(values, clusters, shares=True)
+    alone = cluster_bootstrap_mean(values, np.arange(30), shares=True)
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3, 5])
+def test_votes_of_equally_many_judges_are_shares(votes):
+    assert are_shares(np.arange(votes + 1) / votes)
+
+
+def test_other_values_are_no_shares():
+    assert not are_shares(np.array([0.0, 2.0]))
+    assert not are_shares(np.array([0.5, -0.5]))
+    assert not are_shares(np.random.default_rng(0).random(30))
