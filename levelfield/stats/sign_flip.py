@@ -18,6 +18,9 @@ _TIE = 1e-10
 _EQUAL = 1e-12
 """Values no farther apart than this share of the larger are equal."""
 
+_COLUMNS = 64
+"""Comparisons tested at a time: 10 MB of means for 10,000 patterns."""
+
 _SIGNS = 1 << 22
 """Signs held at a time: 32 MB, so that one product of matrices does much of the work."""
 
@@ -77,10 +80,10 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
     n_active = active.sum(axis=0)
     least[:] = np.minimum(1.0, 2.0 ** (1 - n_active.astype(np.float64)))
     used = W.sum(axis=0) > 0
-    few = 2.0**n_active <= resampling.permutations
+    few = n_active < resampling.permutations.bit_length()  # 2^K <= permutations
     groups = [np.array([j]) for j in np.flatnonzero(used & few)]
-    if (used & ~few).any():
-        groups.append(np.flatnonzero(used & ~few))
+    many = np.flatnonzero(used & ~few)
+    groups += np.split(many, range(_COLUMNS, many.size, _COLUMNS)) if many.size else []
     for columns in groups:
         exact = bool(few[columns[0]])
         patterns = (
