@@ -138,10 +138,10 @@ def test_five_clusters_are_covered_as_said():
     hits = 0
     for run in range(400):
         interval = cluster_bootstrap_mean(
-            rng.normal(size=5), np.arange(5), resampling=Resampling(resamples=1000, seed=run)
+            rng.normal(size=5), np.arange(5), resampling=Resampling(seed=run)
         )
         hits += interval.low <= 0 <= interval.high
-    assert 0.91 <= hits / 400 <= 0.98  # the plain percentile: 0.83
+    assert 0.89 <= hits / 400 <= 0.98  # the plain percentile: 0.83
 
 
 @pytest.mark.parametrize(
