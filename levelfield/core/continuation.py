@@ -23,6 +23,12 @@ WithoutPrompt = Literal["undefined", "whole", "whole-if-empty"]
 """What the continuation of a blank prompt is: undefined; the whole text; or the whole text of an
 empty prompt, whereas one of white space must begin the text as any other prompt."""
 
+Reading = Literal["whole", "continuation"]
+"""What is read of a text: all of it, or what follows the prompt."""
+
+EmptyOutput = Literal["0", "undefined"]
+"""What an empty output is worth where a metric says whether a request was fulfilled."""
+
 _NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
 
 
@@ -46,6 +52,30 @@ def continuation(
     if end is None:
         return Undefined(NOT_A_PREFIX)
     return text[end:] if text[end:].strip() else Undefined(NOTHING_AFTER)
+
+
+def output(
+    sample: Sample,
+    reading: Reading,
+    *,
+    empty: EmptyOutput = "undefined",
+    without_prompt: WithoutPrompt = "undefined",
+) -> str | Undefined:
+    """What a metric reads of a text; with empty=0 an output of nothing is `""`, not undefined.
+
+    An output is empty where the text is blank, and of a continuation where nothing follows the
+    prompt. A text that does not begin with its prompt is undefined in any case: what of it the
+    system wrote can't be told.
+
+    >>> output(Sample("1", "The lake ", prompt="The lake"), "continuation", empty="0")
+    ''
+    """
+    text: str | Undefined = sample.text if sample.text.strip() else Undefined(EMPTY_TEXT)
+    if reading == "continuation":
+        text = continuation(sample, without_prompt=without_prompt)
+    if empty == "0" and text in (Undefined(EMPTY_TEXT), Undefined(NOTHING_AFTER)):
+        return ""
+    return text
 
 
 def prompt_end(prompt: str, text: str, match: Match = "exact") -> int | None:

@@ -11,15 +11,11 @@ from typing import Any, ClassVar, Literal
 
 import regex
 
-from levelfield.core.continuation import continuation
+from levelfield.core.continuation import EmptyOutput, Reading, output
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
-from levelfield.core.undefined import (
-    EMPTY_TEXT,
-    NO_KEYWORDS,
-    Undefined,
-)
+from levelfield.core.undefined import NO_KEYWORDS, Undefined
 from levelfield.core.wanted import wanted_values
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.metrics.text.words import UNSPACED, plain, words
@@ -34,7 +30,8 @@ _PIPELINE = "en_core_web_sm"
 class _KeywordMetric(SampleMetric, abc.ABC):
     """Base of the metrics of keywords."""
 
-    text: Literal["whole", "continuation"] = "whole"
+    text: Reading = "whole"
+    empty: EmptyOutput = "0"
 
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
 
@@ -45,7 +42,7 @@ class _KeywordMetric(SampleMetric, abc.ABC):
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
-        return signature(self.name, {**self._choices(), "text": self.text})
+        return signature(self.name, {**self._choices(), "text": self.text, "empty": self.empty})
 
     @abc.abstractmethod
     def _choices(self) -> Mapping[str, object]:
@@ -63,13 +60,9 @@ class _KeywordMetric(SampleMetric, abc.ABC):
         return [self._sample_value(sample) for sample in samples]
 
     def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
-        text: str | Undefined = sample.text
-        if not sample.text.strip():
-            return Undefined(EMPTY_TEXT)
         if not (keywords := keywords_of(sample)):
             return Undefined(NO_KEYWORDS)
-        if self.text == "continuation":
-            text = continuation(sample)
+        text = output(sample, self.text, empty=self.empty)
         if isinstance(text, Undefined):
             return text
         found = self._found(text, keywords)
@@ -94,8 +87,12 @@ class KeywordsCoverage(_KeywordMetric):
     keywords found / keywords wanted; in [0, 1]. `keywords.any` is 1 if one of them is found,
     `keywords.all` if all are (the exact matches of Lorandi and Belz 2026, section 3.2).
 
-    Undefined: `empty text`; `control has no keywords`; with text=continuation `no prompt`, `prompt
-    is not a prefix of the text`, `nothing after the prompt`.
+    An empty output holds no keyword, so it is 0: a text that is blank, and with text=continuation
+    one that ends with its prompt.
+
+    Undefined: what the request lacks, `control has no keywords`, and with text=continuation `no
+    prompt`; what can't be decided, with text=continuation `prompt is not a prefix of the text`;
+    with empty=undefined also `empty text` and `nothing after the prompt`.
 
     Options:
         match: `word`: the keyword, which may be a phrase or hold punctuation, with no letter or
@@ -105,6 +102,7 @@ class KeywordsCoverage(_KeywordMetric):
             phrase is found word by word.
         case: whether upper and lower case are the same: `ignore` or `exact`.
         text: `whole`, or `continuation`: what follows the prompt, which may hold keywords itself.
+        empty: what an empty output is: `0`, or `undefined`.
 
     The values that Lorandi and Belz published are those of `match=substring case=exact`.
     """
@@ -136,7 +134,7 @@ class KeywordsCoverage(_KeywordMetric):
 class KeywordsAny(KeywordsCoverage):
     """Whether a text holds any of the wanted keywords: 1 or 0.
 
-    Undefined and options: as for `keywords.coverage`.
+    Undefined, empty outputs and options: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.any"
@@ -148,7 +146,7 @@ class KeywordsAny(KeywordsCoverage):
 class KeywordsAll(KeywordsCoverage):
     """Whether a text holds all of the wanted keywords: 1 or 0.
 
-    Undefined and options: as for `keywords.coverage`.
+    Undefined, empty outputs and options: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.all"
@@ -181,7 +179,7 @@ class KeywordsCov(_LemmaCoverage):
     ("courts", "Linux" where the text says "linux") is never found. For what a reader would count,
     take `keywords.coverage` with match=lemma.
 
-    Undefined and text: as for `keywords.coverage`.
+    Undefined, empty outputs, text and empty: as for `keywords.coverage`.
 
     Options:
         lemmas: `spacy` (model en_core_web_sm, which picks one lemma from the context) is what was
@@ -208,7 +206,7 @@ class KeywordsExtCov(_LemmaCoverage):
     one of one, and a text that holds every keyword in another form can stay below 1. For one vote
     a keyword take `keywords.coverage` with match=lemma. Parts are lemmas, not keywords.
 
-    Undefined and text: as for `keywords.coverage`.
+    Undefined, empty outputs, text and empty: as for `keywords.coverage`.
 
     Options:
         lemmas: `spacy` is what was published; `lemminflect` does without spaCy.

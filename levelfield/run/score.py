@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO, Unpack
 
@@ -18,6 +19,7 @@ from levelfield.core.metric import CountsTexts, Metric, partitions
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
+from levelfield.core.votes import tie_note, ties
 from levelfield.io.census import Census
 from levelfield.io.opening import PathLike, ReadOptions, open_source
 from levelfield.io.source import Source
@@ -167,6 +169,7 @@ def measure(
     states = [corpus.states for corpus in corpora]
     tally = RunTally()
     notes: list[str] = []
+    tied: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
@@ -179,6 +182,7 @@ def measure(
                 tally.add(sample, group)
             for scores in partition.scores:
                 tally.add_scores(scores)
+                tied[scores.metric] += ties(scores)
             for corpus in corpora:
                 corpus.add(partition.samples, groups)
             if gallery is not None:
@@ -192,6 +196,7 @@ def measure(
             _write_scores(scores, out_file)
     costs = [(metric.name, getattr(metric, "costs", None)) for metric in of_samples]
     notes += [f"{name}: {cost}" for name, cost in costs if cost]
+    notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     resampling = Resampling(seed=options.seed, family=options.family)
     summaries = _summaries(tally, criteria, grouping, resampling)
     summaries += [

@@ -133,7 +133,9 @@ class Cell:
         problems: what was wrong with answers, in words, e.g. `3 answers with unknown ids`.
         cost: what answering took; None if unknown.
         scores: metric -> sample id -> value; NaN where undefined.
-        votes: attribute -> judge -> sample id -> the label it gave; an undecided judge gave ``.
+        votes: attribute -> judge -> sample id -> the label it gave; an undecided judge gave ``, and
+            an output that is empty has the label `(empty)`, which is wrong.
+        ties: metric -> how many texts it counts as a share, as its judges are divided on them.
         groups: values of corpus metrics.
         rates: how judges found the texts; of published runs, where no votes are known.
         signatures: metric -> signature.
@@ -148,6 +150,7 @@ class Cell:
     cost: Cost | None = None
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     votes: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    ties: Mapping[str, int] = field(default_factory=dict)
     groups: tuple[GroupValue, ...] = ()
     rates: tuple[Rate, ...] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)

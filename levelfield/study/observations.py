@@ -14,10 +14,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from levelfield.core.arrays import Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.registry import metric_class
 from levelfield.core.sample import Sample
+from levelfield.core.votes import EMPTY
 from levelfield.study.cells import Cell, value_name
 
 Kind = Literal["metric", "corpus", "judge", "average", "majority", "both"]
@@ -102,6 +103,7 @@ class Observations:
         prompts: cluster -> (dataset, what its texts share).
         cell, value, prompt, input: (texts,) codes: the cell; position in `values`; position in
             `prompts`; the request, equal for all systems and seeds.
+        empty: (texts,) whether no judge read the text, as the output is empty.
         observed: one a measure.
         attributes: attribute -> its judges, as `observed` names them.
     """
@@ -114,6 +116,7 @@ class Observations:
     value: Codes
     prompt: Codes
     input: Codes
+    empty: Bools
     observed: tuple[Observed, ...]
     attributes: Mapping[str, tuple[str, ...]]
 
@@ -148,9 +151,14 @@ def observe(cells: Sequence[Cell]) -> Observations:
         value=codes[1],
         prompt=codes[2],
         input=codes[3],
+        empty=np.array([_is_empty(cells[i], sample) for i, sample in rows], dtype=np.bool_),
         observed=tuple(sorted(table.observed(), key=lambda o: _ORDER.index(o.measure.kind))),
         attributes=table.attributes,
     )
+
+
+def _is_empty(cell: Cell, sample: Sample) -> bool:
+    return any(of.get(sample.id) == EMPTY for by in cell.votes.values() for of in by.values())
 
 
 def _values(cells: Sequence[Cell]) -> Iterator[str]:
@@ -235,7 +243,8 @@ class _Columns:
 
     @staticmethod
     def _right(votes: Mapping[str, str] | None, attribute: str, sample: Sample) -> float:
-        """100 if the judge saw what was wanted, 0 if not or undecided, NaN if it saw no text."""
+        """100 if the judge saw what was wanted, 0 if not, undecided or the output is empty, NaN if
+        it has no verdict on the text."""
         if not votes or sample.id not in votes or attribute not in sample.control:
             return float("nan")
         return 100.0 * (votes[sample.id] == sample.control[attribute])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from levelfield.core.continuation import prompt_end
+from levelfield.core.continuation import output, prompt_end
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import EMPTY_TEXT, NO_PROMPT, NOT_A_PREFIX, NOTHING_AFTER, Undefined
 from levelfield.metrics.cdm import CDMMomentum
@@ -116,7 +116,7 @@ def consistency(match: str) -> Callable[[Sample], object]:
 
 
 def control(sample):
-    asked = ControlAverage(judges="vader", text="continuation")._question(sample)
+    asked = ControlAverage(judges="vader", text="continuation", empty="undefined")._question(sample)
     return asked if isinstance(asked, Undefined) else asked[0]
 
 
@@ -125,7 +125,7 @@ def keywords(sample):
         def _found(self, text, _):
             return {text: True}
 
-    outcome = Shown(text="continuation")._sample_value(sample)
+    outcome = Shown(text="continuation", empty="undefined")._sample_value(sample)
     return outcome if isinstance(outcome, Undefined) else outcome.parts[0][0]
 
 
@@ -170,3 +170,22 @@ def test_each_family_takes_the_same_for_the_continuation_as_ever(family, case):
     control = {"sentiment": "positive", "keywords": ("froze",)}
     sample = Sample("1", text, prompt=prompt, control=control)
     assert FAMILIES[family](sample) == others.get(family, most)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "reading", "expected"),
+    [
+        ("", " \n", "whole", ""),
+        ("The lake", "", "continuation", ""),
+        ("", "", "continuation", ""),
+        ("The lake", "The lake \n", "continuation", ""),
+        ("The lake", "The lake ", "whole", "The lake "),
+        ("The lake", "A lake", "continuation", Undefined(NOT_A_PREFIX)),
+        ("", "A lake", "continuation", Undefined(NO_PROMPT)),
+    ],
+)
+def test_an_output_is_empty_only_where_nothing_was_written(prompt, text, reading, expected):
+    sample = Sample("1", text, prompt=prompt)
+    assert output(sample, reading, empty="0") == expected
+    withheld = output(sample, reading)
+    assert isinstance(withheld, Undefined) if expected == "" else withheld == expected

@@ -25,7 +25,7 @@ from levelfield.metrics.control import (
     ControlProbability,
 )
 from levelfield.metrics.control import judged as judged_module
-from levelfield.metrics.control.votes import AttributeVerdicts, majority
+from levelfield.metrics.control.votes import AttributeVerdicts, leaders
 
 METRICS = (
     ControlAverage,
@@ -91,50 +91,54 @@ def reason(metric, text: str, wanted=POSITIVE, **fields) -> str | None:
 # -- rules
 
 
+TIE_OF_THREE = ("Business", "Sports", "World")
+TIE_OF_TWO = ("Business", "Sports")
+
+
 @pytest.mark.parametrize(
     ("votes", "by_majority", "by_probability", "as_in_the_study"),
     [
-        (["Sports", "Sports", "World"], "Sports", "Sports", "World"),
-        (["Business", "Business", "Business"], "Business", "Business", "Business"),
-        (["Business", "Sports", "World"], None, None, "World"),
-        (["Business", "Business", "Sports", "Sports"], None, None, "Sports"),
-        (["Business", None, None], None, "Business", "Business"),
-        (["Business", "Business", None], "Business", "Business", "Business"),
-        (["Business", None], None, "Business", "Business"),
-        (["Sports"], "Sports", "Sports", "Sports"),
-        ([None, None], None, None, None),
-        (["Sports", "Sports", "World", "Business"], None, "Sports", "World"),
-        (["Sports"] * 3 + ["World"] * 2, "Sports", "Sports", "World"),
+        (["Sports", "Sports", "World"], ("Sports",), ("Sports",), "World"),
+        (["Business", "Business", "Business"], ("Business",), ("Business",), "Business"),
+        (["World", "Sports", "Business"], TIE_OF_THREE, TIE_OF_THREE, "World"),
+        (["Sports", "Sports", "Business", "Business"], TIE_OF_TWO, TIE_OF_TWO, "Sports"),
+        (["Business", None, None], ("Business",), ("Business",), "Business"),
+        (["Business", "Sports", None], TIE_OF_TWO, TIE_OF_TWO, "Sports"),
+        (["Sports"], ("Sports",), ("Sports",), "Sports"),
+        ([None, None], (), (), None),
+        (["Sports", "Sports", "World", "Business"], ("Sports",), ("Sports",), "World"),
+        (["Sports"] * 3 + ["World"] * 2, ("Sports",), ("Sports",), "World"),
     ],
 )
 def test_rules_by_hand(votes, by_majority, by_probability, as_in_the_study):
     verdicts = [verdict(label) for label in votes]
-    assert majority(verdicts, "majority") == by_majority
-    assert majority(verdicts, "probability") == by_probability
-    assert majority(verdicts, "study") == as_in_the_study
+    assert leaders(verdicts, "majority") == by_majority
+    assert leaders(verdicts, "probability") == by_probability
+    assert leaders(verdicts, "study") == ((as_in_the_study,) if as_in_the_study else ())
 
 
-def test_of_equal_votes_the_likelier_label_wins():
+def test_of_equal_votes_the_likelier_label_wins_where_probabilities_decide():
     verdicts = [verdict("Business", sure=0.95), verdict("World", sure=0.6)]
-    assert majority(verdicts, "majority") is None
-    assert majority(verdicts, "probability") == "Business"
+    assert leaders(verdicts, "majority") == ("Business", "World")
+    assert leaders(verdicts, "probability") == ("Business",)
 
 
 def test_a_judge_that_could_read_nothing_does_not_tip_the_scales():
     blind = JudgeVerdict("b", None, TOPIC, np.full(4, np.nan), False)
-    assert majority([verdict("Sports"), blind], "probability") == "Sports"
-    assert majority([blind], "probability") is None
+    for rule in ("majority", "probability"):
+        assert leaders([verdict("Sports"), blind], rule) == ("Sports",)
+        assert leaders([blind], rule) == ()
 
 
 @given(st.lists(st.sampled_from([*TOPIC, None]), min_size=1, max_size=7))
-def test_a_majority_is_what_more_than_half_say_and_the_study_takes_the_last_word(votes):
+def test_leaders_have_the_most_votes_and_the_study_takes_the_last_word(votes):
     verdicts = [verdict(label) for label in votes]
-    expected = [label for label in TOPIC if votes.count(label) > len(votes) / 2]
-    assert majority(verdicts, "majority") == (expected[0] if expected else None)
-    given_labels = sorted(label for label in votes if label)
-    assert majority(verdicts, "study") == (given_labels[-1] if given_labels else None)
-    if expected:
-        assert majority(verdicts, "probability") == expected[0]
+    most = max(votes.count(label) for label in TOPIC)
+    expected = tuple(sorted(label for label in TOPIC if votes.count(label) == most and most))
+    assert leaders(verdicts, "majority") == expected
+    labels = sorted(label for label in votes if label)
+    assert leaders(verdicts, "study") == tuple(labels[-1:])
+    assert set(leaders(verdicts, "probability")) <= set(expected)
 
 
 # -- values
@@ -186,35 +190,129 @@ def test_the_studys_rule_favours_the_alphabetically_late_label(bench):
     assert value(ControlMajority(rule="majority"), text) == 0
 
 
-def test_without_a_majority_the_value_is_undefined_unless_probabilities_decide(bench):
+def test_a_tie_counts_as_its_share_and_its_part_names_the_labels(bench):
+    bench(a="topic", b="topic", c="topic")
+    wanted = {"topic": "World"}
+    texts = {
+        "a=World b=Sports": 1 / 2,
+        "a=World b=Sports c=Business": 1 / 3,
+        "a=Sports b=Business": 0,
+        "a=World b=World c=Sports": 1,
+        "a=World": 1,
+    }
+    for text, expected in texts.items():
+        assert value(ControlMajority(), text, wanted) == pytest.approx(expected)
+    scores = ControlMajority().score([Sample("1", "a=World b=Sports", control=wanted)])
+    assert scores.parts is not None
+    assert scores.parts.rows() == [("1", "topic/majority: tie of Sports, World", 0.5, 1.0)]
+    assert "|rule:majority|ties:share|" in scores.signature
+    assert "ties" not in ControlMajority(rule="study").signature
+
+
+@given(st.lists(st.sampled_from(SENTIMENT), min_size=1, max_size=6))
+def test_over_all_labels_that_could_be_wanted_the_shares_sum_to_1(votes):
+    judged = {
+        wanted: [
+            AttributeVerdicts("sentiment", wanted, tuple(verdict(v, SENTIMENT) for v in votes))
+        ]
+        for wanted in SENTIMENT
+    }
+    for rule in ("majority", "probability"):
+        metric = ControlMajority(judges="vader", rule=rule)
+        assert sum(metric._sample_value(one).value for one in judged.values()) == 1
+
+
+def test_ties_leave_the_order_of_systems_as_it_is(bench):
+    """By both judges A is right on 7 of 10 texts, B on 6; B's judges disagree more often."""
     bench(a="sentiment", b="sentiment")
-    assert reason(ControlMajority(), "a=positive b=negative") == "no majority of the judges"
-    assert reason(ControlMajority(), "a=positive") == "no majority of the judges"
-    assert value(ControlMajority(rule="probability"), "a=positive") == 1
+    both, one, none = "a=positive b=positive", "a=positive b=negative", "a=negative b=negative"
+
+    def system(*texts: str) -> tuple[float, float]:
+        samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
+        decided = [s for s in samples if s.text != one]
+        left_out = float(ControlMajority().score(decided).values.mean())
+        return float(ControlMajority().score(samples).values.mean()), left_out
+
+    a, b = system(*[both] * 7, *[none] * 3), system(*[both] * 4, *[one] * 4, *[none] * 2)
+    assert a == pytest.approx((0.7, 0.7))
+    assert b[0] == pytest.approx(0.6)
+    assert b[0] < a[0]
+    c = system(*[both] * 3, *[one] * 6, none)
+    assert c[0] < a[0] < c[1]  # left out, the ties would turn this round
+
+
+def test_texts_that_all_judges_are_undecided_on_have_not_the_label(bench):
+    bench(a="sentiment", b="sentiment")
+    for rule in ("majority", "probability"):
+        assert value(ControlMajority(rule=rule), "nothing") == 0
+    assert value(ControlAverage(), "nothing") == 0
+    assert reason(ControlMajority(rule="study"), "nothing") == "no majority of the judges"
 
 
 def test_one_judge_is_its_own_majority(bench):
     bench(a="sentiment")
-    for text in ("a=positive", "a=negative"):
+    for text in ("a=positive", "a=negative", "nothing"):
         assert (
             value(ControlMajority(), text)
             == value(ControlAverage(), text)
             == float("positive" in text)
         )
-    assert value(ControlAverage(), "nothing") == 0
-    assert reason(ControlMajority(), "nothing") == "no majority of the judges"
 
 
 def test_both_is_one_only_where_every_attribute_is_right(bench):
-    bench(a="sentiment", b="topic")
+    bench(a="sentiment", b="topic", c="topic")
     wanted = {"sentiment": "positive", "topic": "Sports"}
     assert value(ControlBoth(), "a=positive b=Sports", wanted) == 1
     assert value(ControlBoth(), "a=positive b=World", wanted) == 0
     assert value(ControlMajority(), "a=positive b=World", wanted) == 0.5
-    assert reason(ControlBoth(), "a=positive", wanted) == "no majority of the judges"
+    assert value(ControlBoth(), "a=positive b=Sports c=World", wanted) == 0.5
+    assert value(ControlBoth(), "a=negative b=Sports c=World", wanted) == 0
+    assert value(ControlMajority(), "a=positive b=Sports c=World", wanted) == 0.75
+    assert value(ControlBoth(), "a=positive", wanted) == 0
     assert reason(ControlBoth(), "a=positive") == "one attribute only"
     with_keywords = {"sentiment": "positive", "keywords": ("a", "b")}
     assert reason(ControlBoth(), "a=positive", with_keywords) == "one attribute only"
+
+
+# -- empty outputs
+
+
+def test_an_empty_output_is_wrong_under_every_metric_and_no_judge_reads_it(bench):
+    asked = bench(a="sentiment", b="topic")
+    wanted = {"sentiment": "positive", "topic": "World"}
+    sample = Sample("1", " \n", control=wanted)
+    for metric in METRICS:
+        scores = metric().score([sample])
+        assert scores.values.tolist() == [0]
+        assert "|empty:0|" in scores.signature
+        withheld = metric(empty="undefined").score([sample])
+        assert list(withheld.undefined.values()) == ["empty text"]
+    assert not asked
+    scores = ControlAverage().score([sample])
+    assert scores.parts is not None
+    assert scores.parts.rows() == [
+        ("1", "sentiment/a: (empty)", 0.0, 0.5),
+        ("1", "topic/b: (empty)", 0.0, 0.5),
+    ]
+    for rule in ("majority", "probability", "study"):
+        parts = ControlMajority(rule=rule).score([sample]).parts
+        assert parts is not None
+        assert parts["part"].to_list() == ["sentiment/majority: (empty)", "topic/majority: (empty)"]
+
+
+def test_a_system_that_leaves_texts_empty_is_no_better_for_it(bench):
+    """A is right on 60 prompts and empty on 40, B is right on 80 of 100."""
+    bench(a="sentiment")
+    metrics = (ControlAverage(), ControlMajority(), ControlBalancedAccuracy())
+    a, b = (
+        [
+            Sample(str(i), "a=positive" if i < right else otherwise, control=POSITIVE)
+            for i in range(100)
+        ]
+        for right, otherwise in ((60, ""), (80, "a=negative"))
+    )
+    for metric in metrics:
+        assert [metric.score(system).mean() for system in (a, b)] == pytest.approx([0.6, 0.8])
 
 
 def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
@@ -291,7 +389,7 @@ def test_a_wanted_value_may_be_spelled_otherwise_or_stand_alone_in_a_list(bench)
 @pytest.mark.parametrize(
     ("text", "wanted", "expected"),
     [
-        (" \n", POSITIVE, "empty text"),
+        (" \n", {}, "no judged attribute"),
         ("x", {}, "no judged attribute"),
         ("x", {"keywords": ("a",)}, "no judged attribute"),
         ("x", {"sentiment": ""}, "no judged attribute"),
@@ -317,7 +415,10 @@ def test_reasons_of_continuations(bench):
     bench(a="sentiment")
     metric = ControlAverage(text="continuation")
     assert reason(metric, "So it is", prompt="so") == "prompt is not a prefix of the text"
-    assert reason(metric, "So ", prompt="So") == "nothing after the prompt"
+    assert value(metric, "So ", prompt="So") == value(metric, "", prompt="So") == 0
+    withheld = ControlAverage(text="continuation", empty="undefined")
+    assert reason(withheld, "So ", prompt="So") == "nothing after the prompt"
+    assert value(ControlAverage(), "So a=positive ", prompt="So a=positive") == 1  # as a whole text
 
 
 def test_balanced_accuracy_without_samples_is_undefined():
@@ -382,7 +483,7 @@ def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
     expected = ControlProbability(judges=three).score(samples)
     again = ControlProbability(judges=three, batch_tokens=10).score(samples[::-1])
     np.testing.assert_allclose(again.values[::-1], expected.values, rtol=1e-5)
-    assert expected.undefined == {"1": "empty text"}
+    assert expected.values[1] == 0
     assert expected.truncated == {"3"}
     assert len(set(expected.values[2:].tolist())) > 1
 
@@ -390,7 +491,12 @@ def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
 def test_the_signature_names_every_choice_but_not_the_batch(three):
     base = ControlAverage(judges=three)
     assert base.signature.startswith("control.average|judges:m0=m0@")
-    for change in ({"text": "continuation"}, {"dtype": "bfloat16"}, {"judges": "vader"}):
+    for change in (
+        {"text": "continuation"},
+        {"empty": "undefined"},
+        {"dtype": "bfloat16"},
+        {"judges": "vader"},
+    ):
         assert dataclasses.replace(base, **change).signature != base.signature
     assert dataclasses.replace(base, batch_tokens=7, device="cpu").signature == base.signature
     rules = {

@@ -152,10 +152,20 @@ def test_the_prompts_are_those_that_the_authors_released(rated_data: Path):
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u3000"])
 @pytest.mark.parametrize(
-    "metric", [CTRLEvalCoherence(), CTRLEvalConsistency(), CTRLEvalAttributeRelevance()]
+    "metric",
+    [CTRLEvalCoherence(), CTRLEvalConsistency(), CTRLEvalAttributeRelevance(empty="undefined")],
 )
-def test_an_empty_text_is_undefined_everywhere(metric, text):
+def test_an_empty_text_is_undefined_where_it_does_not_fail_a_request(metric, text):
     assert reason(metric, text, prompt="The", control=POSITIVE) == "empty text"
+
+
+def test_an_empty_text_has_no_label_and_the_least_relevance():
+    metric = CTRLEvalAttributeRelevance()
+    samples = [Sample("1", " \n", control=POSITIVE), Sample("2", "Fine.", control=POSITIVE)]
+    scores = metric.score(samples)
+    assert scores.values[0] == 0 < scores.values[1]
+    assert "|empty:0|" in metric.signature
+    assert "sentiment" in (reason(metric, "", control={}) or "")
 
 
 @pytest.mark.parametrize("text", ["word", "😀", "One sentence only.", "مرحبا بالعالم"])
@@ -267,7 +277,11 @@ def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders
             "language": "german",
         },
         CTRLEvalConsistency(model=model, iwf="wordfreq"): {"match": "loose", "weights": "max"},
-        CTRLEvalAttributeRelevance(model=model): {"attribute": "topic", "weights": "min"},
+        CTRLEvalAttributeRelevance(model=model): {
+            "attribute": "topic",
+            "weights": "min",
+            "empty": "undefined",
+        },
     }
     for metric, options in changes.items():
         for name, value in options.items():

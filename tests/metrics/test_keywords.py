@@ -4,6 +4,7 @@ import pickle
 import sys
 import types
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.datasets import load
+from levelfield.datasets import dataset, load, lpf
+from levelfield.io.fetch import local_copy
 from levelfield.metrics import keywords
 from levelfield.metrics.keywords import (
     KeywordsAll,
@@ -133,7 +135,7 @@ def test_keywords_count_once_and_blank_ones_never():
 
 def test_undefined_values_say_why():
     rows = {
-        "empty": Sample("empty", " \n", control={"keywords": "court"}),
+        "nothing": Sample("nothing", " \n"),
         "none": Sample("none", "A court."),
         "blank": Sample("blank", "A court.", control={"keywords": ("", " ")}),
         "fine": Sample("fine", "A court.", control={"keywords": ("court",)}),
@@ -142,11 +144,46 @@ def test_undefined_values_say_why():
         scores = metric().score(list(rows.values()))
         np.testing.assert_array_equal(scores.values, [np.nan, np.nan, np.nan, 1])
         assert scores.undefined == {
-            "empty": "empty text",
+            "nothing": "control has no keywords",
             "none": "control has no keywords",
             "blank": "control has no keywords",
         }
     assert len(KeywordsCoverage().score([])) == 0
+
+
+ALL_FIVE = (*EXACT, KeywordsCov, KeywordsExtCov)
+
+
+@pytest.mark.parametrize("metric", ALL_FIVE)
+def test_an_empty_output_holds_no_keyword_and_counts_as_0(metric):
+    sample = asked(" \n", "court", "culture")
+    scores = metric().score([sample])
+    assert scores.values.tolist() == [0]
+    assert scores.parts is not None
+    assert scores.parts["score"].to_list() == [0, 0]
+    assert "|empty:0|" in scores.signature
+    withheld = metric(empty="undefined").score([sample])
+    assert withheld.undefined == {"1": "empty text"}
+    assert "|empty:undefined|" in withheld.signature
+
+
+@pytest.mark.parametrize("match", ["word", "substring", "lemma"])
+def test_no_match_finds_a_keyword_in_nothing(match):
+    assert KeywordsAny(match=match).score([asked("", "court", "*", "市場")]).values.tolist() == [0]
+
+
+def test_a_system_that_leaves_texts_empty_is_no_better_for_it():
+    """A is right on 60 prompts and empty on 40, B is right on 80 of 100."""
+
+    def texts(right: int, otherwise: str) -> list[Sample]:
+        return [
+            Sample(str(i), "A court." if i < right else otherwise, control={"keywords": "court"})
+            for i in range(100)
+        ]
+
+    a, b = texts(60, ""), texts(80, "A lake.")
+    assert [KeywordsAll().score(system).mean() for system in (a, b)] == [0.6, 0.8]
+    assert KeywordsAll(empty="undefined").score(a).mean() == 1
 
 
 def test_of_the_continuation_the_prompt_is_no_part():
@@ -159,12 +196,11 @@ def test_of_the_continuation_the_prompt_is_no_part():
     ]
     samples = [Sample(str(i), s.text, s.prompt, control=s.control) for i, s in enumerate(rows)]
     scores = KeywordsCoverage(text="continuation").score(samples)
-    np.testing.assert_array_equal(scores.values, [0, 1, np.nan, np.nan, np.nan])
-    assert list(scores.undefined.values()) == [
-        "prompt is not a prefix of the text",
-        "no prompt",
-        "nothing after the prompt",
-    ]
+    np.testing.assert_array_equal(scores.values, [0, 1, np.nan, np.nan, 0])
+    reasons = ["prompt is not a prefix of the text", "no prompt"]
+    assert list(scores.undefined.values()) == reasons
+    withheld = KeywordsCoverage(text="continuation", empty="undefined").score(samples)
+    assert list(withheld.undefined.values()) == [*reasons, "nothing after the prompt"]
     assert KeywordsCoverage(text="continuation").requires == {"text", "prompt", "control"}
     assert KeywordsCoverage().requires == KeywordsCoverage.requires == {"text", "control"}
 
@@ -281,7 +317,7 @@ def test_a_missing_package_is_said_with_the_mend(monkeypatch: pytest.MonkeyPatch
 
 def test_the_signature_names_every_choice():
     assert KeywordsCoverage(match="substring", case="exact").signature.startswith(
-        "keywords.coverage|match:substring|case:exact|text:whole|v:"
+        "keywords.coverage|match:substring|case:exact|text:whole|empty:0|v:"
     )
     assert "|match:lemma@lemminflect-" in KeywordsAny(match="lemma").signature
     assert "|text:continuation|" in KeywordsCov(text="continuation").signature
@@ -310,3 +346,38 @@ def test_controlled_bart_holds_every_keyword_as_in_table_12(seed: int, options: 
         scores = metric(**options).score(texts)
         assert not scores.undefined
         assert scores.mean() == 1
+
+
+def _published_run(name: str) -> tuple[list[Sample], dict[str, dict[str, float]]]:
+    """The texts of a published run and its coverages: value asked for or `overall` -> measure."""
+    folder = f"results/keywords/{name}"
+    files = {file.path: file for part in PARTS for file in dataset("lpf").part(part)}
+    texts, results = (
+        local_copy(files[f"{folder}/{kind}_{name}.{end}"])
+        for kind, end in (("processed", "csv"), ("evaluation_results", "json"))
+    )
+    if texts is None or results is None:
+        pytest.skip(f"lpf: {folder} is not on this machine: levelfield data fetch lpf")
+    return lpf.texts_of(texts), lpf.run_of(results).results["word_coverage"]
+
+
+PARTS = ("keywords", "keywords-results")
+PUBLISHED = sorted(Path(f.path).parent.name for f in dataset("lpf").part("keywords"))
+
+
+def test_21_runs_of_the_study_have_texts_for_keywords():
+    assert len(PUBLISHED) == 21
+
+
+@pytest.mark.usefixtures("rated_data")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_any_and_all_are_those_of_the_published_files(name: str):
+    samples, published = _published_run(name)
+    for metric, measure in ((KeywordsAny, "soft"), (KeywordsAll, "strict")):
+        scores = metric(match="substring", case="exact").score(samples)
+        assert not scores.undefined
+        assert scores.mean() == pytest.approx(published["overall"][measure], abs=1e-12)
+        for value in published.keys() - {"overall"}:
+            wanted = lpf.wanted("keywords", value)
+            own = [v for s, v in zip(samples, scores.values, strict=True) if s.control == wanted]
+            assert np.mean(own) == pytest.approx(published[value][measure], abs=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import re
 from pathlib import Path
@@ -151,6 +152,18 @@ def test_over_sentences_the_answers_are_averaged(t5, tiny_folders):
     assert found.parts is not None
     np.testing.assert_allclose(found.parts["score"], expected, atol=1e-6)
     assert found.parts["weight"].to_list() == pytest.approx([1 / 3] * 3)
+
+
+def test_over_sum_the_answers_to_each_sentence_are_added_up(t5):
+    sample = Sample("a", "It froze. We skated on it! Did you?", context=("Hello.",))
+    mean, sum_ = (
+        questions.QuestionsEngagingness(model=t5, over=over) for over in ("sentences", "sum")
+    )
+    assert sum_.score([sample]).values[0] == pytest.approx(3 * mean.score([sample]).values[0])
+    assert sum_.score([sample]).values[0] > 1
+    one = dataclasses.replace(sample, text="It froze.")
+    assert sum_.score([one]).values[0] == pytest.approx(mean.score([one]).values[0])
+    assert "|over:sum|segmenter:punkt-english|" in sum_.signature
 
 
 def test_over_turns_each_is_asked_about_with_those_before_it(t5, tiny_folders):

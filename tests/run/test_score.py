@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 
 import levelfield
@@ -17,7 +18,8 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
+from levelfield.core.scores import PARTS_SCHEMA, Scores
+from levelfield.core.votes import part_name
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -208,3 +210,38 @@ def test_groups_that_are_no_systems_are_not_compared():
     result = levelfield.score(texts("x", "y"), Words(), by="none", cache=False)
     with pytest.raises(UserError, match="grouped by none"):
         levelfield.compare(result)
+
+
+@dataclass(frozen=True)
+class Divided(Words):
+    """A metric whose judges are divided on texts that hold a `?`."""
+
+    name: ClassVar[str] = "control.majority"
+    signature: ClassVar[str] = "control.majority|rule:majority|ties:share|v:1"
+
+    def score(self, samples: Any, *, progress: Progress = no_progress) -> Scores:
+        progress(len(samples))
+        labels = [["cold", "warm"] if "?" in s.text else ["warm"] for s in samples]
+        rows = [
+            (s.id, part_name("tone/majority", of), 1 / len(of), 1.0)
+            for s, of in zip(samples, labels, strict=True)
+        ]
+        return Scores(
+            metric=self.name,
+            ids=tuple(s.id for s in samples),
+            values=np.array([1 / len(of) for of in labels]),
+            undefined={},
+            signature=self.signature,
+            higher_is_better=True,
+            parts=pl.DataFrame(rows, schema=PARTS_SCHEMA, orient="row"),
+        )
+
+
+def test_a_note_says_on_how_many_texts_the_judges_are_divided():
+    result = levelfield.score(["Warm.", "Warm?", "Cold?", "Cool."] * 30, Divided(), cache=False)
+    [note] = result.notes
+    assert note.startswith(
+        "control.majority: the judges are divided on 50 % of the texts (60 of 120)"
+    )
+    assert result.to_dict()["notes"] == [note]
+    assert levelfield.score(["Warm."], Divided(), cache=False).notes == ()

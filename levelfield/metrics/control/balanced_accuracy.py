@@ -40,8 +40,8 @@ class ControlBalancedAccuracy(JudgedMetric, OfGroups):
 
     The share of right texts of each wanted label, averaged over labels and then over judges (and
     attributes), in [0, 1]. A judge that leans to one label can't gain by it, and it does not
-    matter how many texts were asked for each. One value for system, dataset and seed. Texts that
-    can't be judged (see control.average) are left out.
+    matter how many texts were asked for each. One value for system, dataset and seed. An empty
+    output is wrong for every judge. Texts that are undefined (see control.average) are left out.
 
     Undefined: where no text can be judged; the commonest reason is given.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,11 +17,15 @@ from levelfield.core.undefined import (
     ONE_ATTRIBUTE,
     Undefined,
 )
+from levelfield.core.votes import UNDECIDED, part_name
 from levelfield.metrics.control.judged import JudgedMetric
-from levelfield.metrics.control.votes import AttributeVerdicts, Rule, majority, probability
+from levelfield.metrics.control.votes import (
+    AttributeVerdicts,
+    Rule,
+    leaders,
+    probability,
+)
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
-
-UNDECIDED = "(undecided)"
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,20 @@ class ControlAverage(_JudgedSampleMetric):
     equally likely) has not found it. In [0, 1]; chance is 1 / labels. The parts are the votes:
     `attribute/judge: label`, 1 where that is the wanted one.
 
-    Undefined: `empty text`; `no judged attribute` (the control names none, or only keywords); no
-    judge of an attribute; a wanted label that a judge does not know; with text=continuation a
-    prompt that is not a prefix, or nothing after it.
+    An empty output (a text that is blank, with text=continuation also one that ends with its
+    prompt) has not done what was asked: no judge reads it, and it counts as 0, with the label
+    `(empty)`. The study's judges read a blank there and give it some label.
+
+    Undefined: what the request lacks, `no judged attribute` (the control names none, or only
+    keywords), no judge of an attribute, a wanted label that a judge does not know; what can't be
+    decided, with text=continuation a prompt that is not a prefix; with empty=undefined also `empty
+    text` and `nothing after the prompt`.
 
     Options:
         judges: `paper` (two of the three judges a control of LPF; the third is not on the hub),
             `offline`, or names of judges, models' names or folders, TOML files, with commas.
         text: what the judges read: `whole` (as in LPF), or the `continuation` without the prompt.
+        empty: what an empty output is: `0`, or `undefined`.
     """
 
     name: ClassVar[str] = "control.average"
@@ -75,9 +86,10 @@ class ControlProbability(_JudgedSampleMetric):
 
     Mean over the J judges of P(wanted | text), with several attributes over all their judges: the
     confidence of a style classifier (Lai et al. 2021; Mao 2021, sections 2.2.2 and 3.2.2), which
-    tells texts apart that get the same vote. In [0, 1]; the parts are each judge's.
+    tells texts apart that get the same vote. In [0, 1]; the parts are each judge's. An empty output
+    is 0, as for control.average.
 
-    Undefined: as for control.average, and `a judge can't read the text`.
+    Undefined: as for control.average, and `a judge can't read the text`: there is no probability.
 
     Options: as for control.average.
     """
@@ -97,49 +109,63 @@ class ControlProbability(_JudgedSampleMetric):
 
 @dataclass(frozen=True)
 class _MajorityMetric(_JudgedSampleMetric, abc.ABC):
-    """A metric on the label that stands for all judges' votes."""
+    """A metric on the labels that stand for all judges' votes."""
 
     rule: Rule = "majority"
 
     def _own(self) -> Mapping[str, object]:
-        return {"rule": self.rule}
+        return {"rule": self.rule} | ({} if self.rule == "study" else {"ties": "share"})
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        labels = [majority(one.verdicts, self.rule) for one in judged]
-        if None in labels:
+        labels = [leaders(one.verdicts, self.rule) for one in judged]
+        if self.rule == "study" and () in labels:
             return Undefined(NO_MAJORITY)
-        right = [label == one.wanted for label, one in zip(labels, judged, strict=True)]
+        pairs = [*zip(judged, labels, strict=True)]
+        right = [1 / len(first) if one.wanted in first else 0.0 for one, first in pairs]
         parts = [
-            (f"{one.attribute}/majority: {label}", float(hit), 1 / len(judged))
-            for one, label, hit in zip(judged, labels, right, strict=True)
+            (
+                part_name(f"{one.attribute}/majority", first or [UNDECIDED]),
+                share,
+                1 / len(judged),
+            )
+            for (one, first), share in zip(pairs, right, strict=True)
         ]
         return SampleValue(self._value(right), parts, any(one.cut for one in judged))
 
     @abc.abstractmethod
-    def _value(self, right: Sequence[bool]) -> float:
-        """Returns the value, given whether each attribute's majority is the wanted label."""
+    def _value(self, right: Sequence[float]) -> float:
+        """Returns the value from the share of each attribute: 1 / k where the wanted label is one
+        of the k that stand for its votes, else 0."""
 
 
 @dataclass(frozen=True)
 class ControlMajority(_MajorityMetric):
     """Control effectiveness by majority: whether the judges together find the wanted label.
 
-    1 if the label of the majority is the wanted one, else 0; with several attributes the mean over
-    them (LPF section 6.2). With one judge, its vote.
+    1 / k if the wanted label is one of the k labels with the most votes, else 0: 1 where it has
+    more than any other, and half where two judges disagree and one of them finds it. With several
+    attributes the mean over them (LPF section 6.2). With one judge, its vote. An undecided judge
+    has no vote; where all are undecided, none has found the label. The parts name the labels:
+    `sentiment/majority: tie of negative, positive`. Leaving ties out would turn ranks round: with
+    an even number of judges they are texts of middling quality, and systems differ in how many
+    they have.
 
-    Undefined: as for control.average, and `no majority of the judges`.
+    Empty outputs: 0, as for control.average.
+
+    Undefined: as for control.average; with rule=study `no majority of the judges` where all are
+    undecided.
 
     Options: as for control.average, and
-        rule: `majority` needs more than half of all judges; `probability` takes the label with the
-            most votes, and of equals the likelier one; `study` is what the published majorities of
-            LPF rest on: the alphabetically last label that any judge gave. That favours late
-            labels (positive, World) and hides early ones (negative, Business), so it is here to
-            reproduce those numbers only.
+        rule: `majority` as above; `probability` lets the mean probability decide among the labels
+            with the most votes, and only those that are equally likely share; `study` is what the
+            published majorities of LPF rest on: the alphabetically last label that any judge gave.
+            That favours late labels (positive, World) and hides early ones (negative, Business),
+            so it is here to reproduce those numbers only.
     """
 
     name: ClassVar[str] = "control.majority"
 
-    def _value(self, right: Sequence[bool]) -> float:
+    def _value(self, right: Sequence[float]) -> float:
         return sum(right) / len(right)
 
 
@@ -147,8 +173,11 @@ class ControlMajority(_MajorityMetric):
 class ControlBoth(_MajorityMetric):
     """Control of several attributes at once: whether all of them are right, by majority.
 
-    1 if for every attribute of the control the label of the majority is the wanted one, else 0
-    (LPF section 3.2, Table 13's "Both").
+    The product over the attributes of the control of what control.majority gives each alone: 1
+    where all are right, 0 where one is wrong, and with a tie of two labels half (LPF section 3.2,
+    Table 13's "Both").
+
+    Empty outputs: 0, as for control.average.
 
     Undefined: as for control.majority, and `one attribute only`.
 
@@ -160,5 +189,5 @@ class ControlBoth(_MajorityMetric):
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
         return Undefined(ONE_ATTRIBUTE) if len(judged) == 1 else super()._sample_value(judged)
 
-    def _value(self, right: Sequence[bool]) -> float:
-        return float(all(right))
+    def _value(self, right: Sequence[float]) -> float:
+        return math.prod(right)

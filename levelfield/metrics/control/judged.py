@@ -6,13 +6,12 @@ import abc
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from levelfield.core.continuation import continuation
+from levelfield.core.continuation import EmptyOutput, Reading, output
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
-    EMPTY_TEXT,
     NO_ATTRIBUTE,
     Undefined,
     no_judge,
@@ -22,12 +21,13 @@ from levelfield.core.undefined import (
 from levelfield.core.wanted import single_value
 from levelfield.judges import (
     Judge,
+    JudgeVerdict,
     LoadedJudge,
     choose,
     describe,
     load,
 )
-from levelfield.metrics.control.votes import AttributeVerdicts
+from levelfield.metrics.control.votes import AttributeVerdicts, verdict_on_nothing
 from levelfield.metrics.sample_metric import of_defined
 from levelfield.models.loading import LoadingOptions
 
@@ -47,7 +47,8 @@ class JudgedMetric(LoadingOptions, abc.ABC):
     """Base of the metrics of control: options, and the way from samples to votes."""
 
     judges: str = "paper"
-    text: Literal["whole", "continuation"] = "whole"
+    text: Reading = "whole"
+    empty: EmptyOutput = "0"
 
     higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -61,8 +62,8 @@ class JudgedMetric(LoadingOptions, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         judges = describe(self._chosen, allow_pickle=self.allow_pickle)
-        named = {"judges": judges, **self._own(), "text": self.text, "dtype": self.dtype}
-        return signature(self.name, named)
+        read = {"text": self.text, "empty": self.empty}
+        return signature(self.name, {"judges": judges, **self._own(), **read, "dtype": self.dtype})
 
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""
@@ -80,15 +81,8 @@ class JudgedMetric(LoadingOptions, abc.ABC):
         return of_defined((self._question(sample) for sample in samples), verdicts_of)
 
     def _question(self, sample: Sample) -> tuple[str, list[WantedLabel]] | Undefined:
-        """Returns the text to judge, and the label that each attribute wants of it."""
-        text = sample.text
-        if not text.strip():
-            return Undefined(EMPTY_TEXT)
-        if self.text == "continuation":
-            rest = continuation(sample, without_prompt="whole-if-empty")
-            if isinstance(rest, Undefined):
-                return rest
-            text = rest.lstrip() if sample.prompt else rest
+        """Returns the text to judge, which is `""` where an empty output counts, and the label that
+        each attribute wants of it."""
         labels: list[WantedLabel] = []
         for attribute, wanted in sample.control.items():
             if attribute == KEYWORDS or not wanted:
@@ -101,7 +95,12 @@ class JudgedMetric(LoadingOptions, abc.ABC):
                 return panel
             label = panel[0].judge.label(wanted, attribute)
             labels.append(WantedLabel(attribute, label, panel))
-        return (text, labels) if labels else Undefined(NO_ATTRIBUTE)
+        if not labels:
+            return Undefined(NO_ATTRIBUTE)
+        text = output(sample, self.text, empty=self.empty, without_prompt="whole-if-empty")
+        if isinstance(text, Undefined):
+            return text
+        return (text.lstrip() if self.text == "continuation" and sample.prompt else text), labels
 
     def _panel(self, attribute: str, wanted: str) -> tuple[LoadedJudge, ...] | Undefined:
         """Returns the judges of an attribute, each with the labels that hold the wanted one."""
@@ -137,17 +136,21 @@ class JudgedMetric(LoadingOptions, abc.ABC):
 def verdicts_of(
     questions: Sequence[tuple[str, Sequence[WantedLabel]]],
 ) -> list[list[AttributeVerdicts]]:
-    """Returns the verdicts on texts; each judge reads all of its texts at once."""
+    """Returns the verdicts on texts; each judge reads all of its texts at once, none empty."""
     texts: dict[LoadedJudge, list[str]] = {}
     for text, wanted in questions:
         for label in wanted:
             for judge in label.judges:
-                texts.setdefault(judge, []).append(text)
+                texts.setdefault(judge, []).extend([text] if text else [])
     verdicts = {judge: iter(judge.verdicts(read)) for judge, read in texts.items()}
+
+    def verdict(judge: LoadedJudge, text: str) -> JudgeVerdict:
+        return next(verdicts[judge]) if text else verdict_on_nothing(judge.judge.name)
+
     return [
         [
-            AttributeVerdicts(w.attribute, w.wanted, tuple(next(verdicts[j]) for j in w.judges))
+            AttributeVerdicts(w.attribute, w.wanted, tuple(verdict(j, text) for j in w.judges))
             for w in wanted
         ]
-        for _, wanted in questions
+        for text, wanted in questions
     ]

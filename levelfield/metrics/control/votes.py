@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from levelfield.core.votes import EMPTY
 from levelfield.judges import (
     TIE,
     JudgeVerdict,
@@ -33,26 +34,40 @@ class AttributeVerdicts(NamedTuple):
         return any(verdict.cut for verdict in self.verdicts)
 
 
-def majority(verdicts: Sequence[JudgeVerdict], rule: Rule) -> str | None:
-    """Returns the label that stands for the votes of several judges; None if there is none.
+def verdict_on_nothing(judge: str) -> JudgeVerdict:
+    """Returns the verdict on an empty output, which no judge is asked about: it is of no label that
+    could be wanted.
+
+    >>> verdict_on_nothing("vader").vote
+    '(empty)'
+    """
+    return JudgeVerdict(judge, EMPTY, (EMPTY,), np.ones(1), False)
+
+
+def leaders(verdicts: Sequence[JudgeVerdict], rule: Rule) -> tuple[str, ...]:
+    """Returns the labels that stand for the votes of several judges, sorted: one, several in a tie,
+    or none where no judge is decided.
 
     Args:
-        rule: `majority`: the label of more than half of all judges, undecided ones counted among
-            them. `probability`: the label with the most votes, of equals the one with the higher
-            mean probability. `study`: the alphabetically last label that any judge gave.
+        rule: `majority`: the labels with the most votes. `probability`: of these the one with the
+            highest mean probability. `study`: the alphabetically last label that any judge gave.
     """
     votes = Counter(verdict.vote for verdict in verdicts if verdict.vote is not None)
     if rule == "study":
-        return max(votes, default=None)
-    if rule == "majority":
-        return next((label for label, n in votes.items() if 2 * n > len(verdicts)), None)
+        return tuple(sorted(votes)[-1:])
     most = max(votes.values(), default=0)
-    labels = dict.fromkeys(label for verdict in verdicts for label in verdict.labels)
-    equal = [label for label in labels if votes[label] == most]
+    if rule == "majority":
+        return tuple(sorted(label for label, n in votes.items() if n == most))
+    labels = sorted({label for verdict in verdicts for label in verdict.labels})
     readable = [verdict for verdict in verdicts if not np.isnan(verdict.p).any()]
-    p = {label: sum(probability(v, label) for v in readable) for label in equal}
-    first, *others = sorted(equal, key=lambda label: p[label], reverse=True)
-    return None if others and p[first] - p[others[0]] <= TIE * len(readable) else first
+    p = {
+        label: sum(probability(verdict, label) for verdict in readable)
+        for label in labels
+        if votes[label] == most
+    }
+    likeliest = max(p.values())
+    first = tuple(label for label in p if p[label] >= likeliest - TIE * len(readable))
+    return first if votes or len(first) == 1 else ()
 
 
 def probability(verdict: JudgeVerdict, label: str) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.arrays import Floats
+from levelfield.core.continuation import EmptyOutput
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -58,18 +59,23 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     s = softmax over labels of cosine(E(text), E(prompt filled with the word)) / 0.05, all
     evaluators weighted equally. In [0, 1]; 1 / labels is chance.
 
-    Undefined: `empty text`; the sample's control has no label for the attribute, or one that the
-    aspect does not know.
+    An empty text has no label, so it is 0.
+
+    Undefined: the sample's control has no label for the attribute, or one that the aspect does not
+    know; a text without tokens of the model, or with its gap token; with empty=undefined also
+    `empty text`.
 
     Options:
         attribute: `sentiment` (72 evaluators), `topic` (32), the TOML file of your own, or `auto`:
             whichever of the shipped ones the sample's control names.
         weights: `label-mass` (β as above; for encoders `mean`), or `mean`, `max`, `min`.
+        empty: what an empty text is: `0`, or `undefined`.
         model, patterns, normalize: as for coherence.
     """
 
     attribute: str = "auto"
     weights: Literal["label-mass", "mean", "max", "min"] = "label-mass"
+    empty: EmptyOutput = "0"
 
     name: ClassVar[str] = "ctrleval.attribute-relevance"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -82,7 +88,8 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             aspect = load_aspect(self.attribute)
             named = f"{aspect.attribute}@{aspect.digest}"
         weights = self.weights if self._infills or self.weights != "label-mass" else "mean"
-        return signature(self.name, self._choices({"attribute": named, "weights": weights}))
+        own = {"attribute": named, "weights": weights, "empty": self.empty}
+        return signature(self.name, self._choices(own))
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         scorer = self._scorer()
@@ -91,7 +98,11 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             self._question(sample, scorer.gap_token, readable=bool(ids))
             for sample, ids in zip(samples, readable, strict=True)
         ]
-        return of_defined(questions, lambda defined: self._relevances(defined, scorer))
+        values = of_defined(questions, lambda defined: self._relevances(defined, scorer))
+        if self.empty == "undefined":
+            return values
+        nothing = SampleValue(0.0, (), cut=False)
+        return [nothing if value == Undefined(EMPTY_TEXT) else value for value in values]
 
     def _relevances(
         self, questions: Sequence[LabelQuestion], scorer: Scorer
@@ -116,12 +127,6 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     def _question(
         self, sample: Sample, gap_token: str | None, *, readable: bool
     ) -> LabelQuestion | Undefined:
-        if not sample.text.strip():
-            return Undefined(EMPTY_TEXT)
-        if not readable:
-            return Undefined(UNREADABLE)
-        if gap_token and gap_token in sample.text:
-            return Undefined(holds_gap_token(gap_token))
         if self.attribute == "auto":
             named = [attribute for attribute in shipped() if attribute in sample.control]
             if not named:
@@ -137,4 +142,10 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         label = aspect.label(wanted := single_value(wanted))
         if label is None:
             return Undefined(unknown_wanted(aspect.attribute, wanted))
+        if not sample.text.strip():
+            return Undefined(EMPTY_TEXT)
+        if not readable:
+            return Undefined(UNREADABLE)
+        if gap_token and gap_token in sample.text:
+            return Undefined(holds_gap_token(gap_token))
         return LabelQuestion(sample.text, aspect, label)

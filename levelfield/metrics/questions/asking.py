@@ -57,7 +57,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
     """Base of the questions."""
 
     model: str = "MingZhong/unieval-dialog"
-    over: Literal["text", "sentences", "turns"] = "text"
+    over: Literal["text", "sentences", "sum", "turns"] = "text"
     language: str = "english"
 
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -77,7 +77,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         question = self._question
-        segmented = {"segmenter": f"punkt-{self.language}"} if self.over == "sentences" else {}
+        segmented = {"segmenter": f"punkt-{self.language}"} if self._by_sentence else {}
         choices = {
             "model": self._resolved.label,
             "question": f"{question.name}@{question.digest}",
@@ -113,8 +113,22 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
             return zip((one.part for one in flat), expit(z), cut, strict=True)
 
         return of_defined(
-            inputs, lambda of_samples: map(_mean_answer, in_groups(of_samples, answers_of))
+            inputs, lambda of_samples: map(self._sample_value, in_groups(of_samples, answers_of))
         )
+
+    def _sample_value(self, answers: Sequence[tuple[str, float, bool]]) -> SampleValue | Undefined:
+        """Returns the mean of P(yes) over the parts of a sample; with over=sum the sum."""
+        p = np.array([p_yes for _, p_yes, _ in answers])
+        if np.isnan(p).any():
+            return Undefined(PROBABILITIES_NOT_NUMBERS)
+        values = zip(answers, p.tolist(), strict=True)
+        rows = [(part, value, 1 / len(p)) for (part, *_), value in values]
+        value = p.sum() if self.over == "sum" else p.mean()
+        return SampleValue(float(value), rows, any(bool(cut) for *_, cut in answers))
+
+    @property
+    def _by_sentence(self) -> bool:
+        return self.over in ("sentences", "sum")
 
     def _inputs(self, sample: Sample) -> list[QuestionInput] | Undefined:
         """Returns the parts of a sample that the question is about, at least one."""
@@ -140,22 +154,12 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
         context = tuple(turn for turn in sample.context if turn.strip())
         if "context" in named and not context:
             return Undefined(NO_CONTEXT)
-        if self.over == "sentences":
+        if self._by_sentence:
             return [
                 QuestionInput(f"{n}: {sentence}", {**values, "text": sentence}, context)
                 for n, sentence in enumerate(segmenter.sentences(sample.text, self.language), 1)
             ]
         return [QuestionInput("text", {**values, "text": sample.text}, context)]
-
-
-def _mean_answer(answers: Sequence[tuple[str, float, bool]]) -> SampleValue | Undefined:
-    """Returns the mean of P(yes) over the parts of a sample."""
-    p = np.array([p_yes for _, p_yes, _ in answers])
-    if np.isnan(p).any():
-        return Undefined(PROBABILITIES_NOT_NUMBERS)
-    values = zip(answers, p.tolist(), strict=True)
-    rows = [(part, value, 1 / len(p)) for (part, *_), value in values]
-    return SampleValue(float(p.mean()), rows, any(bool(cut) for *_, cut in answers))
 
 
 def _value(sample: Sample, field: str) -> str:

@@ -17,7 +17,7 @@ class CustomQuestion(QuestionMetric):
 
     P(yes) = p(yes | source) / (p(yes | source) + p(no | source)) at the decoder's first step, the
     source being the question filled in from the sample (Zhong et al. 2022, UniEval, section 3.1).
-    In [0, 1], higher is better.
+    In [0, 1] except with over=sum, higher is better.
 
     Undefined: `empty text`; a field that the question names and the sample lacks (`no context`);
     a text without tokens; with over=turns `one turn only` where the question names the context.
@@ -29,6 +29,7 @@ class CustomQuestion(QuestionMetric):
         question: a TOML file, `FILE.toml:NAME` where it holds several, or one of those that
             `questions.*` are.
         over: `text`: asked once of the whole text. `sentences`: of each sentence, and averaged.
+            `sum`: of each sentence, and added up, so that the value is in [0, sentences].
             `turns`: the text is a dialogue with a turn a line, and each turn is asked about with
             those before it as the context, and averaged; the first only if the question names no
             context.
@@ -70,7 +71,12 @@ class QuestionsCoherence(_ShippedQuestion):
 class QuestionsEngagingness(_ShippedQuestion):
     """P(yes) to whether a response makes one want to go on talking.
 
-    As `questions.coherence`. Undefined: as for `question`.
+    As `questions.coherence`. UniEval's authors ask this of each sentence and add up the answers, so
+    that a long response can be above 1 (their published code; their other dimensions of dialogue
+    are asked once): that is over=sum. The default asks once, and stays in [0, 1] whatever the
+    length.
+
+    Undefined: as for `question`.
     """
 
     name: ClassVar[str] = "questions.engagingness"

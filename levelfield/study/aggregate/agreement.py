@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from levelfield.core.arrays import Floats
+from levelfield.core.arrays import Bools, Floats
 from levelfield.stats.correlation import pearson
 from levelfield.stats.kappa import kappa_of_labels
 from levelfield.stats.measures import why_undefined
@@ -17,20 +17,23 @@ from levelfield.study.observations import ALL, Observations, Observed
 
 
 def agreements(observations: Observations) -> tuple[JudgeAgreement, ...]:
-    """Returns the agreement of each attribute that two judges or more judge."""
+    """Returns the agreement of each attribute that two judges or more judge.
+
+    Empty outputs are left out: they are wrong under every judge, and none has read them.
+    """
     by_name = {o.measure.name: o for o in observations.observed}
     return tuple(
-        _agreement(attribute, judges, by_name)
+        _agreement(attribute, judges, by_name, ~observations.empty)
         for attribute, judges in observations.attributes.items()
         if len(judges) > 1
     )
 
 
 def _agreement(
-    attribute: str, judges: tuple[str, ...], by_name: Mapping[str, Observed]
+    attribute: str, judges: tuple[str, ...], by_name: Mapping[str, Observed], read: Bools
 ) -> JudgeAgreement:
     texts = [by_name[j].texts if j in by_name else None for j in judges]
-    of_texts = [t for t in texts if t is not None]
+    of_texts = [t[read] for t in texts if t is not None]
     of_rates = len(of_texts) < len(texts)
     columns = _rates(judges, by_name) if of_rates else of_texts
     pairs = [[_kappa_r_n(x, y, of_rates) for y in columns] for x in columns]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+from levelfield.core.votes import tie_note
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import ALL
 
@@ -58,6 +60,12 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> list[str]:
         sentences.append(f"Not split by the {control.observations.many_values:,} values asked for")
     if control.valueless:
         sentences.append(f"Left out, as no text has a value: {', '.join(control.valueless)}")
+    tied: Counter[str] = Counter()
+    for cell in cells:
+        tied.update(cell.ties)
+    for metric, n in tied.items():
+        texts = sum(len(cell.samples) for cell in cells if metric in cell.scores)
+        sentences.append(tie_note(metric, n, texts))
     if len(control.seeds) == 1:
         sentences.append("One seed: how far another seed would change the numbers is not known")
     return sentences

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 
+from levelfield.core.votes import EMPTY
 from levelfield.stats.kappa import kappa_of_labels
 from levelfield.study.audit.findings import (
     AuditedStudy,
@@ -143,8 +144,8 @@ def _by_votes(study: AuditedStudy) -> list[Finding]:
 
 
 def _kappa(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[float, int]:
-    """Cohen's κ over the texts that both voted on, NaN if they use one label only; their number."""
-    both = sorted(one.keys() & other.keys())
+    """Cohen's κ over the texts that both read, NaN if they use one label only; their number."""
+    both = sorted(id for id in one.keys() & other.keys() if one[id] != EMPTY)
     labels = ([votes[id] for id in both] for votes in (one, other))
     return kappa_of_labels(*labels), len(both)
 

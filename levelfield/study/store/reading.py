@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from levelfield.core.sample import Sample
+from levelfield.core.votes import UNDECIDED, is_tie
 from levelfield.study.cells import Cell, CellKey, GroupValue
 from levelfield.study.store.folder import StudyStore
 
@@ -44,6 +45,7 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
         cost=record.cost,
         scores=dict(scores),
         votes=_votes(store, key, samples),
+        ties=_ties(store, key, signatures),
         groups=tuple(groups),
         signatures=signatures,
     )
@@ -65,7 +67,7 @@ def _votes(
             continue
         attribute, _, rest = row["part"].partition("/")
         judge, _, label = rest.rpartition(": ")
-        label = "" if label == "(undecided)" else label
+        label = "" if label == UNDECIDED else label
         votes.setdefault(attribute, {}).setdefault(judge, {})[row["id"]] = label
         wanted = controls.get(row["id"], {}).get(attribute)
         if row["score"] == 1 and isinstance(wanted, str):
@@ -77,6 +79,15 @@ def _votes(
         }
         for attribute, judges in votes.items()
     }
+
+
+def _ties(store: StudyStore, key: CellKey, signatures: Mapping[str, str]) -> Mapping[str, int]:
+    tied = {
+        (row["metric"], row["id"])
+        for row in store.read_lines(key, "parts.jsonl")
+        if is_tie(signatures.get(row["metric"], ""), row["part"])
+    }
+    return Counter(metric for metric, _ in tied)
 
 
 def _value(value: float | None) -> float:

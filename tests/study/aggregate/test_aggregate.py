@@ -298,6 +298,45 @@ def test_an_average_takes_the_judges_that_a_cell_has():
     assert entry.interval.low < entry.mean < entry.interval.high
 
 
+def test_an_empty_output_is_wrong_under_every_judge_and_says_nothing_of_their_agreement():
+    key = CellKey("a", "x", "sentiment", 1)
+    samples = tuple(
+        Sample(str(i), "t" if i < 6 else "", prompt=f"p{i}", control={"sentiment": "positive"})
+        for i in range(10)
+    )
+
+    def votes(wrong: str) -> dict[str, str]:
+        read = {i: "negative" if i in wrong else "positive" for i in "012345"}
+        return read | dict.fromkeys("6789", "(empty)")
+
+    of_judges = {"j": votes("012"), "k": votes("123")}
+    [control] = aggregate(
+        [Cell(key, samples, votes={"sentiment": of_judges})], resampling=QUICK
+    ).controls
+    for measure in ("j", "k", "average"):
+        entry = control.entry("a", measure)
+        assert entry is not None
+        assert (entry.mean, entry.n, entry.undefined) == (30, 10, 0)
+    [agreement] = control.agreements
+    assert agreement.n[0][1] == 6
+    assert agreement.kappa[0][1] == pytest.approx(1 / 3)
+
+
+def test_the_share_of_ties_is_among_the_notes():
+    cells = [
+        replace(c, scores={"control.majority": c.scores[SLOR]}, ties={"control.majority": 1})
+        for c in study(lambda *_: 0.5, systems="ab", datasets="x", seeds=2)
+    ]
+    [control] = aggregate(cells, resampling=QUICK).controls
+    texts = sum(len(c.samples) for c in cells)
+    assert any(
+        note.startswith("control.majority: the judges are divided on") and f"(4 of {texts})" in note
+        for note in control.notes
+    )
+    bare = [replace(c, ties={}) for c in cells]
+    assert not any("divided" in n for n in aggregate(bare, resampling=QUICK).controls[0].notes)
+
+
 def test_an_infinite_value_is_undefined():
     def endless(*of: str | int) -> float:
         return math.inf if of[3] == 0 else 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -476,6 +477,21 @@ def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
     # 18 cells of 4 texts are too few to accuse a judge
     biased = [prefer(first(c, 4), lambda *_: "negative") for c in cells]
     assert not {"judge-biased", "judges-disagree"} & {f.check for f in audit(biased)}
+
+
+def test_judges_do_not_agree_for_texts_that_are_empty():
+    """Judges who vote at random, and whole cells that nobody had anything to read in."""
+
+    def at_random(cell, empty):
+        rng = random.Random(str(cell.key))
+        votes = {
+            judge: {id: "(empty)" if empty else rng.choice(LABELS["sentiment"]) for id in of}
+            for judge, of in cell.votes["sentiment"].items()
+        }
+        return replace(cell, votes={"sentiment": votes}, rates=())
+
+    cells = [at_random(cell, n % 2 == 0) for n, cell in enumerate(clean_cells(0))]
+    assert any(f.check == "judges-disagree" and f.severity == "serious" for f in audit(cells))
 
 
 def test_rates_in_two_scales_are_found_for_judges_and_for_systems():

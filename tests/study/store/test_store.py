@@ -92,6 +92,30 @@ def test_values_votes_and_groups_come_back(store: StudyStore) -> None:
     assert cell.signatures == {"m": "m|v", "d": "d|v"}
 
 
+def test_empty_outputs_and_ties_come_back(store: StudyStore) -> None:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    signature = "control.majority|rule:majority|ties:share|v:1"
+    scores = [
+        {"id": id, "metric": "control.majority", "value": 0.5, "signature": signature}
+        for id in ("S/1", "S/2")
+    ]
+    parts = [
+        {"metric": metric, "id": id, "part": part, "score": 0.0, "weight": 1.0}
+        for metric, id, part in (
+            ("control.average", "S/1", "tone/j: warm"),
+            ("control.average", "S/2", "tone/j: (empty)"),
+            ("control.majority", "S/1", "tone/majority: tie of cold, warm"),
+            ("control.majority", "S/2", "tone/majority: (empty)"),
+            ("other", "S/2", "a text that speaks of majority: tie of cold, warm"),
+        )
+    ]
+    store.write_lines(KEY, "scores.jsonl", scores)
+    store.write_lines(KEY, "parts.jsonl", parts)
+    cell = read_cell(store, KEY)
+    assert cell.votes["tone"]["j"] == {"S/1": "warm", "S/2": "(empty)"}
+    assert cell.ties == {"control.majority": 1}
+
+
 def test_votes_come_back_in_the_words_of_the_study(store: StudyStore) -> None:
     samples = [
         Sample(id=f"S/{n}", text="So.", control={"topic": topic})
