@@ -39,7 +39,6 @@ SENTIMENT = {"sentiment": "positive"}
         (CONSISTENCY, {"text": RAIN, "prompt": "it rained"}, "prompt is not a prefix of the text"),
         (CONSISTENCY, {"text": RAIN, "prompt": RAIN + "!"}, "prompt is not a prefix of the text"),
         (CONSISTENCY, {"text": RAIN, "prompt": RAIN}, "nothing after the prompt"),
-        (RELEVANCE, {"text": "", "control": SENTIMENT}, "empty text"),
         (RELEVANCE, {"text": RAIN}, "control names none of: sentiment, topic"),
         (RELEVANCE, {"text": RAIN, "control": {"mood": "x"}}, "control names none of: "),
         (
