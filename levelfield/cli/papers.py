@@ -13,13 +13,17 @@ from levelfield.cli.terminal import console
 from levelfield.papers import (
     PAPERS,
     QUESTIONS,
+    Derived,
     Fact,
+    Gap,
     Outcome,
     Reproduction,
     Verdict,
     read_paper,
     tally,
 )
+
+_MODEL = "a model"
 
 
 def print_list(done: Sequence[Reproduction]) -> None:
@@ -34,14 +38,28 @@ def print_list(done: Sequence[Reproduction]) -> None:
         for question in (q for q in QUESTIONS if q.paper == name):
             grid.add_row(question.id, question.title, "answered anew")
     out.print(grid)
-    line = f"{_summary(tally(done))}; one of them: levelfield reproduce {done[0].table.id}"
-    out.print(line, style="dim", soft_wrap=True)
+    needs = Counter(_need(o.derived.gap) for r in done for o in r.outcomes if o.derived.gap)
+    lacking = ", ".join(f"{n:,} for {need}" for need, n in needs.most_common())
+    for line in (
+        _summary(tally(done)),
+        *([f"can't be derived: {lacking}"] if lacking else []),
+        "what each of them lacks, and the command that fills it: "
+        f"levelfield reproduce {done[0].table.id}",
+    ):
+        out.print(line, style="dim", soft_wrap=True)
+
+
+def _need(gap: Gap) -> str:
+    if gap.files:
+        return "files that are not here"
+    if gap.command.startswith("levelfield reproduce"):
+        return _MODEL
+    return "what was not released"
 
 
 def _state(r: Reproduction) -> str:
-    if r.table.scored and all(o.derived.value is None for o in r.outcomes):
-        return "needs a model"
-    return _summary(r.counts)
+    needy = sum(o.derived.gap is not None and _need(o.derived.gap) == _MODEL for o in r.outcomes)
+    return _summary(r.counts) + (f" ({needy:,} without a model)" if needy else "")
 
 
 def _summary(counts: Mapping[Verdict, int]) -> str:
@@ -56,7 +74,7 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
     quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
     for r in done:
         out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
-        whys = [o.derived.why for o in r.outcomes if o.derived.why]
+        whys = [why for o in r.outcomes if (why := _why(o.derived))]
         reasons = list(dict.fromkeys(whys)) if whole else []
         grid = Table("row", "column", box=None, pad_edge=False)
         for heading in ("published", "derived", "difference"):
@@ -88,6 +106,11 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
         out.print(Text(line), style="dim", soft_wrap=True)
 
 
+def _why(derived: Derived) -> str:
+    """What is missing, or what to know of the value."""
+    return str(derived.gap) if derived.gap else derived.why
+
+
 def _reasons(whys: Sequence[str]) -> list[str]:
     """Each reason with its mark, and how many numbers have it."""
     return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(whys).items(), 1)]
@@ -95,22 +118,24 @@ def _reasons(whys: Sequence[str]) -> list[str]:
 
 def _causes(outcomes: Sequence[Outcome]) -> list[str]:
     """The reasons without their marks; all files that are not here in one line."""
-    counted = Counter(o.derived.why for o in outcomes if o.derived.why and not o.derived.missing)
-    lines = [f"{why} ({n:,})" for why, n in counted.items()]
-    files = {path for o in outcomes for path in o.derived.missing}
-    if files:
-        n = sum(bool(o.derived.missing) for o in outcomes)
-        first = PurePosixPath(min(files)).name
-        lines.append(f"files that are not here: {len(files):,}, such as {first} ({n:,})")
+    gaps = [o.derived.gap for o in outcomes if o.derived.gap and o.derived.gap.files]
+    whys = (_why(o.derived) for o in outcomes if o.derived.gap not in gaps)
+    lines = [f"{why} ({n:,})" for why, n in Counter(filter(None, whys)).items()]
+    if gaps:
+        files = {path for gap in gaps for path in gap.files}
+        what = f"files that are not here: {len(files):,}, such as {PurePosixPath(min(files)).name}"
+        lines.append(f"{Gap(what, gaps[0].command)} ({len(gaps):,})")
     return lines
 
 
 def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
     number, derived = outcome.number, outcome.derived
-    mark = f" [{reasons.index(derived.why) + 1}]" if derived.why in reasons else ""
+    why = _why(derived)
+    mark = f" [{reasons.index(why) + 1}]" if why in reasons else ""
     shown, difference = "–", "–"
     if derived.value is not None and outcome.difference is not None:
-        places = number.places + 2 if number.places else 0
+        whole = 0 if derived.value.is_integer() else 1
+        places = number.places + 2 if number.places else whole
         shown, difference = f"{derived.value:.{places}f}", f"{outcome.difference:+.{places}f}"
     return [
         number.column,

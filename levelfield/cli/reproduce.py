@@ -17,7 +17,12 @@ from levelfield.cli.terminal import progress_bar, say
     default="",
     help="For tables of a metric; offline/minilm where such a table is asked for.",
 )
-def reproduce(id: str | None, as_json: bool, model: str) -> None:
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="thesis.3, .5 to .9 over pairs of text and rater, with ROUGE of raw texts.",
+)
+def reproduce(id: str | None, as_json: bool, model: str, pairs: bool) -> None:
     """Derive published numbers again from released data, and say which come out the same.
 
     ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm) or `all`;
@@ -28,7 +33,11 @@ def reproduce(id: str | None, as_json: bool, model: str) -> None:
     from levelfield import papers
 
     report = papers.reproduce(
-        id, model=model, stages=progress_bar, note=lambda note: say(f"note: {note}")
+        id,
+        model=model,
+        pairs=pairs,
+        stages=progress_bar,
+        note=lambda note: say(f"note: {note}"),
     )
     if as_json:
         click.echo(json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False))

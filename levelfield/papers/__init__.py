@@ -12,6 +12,7 @@ from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import (
     PAPERS,
     Fact,
+    Gap,
     Number,
     Paper,
     PublishedTable,
@@ -25,6 +26,7 @@ __all__ = [
     "QUESTIONS",
     "Derived",
     "Fact",
+    "Gap",
     "Grid",
     "Number",
     "Outcome",

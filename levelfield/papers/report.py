@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,6 +31,8 @@ _SCHEMA = {
     "derived": pl.Float64,
     "difference": pl.Float64,
     "verdict": pl.String,
+    "why": pl.String,
+    "command": pl.String,
 }
 
 
@@ -78,7 +80,7 @@ class PaperReport:
         }
 
     def to_polars(self) -> pl.DataFrame:
-        """One row a number of the tables."""
+        """One row a number of the tables; `why` is what is missing where nothing is derived."""
         rows = [
             {"table": r.table.id, **{k: v for k, v in _number(o).items() if k in _SCHEMA}}
             for r in self.reproductions
@@ -91,6 +93,7 @@ def reproduce(
     id: str | None = None,
     *,
     model: str = "",
+    pairs: bool = False,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
 ) -> PaperReport:
@@ -101,6 +104,8 @@ def reproduce(
             `all`.
         model: for tables of a metric; `DEFAULT_MODEL`, where it is installed, if such a table is
             named. Without an id, or for `all`, such tables are derived only with a model.
+        pairs: correlations of the thesis (`thesis.3`, `thesis.5` to `thesis.9`) over pairs of a
+            text and a rater, with ROUGE of the raw texts.
         stages: told of the progress of each metric.
         note: called where nothing can be kept in the cache.
 
@@ -114,7 +119,8 @@ def reproduce(
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
     used = any(question.scored for question in asked) or any(table.scored for table in chosen)
-    with _scoring(model if used else "", stages, note) as scoring:
+    with _scoring(model if used else "", stages, note) as scored:
+        scoring = replace(scored, pairs=pairs)
         return PaperReport(
             tuple(derive(table, scoring) for table in chosen),
             tuple(facts_about(chosen)),
@@ -176,8 +182,10 @@ def _number(outcome: Outcome) -> dict[str, Any]:
     }
     if derived.why:
         document["why"] = derived.why
-    if derived.missing:
-        document["missing"] = list(derived.missing)
+    if derived.gap:
+        document |= {"why": derived.gap.what, "command": derived.gap.command}
+        if derived.gap.files:
+            document["missing"] = list(derived.gap.files)
     if number.doubt:
         document["doubt"] = number.doubt
     return document

@@ -60,14 +60,12 @@ def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
         FetchError: a file on this machine is not as published.
         ModelError: the model can't be loaded.
     """
-    if table.cannot:
-        lacking = Derived(why=table.cannot)
-        return Reproduction(table, tuple(judge(n, lacking) for n in table.numbers))
     recipe: Callable[[PublishedTable, Scoring], Cells] = importlib.import_module(
         f"levelfield.papers.recipes.{table.paper}"
     ).derive
     cells = recipe(table, scoring)
-    return Reproduction(table, tuple(judge(n, cells[n.row, n.column]) for n in table.numbers))
+    outcomes = (judge(n, cells.get((n.row, n.column), Derived(gap=n.gap))) for n in table.numbers)
+    return Reproduction(table, tuple(outcomes))
 
 
 def tally(reproductions: Sequence[Reproduction]) -> Mapping[Verdict, int]:

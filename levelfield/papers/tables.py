@@ -21,6 +21,25 @@ _CELL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """What a derivation lacks, and the command that fills it.
+
+    Attributes:
+        what: what is missing, in words: `UNION's scores of these texts`.
+        command: a command line; words in capitals stand for files and models of the user's.
+        files: the paths in a data set that are not on this machine.
+    """
+
+    what: str
+    command: str
+    files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As it stands in a report."""
+        return f"missing: {self.what} (`{self.command}`)"
+
+
+@dataclass(frozen=True, slots=True)
 class Number:
     """One printed number.
 
@@ -30,6 +49,7 @@ class Number:
         places: decimals that the number is rounded to; more than are printed where the paper
             drops trailing zeros.
         doubt: why the print itself is in doubt, or empty.
+        gap: why no released data give it, or None where the paper's recipe derives it.
     """
 
     paper: str
@@ -39,6 +59,7 @@ class Number:
     printed: str
     places: int
     doubt: str = ""
+    gap: Gap | None = None
 
     @property
     def value(self) -> Decimal:
@@ -54,7 +75,6 @@ class PublishedTable:
         id: `lpf.8a`; `lpf.8` names all parts.
         control: what the systems of the table had to control, where that chooses the runs.
         scored: its derivation needs a model.
-        cannot: why no number of it can be derived, or empty.
     """
 
     id: str
@@ -64,7 +84,6 @@ class PublishedTable:
     numbers: tuple[Number, ...]
     control: str = ""
     scored: bool = False
-    cannot: str = ""
 
     def answers_to(self, id: str) -> bool:
         """Whether an id names this table."""
@@ -125,8 +144,10 @@ def _table(
     id = f"{paper}.{raw['number']}{raw.get('part', '')}"
     places = {"": raw.get("places", 0), " sd": raw.get("sd_places", 0), " rank": 0}
     numbers = []
+    gaps = raw.get("gaps", ())
     for row, *cells in raw["rows"]:
         for column, cell in zip(raw["columns"], cells, strict=True):
+            gap = _gap(gaps, row, column)
             for beside, printed in _split(cell):
                 numbers.append(
                     Number(
@@ -137,6 +158,7 @@ def _table(
                         printed=printed,
                         places=max(places[beside], _decimals(printed)),
                         doubt=doubts.get((raw["number"], row, column), ""),
+                        gap=gap,
                     )
                 )
     return PublishedTable(
@@ -147,8 +169,23 @@ def _table(
         numbers=tuple(numbers),
         control=raw.get("control", ""),
         scored=raw.get("scored", False),
-        cannot=raw.get("cannot", ""),
     )
+
+
+def _gap(gaps: Sequence[Mapping[str, Any]], row: str, column: str) -> Gap | None:
+    """The first whose `rows` and `columns`, where it names any, have the cell.
+
+    Its texts may hold `{row}`, `{column}`, and `{0}` … where `rows` gives each row words.
+    """
+    for gap in gaps:
+        rows = gap.get("rows", (row,))
+        if row in rows and column in gap.get("columns", (column,)):
+            words = rows[row] if isinstance(rows, Mapping) else ()
+            what, command = (
+                gap[key].format(*words, row=row, column=column) for key in ("what", "command")
+            )
+            return Gap(what, command)
+    return None
 
 
 def _split(cell: str) -> list[tuple[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from levelfield.papers.tables import Number
+from levelfield.papers.tables import Gap, Number
 
 # float64 noise in a sum of some thousand values; far below any printed digit
 _NOISE = Decimal("1e-9")
@@ -28,14 +28,14 @@ class Derived:
 
     Attributes:
         value: the value from the released data, or None.
-        why: why there is none, or what to know of it.
-        missing: the files that would be needed and are not on this machine.
+        why: what to know of the value, or empty.
+        gap: what is missing where there is no value.
         comparable: whether it should be the printed number to the digit.
     """
 
     value: float | None = None
     why: str = ""
-    missing: tuple[str, ...] = ()
+    gap: Gap | None = None
     comparable: bool = True
 
 
@@ -61,8 +61,9 @@ def judge(number: Number, derived: Derived) -> Outcome:
     That is, |derived − printed| ≤ half a unit of the last place the number is rounded to.
     """
     if derived.value is None or not math.isfinite(derived.value):
-        why = derived.why or "the derivation is undefined"
-        return Outcome(number, Derived(None, why, derived.missing), Verdict.CANNOT)
+        undefined = Gap("values of which it is defined", f"levelfield reproduce {number.table}")
+        lacking = replace(derived, value=None, gap=derived.gap or undefined)
+        return Outcome(number, lacking, Verdict.CANNOT)
     if not derived.comparable:
         return Outcome(number, derived, Verdict.OTHER)
     half = Decimal(5).scaleb(-number.places - 1)

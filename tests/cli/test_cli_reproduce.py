@@ -25,8 +25,11 @@ def test_without_an_id_every_table_is_listed(run: Run):
     assert ran.code == 0
     for id in ("ctrleval.3", "lpf.8a", "thesis.11", "cdm.9"):
         assert id in ran.out
-    assert "needs a model" in ran.out
+    assert "18 can't be derived (18 without a model)" in ran.out
     assert "20 can't be derived" in ran.out
+    [line] = [line for line in ran.out.splitlines() if line.startswith("can't be derived: ")]
+    assert " for files that are not here, " in line
+    assert " for what was not released, " in line
 
 
 @pytest.mark.usefixtures("no_data")
@@ -82,6 +85,8 @@ def test_json_names_the_files_that_are_missing(run: Run):
     cell = next(n for n in table["numbers"] if n["row"] == "DEAM")
     assert cell["derived"] is None
     assert "data/fed/fed_test_coherence.txt" in cell["missing"]
+    assert cell["command"] == "levelfield data fetch deam"
+    assert "fed_test_coherence" in cell["why"]
     doubtful = run("reproduce", "thesis.4", "--json").json["tables"][0]["numbers"]
     assert [n["row"] for n in doubtful if "doubt" in n] == ["Mean"]
 
@@ -104,4 +109,19 @@ def test_an_unknown_id_gets_one_line_with_a_suggestion(run: Run, id: str, meant:
 
 @pytest.mark.usefixtures("no_data")
 def test_all_leaves_out_what_needs_a_model(run: Run):
-    assert "needs a model: name it with --model" in run("reproduce", "all").out
+    out = run("reproduce", "all").out
+    assert (
+        "missing: the model google/pegasus-large (`levelfield reproduce ctrleval.3 --model" in out
+    )
+
+
+@pytest.mark.usefixtures("data")
+def test_correlations_of_the_thesis_over_pairs_are_an_option(run: Run):
+    def rouge(*more: str) -> dict[str, object]:
+        [table] = run("reproduce", "thesis.6", *more, "--json").json["tables"]
+        return next(n for n in table["numbers"] if n["column"] == "ROUGE-1")
+
+    over_pairs = rouge("--pairs")
+    assert over_pairs["derived"] != rouge()["derived"]
+    assert over_pairs["verdict"] == "not comparable"
+    assert "ROUGE of the raw texts" in str(over_pairs["why"])

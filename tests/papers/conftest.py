@@ -17,6 +17,7 @@ OPEN = (
     *(f"deam/data/fed/fed_test_{aspect}.txt" for aspect in ("coherence", "overall")),
     *(f"deam/coh_models/fed_test_{aspect}_orig_preds.txt" for aspect in ("coherence", "overall")),
     "formality-judgements/data/outputs",
+    "topical-persona-chat/data/dialogue/clean_valid.txt",
     "lpf/results/sentiment",
     "lpf/results/topic",
 )

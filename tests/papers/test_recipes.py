@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -13,9 +15,10 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.datasets import dataset
 from levelfield.datasets.lpf import PublishedRun
 from levelfield.papers import Reproduction, Verdict
-from levelfield.papers.recipes import lpf
+from levelfield.papers.recipes import ctrleval, lpf, thesis
 
 # table -> same, differs, can't be derived
 COUNTS = {
@@ -23,6 +26,13 @@ COUNTS = {
     "ctrleval.2": (6, 0, 2),
     "ctrleval.3": (0, 0, 96),
     "ctrleval.4": (0, 0, 48),
+    "ctrleval.5": (0, 0, 18),
+    "ctrleval.6": (0, 0, 12),
+    "ctrleval.7": (0, 0, 12),
+    "ctrleval.figure6": (8, 0, 24),
+    "ctrleval.figure7": (4, 0, 8),
+    "lpf.2": (2, 0, 2),
+    "lpf.7": (0, 0, 24),
     "lpf.8a": (78, 0, 0),
     "lpf.8b": (66, 0, 0),
     "lpf.9a": (78, 0, 0),
@@ -33,8 +43,10 @@ COUNTS = {
     "lpf.11": (174, 2, 0),
     "lpf.12": (0, 0, 144),
     "lpf.13": (0, 0, 144),
+    "lpf.14": (12, 0, 25),
+    "lpf.15": (0, 0, 66),
     "lpf.16": (8, 0, 8),
-    "lpf.text": (12, 0, 8),
+    "lpf.text": (17, 1, 4),
     "thesis.3": (0, 0, 0),
     "thesis.4": (0, 0, 20),
     "thesis.5": (0, 0, 0),
@@ -44,7 +56,12 @@ COUNTS = {
     "thesis.9": (0, 0, 18),
     "thesis.10": (4, 0, 0),
     "thesis.11": (26, 1, 0),
+    "cdm.1": (2, 0, 5),
     "cdm.2": (2, 0, 34),
+    "cdm.3": (0, 0, 36),
+    "cdm.4": (0, 0, 64),
+    "cdm.5": (0, 0, 28),
+    "cdm.6": (0, 0, 56),
     "cdm.8": (2, 0, 12),
     "cdm.9": (0, 0, 12),
     "cdm.10": (4, 0, 2),
@@ -92,8 +109,27 @@ def test_these_cells_differ_and_no_others():
         ("lpf.10", "GeDi", "SLOR", "11.5"),
         ("lpf.11", "CTRL", "dist2", "4.2"),
         ("lpf.11", "LLaMa2 70B ZS", "dist1", "5.2"),
+        ("lpf.text", "LPF and original", "Spearman", "0.37"),
         ("thesis.11", "IBT + SC + BLEU + BLEURT", "content", "85.2"),
     }
+
+
+@pytest.mark.usefixtures("open_data")
+@pytest.mark.parametrize("id", ["lpf.10", "lpf.11"])
+def test_every_cell_that_differs_says_that_it_was_rounded_twice(id: str):
+    found = [o.derived.why for o in reproduce(id).outcomes if o.verdict is Verdict.DIFFERS]
+    assert found
+    assert all(why.startswith("rounded twice in print: ") for why in found)
+
+
+def test_a_cell_that_was_not_rounded_twice_does_not_say_so():
+    [table] = papers.tables("lpf.13")
+    values = dict.fromkeys(((n.row, n.column) for n in table.numbers), papers.Derived(1.0))
+    values["Prior CTG", "both"] = papers.Derived(53.9547)  # 53.95, 53.9
+    values["Prior CTG", "topic"] = papers.Derived(64.9647)  # 64.96, 65.0
+    marked = lpf._marked(values, table)
+    assert marked["Prior CTG", "both"].why == "rounded twice in print: 53.955, 53.95, 53.9"
+    assert [key for key, derived in marked.items() if derived.why] == [("Prior CTG", "both")]
 
 
 @pytest.mark.usefixtures("open_data")
@@ -113,11 +149,15 @@ def test_without_data_nothing_is_derived_and_the_files_are_named(
     monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
     for table in papers.tables():
         for o in papers.derive(table).outcomes:
-            assert o.verdict is Verdict.CANNOT
-            assert o.derived.why
-    why = {o.derived.why for o in reproduce("thesis.11").outcomes}
-    assert len(why) == 1
-    assert "BART.human.txt and 8 more" in why.pop()
+            from_print = o.derived.why.startswith(
+                ("of the printed numbers", "the sum of the print")
+            )
+            assert (o.verdict is Verdict.CANNOT) != from_print
+    [gap] = {o.derived.gap for o in reproduce("thesis.11").outcomes}
+    assert gap is not None
+    assert gap.what == "BART.human.txt and 8 more"
+    assert gap.command == "levelfield data fetch formality-judgements"
+    assert len(gap.files) == 9
 
 
 def test_a_missing_run_is_named_and_spoils_only_its_row_and_the_ranks(
@@ -129,8 +169,9 @@ def test_a_missing_run_is_named_and_spoils_only_its_row_and_the_ranks(
     for o in reproduce("lpf.8a").outcomes:
         if o.number.row == "GeDi" or o.number.column.endswith("rank"):
             assert o.verdict is Verdict.CANNOT
-            assert f"evaluation_results_{lacking}.json" in o.derived.why
-            [path] = o.derived.missing
+            assert o.derived.gap is not None
+            assert f"evaluation_results_{lacking}.json" in o.derived.gap.what
+            [path] = o.derived.gap.files
             assert path.endswith(f"{lacking}/evaluation_results_{lacking}.json")
         else:
             assert o.verdict is Verdict.SAME
@@ -138,12 +179,43 @@ def test_a_missing_run_is_named_and_spoils_only_its_row_and_the_ranks(
 
 @pytest.mark.usefixtures("open_data")
 def test_a_paper_that_can_be_derived_in_part_says_so_number_by_number():
-    why = {o.number.row: o.derived.why for o in reproduce("cdm.10").outcomes}
-    assert why["G-Eval (GPT-4)"] == ""
-    assert "commongen_test_bad_vicuna.txt" in why["G-Eval (LLaMa2-7b-Vicuna)"]
+    gaps = {o.number.row: str(o.derived.gap) for o in reproduce("cdm.10").outcomes}
+    assert gaps["G-Eval (GPT-4)"] == "None"
+    assert "commongen_test_bad_vicuna.txt" in gaps["G-Eval (LLaMa2-7b-Vicuna)"]
     columns = {o.number.column: o for o in reproduce("cdm.2").outcomes if o.number.row == "DEAM"}
     assert columns["FED coherence"].verdict is Verdict.SAME
-    assert any("dstc9" in path for path in columns["DSTC9 overall"].derived.missing)
+    gap = columns["DSTC9 overall"].derived.gap
+    assert gap is not None
+    assert any("dstc9" in path for path in gap.files)
+
+
+@pytest.mark.usefixtures("open_data")
+def test_cases_have_the_mean_rank_of_equal_ratings():
+    found = values("ctrleval.figure6")
+    assert found["coherence 2", "human"] == pytest.approx(4.6)
+    assert found["coherence 2", "human rank"] == 126.5
+    assert values("ctrleval.figure7")["attribute relevance 2", "human rank"] == 3.5
+
+
+def test_correlations_on_two_attributes_need_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LEVELFIELD_DATA", str(tmp_path))
+    found = [o for o in reproduce("lpf.text").outcomes if ", multiple" in o.number.row]
+    assert [o.verdict for o in found] == [Verdict.SAME] * 4
+    assert {o.derived.why for o in found} == {"of the printed numbers of lpf.9d"}
+
+
+@pytest.mark.usefixtures("open_data")
+def test_pairs_of_text_and_rater_with_rouge_of_raw_texts_are_nearer_to_the_thesis_and_not_equal():
+    [table] = papers.tables("thesis.3")
+    distances = []
+    for scoring in (papers.Scoring(), papers.Scoring(pairs=True)):
+        outcomes = papers.derive(table, scoring).outcomes
+        assert {o.verdict for o in outcomes} == {Verdict.OTHER}
+        rouge = [o for o in outcomes if o.number.column in thesis.ROUGE and o.number.row != "Mean"]
+        distances.append(median(abs(o.difference or 0) for o in rouge))
+    assert distances == pytest.approx([0.0289, 0.0035], abs=5e-5)
 
 
 @pytest.mark.usefixtures("open_data")
@@ -165,7 +237,32 @@ def test_a_metric_with_another_model_is_correlated_with_people_where_it_is_defin
         assert found.verdict is Verdict.OTHER
         assert found.derived.value == pytest.approx(1)
         assert "3 of 360 texts are undefined" in found.derived.why
-        assert "data_topic.txt" in mine[f"topic {statistic}"].derived.why
+        assert "data_topic.txt" in str(mine[f"topic {statistic}"].derived.gap)
+
+
+@pytest.mark.usefixtures("open_data")
+def test_a_table_of_several_models_has_the_rows_of_the_model_that_was_asked_for(
+    tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def scored(metric: Metric, samples: Sequence[Sample]) -> Scores:
+        asked.append(metric.name)
+        aspect = metric.name.partition(".")[2].replace("-", " ")
+        people = np.array([s.ratings[aspect]["mean"] for s in samples])
+        ids = tuple(s.id for s in samples)
+        return Scores(metric.name, ids, people, {}, metric.signature, True, None)
+
+    model = str(tiny_folders["t5"])
+    monkeypatch.setitem(ctrleval.MODELS["7"], "T5-base", model)
+    [table] = papers.tables("ctrleval.7")
+    done = papers.derive(table, papers.Scoring(model, scored))
+    found = {o.number.row: o for o in done.outcomes if "parameters" not in o.number.column}
+    assert len(asked) == 3
+    assert found["T5-base"].derived.value == pytest.approx(1)
+    gap = found["T5-small"].derived.gap
+    assert gap is not None
+    assert gap.command == "levelfield reproduce ctrleval.7 --model google-t5/t5-small"
 
 
 # keywords and two attributes: the same arithmetic on made-up runs
@@ -210,7 +307,24 @@ def test_results_without_a_field_say_which():
         [made_up("pplm_prompts", 1, "keywords")], lpf._measures("keywords")["any"]
     )
     assert mean.value is None
-    assert "word_coverage" in mean.why
+    assert "word_coverage" in str(mean.gap)
+
+
+def test_a_run_whose_results_lack_a_measure_is_left_out_of_it_and_named():
+    scores = {k: {"accuracy": 50.0} for k in ("overall", "sentiment", "topic")}
+    whole = [made_up("pplm_prompts", n, "multiple", multiple=scores) for n in range(11)]
+    short = made_up("owt_neutral_prompts", 11, "multiple")
+    mean, sd = lpf._mean_and_sd([*whole, short], lpf._measures("multiple")["both"])
+    assert (mean.value, sd.value) == (pytest.approx(50), pytest.approx(0))
+    assert mean.why == sd.why == f"11 of 12 runs: {short.name} has no 'multiple'"
+
+
+def test_one_run_of_prior_ctg_on_two_attributes_has_shorter_results_than_the_others():
+    runs = re.compile(r"results/multiple/(prior_ctg-owt[^/]+)/evaluation_results_\1\.json")
+    sizes = {m[1]: f.bytes for f in dataset("lpf").files if (m := runs.fullmatch(f.path))}
+    [fact] = [f for f in papers.read_paper("lpf").facts if "leaves out one" in f.what]
+    assert min(sizes, key=lambda name: sizes[name]) in fact.what
+    assert all(f"{size:,}" in fact.evidence for size in sizes.values())
 
 
 def test_equal_values_share_the_better_rank():

@@ -74,7 +74,7 @@ def test_a_whole_unit_off_is_different(value: float, places: int):
 def test_no_value_is_no_derivation_and_has_a_reason(value: float | None):
     found = outcome("0.81", value)
     assert found.verdict is Verdict.CANNOT
-    assert found.derived.why
+    assert found.derived.gap
     assert found.difference is None
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_DOWN, Decimal
 from statistics import fmean
 from typing import Any
 
 from levelfield.datasets import dataset, lpf
 from levelfield.datasets.lpf import PublishedRun
+from levelfield.io.fetch import local_copy
 from levelfield.papers.recipes.released import Cells, Scoring, missing, not_here
-from levelfield.papers.tables import PublishedTable, read_paper
-from levelfield.papers.verdict import Derived
-from levelfield.stats.correlation import pearson
+from levelfield.papers.tables import Gap, PublishedTable, read_paper
+from levelfield.papers.verdict import Derived, Verdict, judge
+from levelfield.stats.correlation import pearson, spearman
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 
 SIZES = {
@@ -27,7 +29,11 @@ SIZES = {
     "cloze_2018_test": 1571,
     "sts_benchmark_test": 625,
 }
-PROMPT_SETS = {"PPLM Prompts": "pplm_prompts", "OWT neutral prompts": "owt_neutral_prompts"}
+PROMPT_SETS = {
+    "PPLM Prompts": "pplm_prompts",
+    "OWT neutral prompts": "owt_neutral_prompts",
+    "STS benchmark test": "sts_benchmark_test",
+}
 SYSTEMS = {
     "CTRL": "ctrl",
     "C BART": "ctg_bart",
@@ -72,11 +78,58 @@ Measure = Callable[[PublishedRun], list[float]]
 def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
     """The numbers of a table of the study."""
     match table.number:
+        case "2":
+            return {(n.row, n.column): _prompts(n.row) for n in table.numbers if not n.gap}
+        case "7" | "15":
+            return {}
+        case "14":
+            return _totals(table)
         case "16":
             return _beside_the_originals(table)
         case "text":
             return _correlations(table)
+        case "10" | "11" | "12" | "13":
+            return _marked(_weighted(table), table)
     return _weighted(table)
+
+
+def _prompts(name: str) -> Derived:
+    """How many different prompts the texts of a run on a prompt set continue."""
+    run = re.compile(rf"results/\w+/[^/]+-{PROMPT_SETS[name]}-[^/]+/processed_[^/]+\.csv")
+    files = [f for f in dataset("lpf").files if run.fullmatch(f.path)]
+    here = next(filter(None, map(local_copy, files)), None)
+    if here is None:
+        return not_here("lpf", [f.path for f in files[:1]])
+    return Derived(float(len({s.extra["original_id"] for s in lpf.texts_of(here)})))
+
+
+def _totals(table: PublishedTable) -> Cells:
+    """Table 14: the printed sizes of the models, added up."""
+    parts: dict[str, float] = {}
+    for n in table.numbers:
+        if n.column != "total":
+            parts[n.row] = parts.get(n.row, 0) + float(n.value)
+    why = "the sum of the printed sizes"
+    return {(row, "total"): Derived(total, why) for row, total in parts.items()}
+
+
+def _marked(cells: Cells, table: PublishedTable) -> Cells:
+    """The cells, with a word on those that print rounded to two decimals, then to one.
+
+    The second rounding takes a half down.
+    """
+    marked = dict(cells)
+    for number in table.numbers:
+        derived = cells[number.row, number.column]
+        if derived.value is None or judge(number, derived).verdict is not Verdict.DIFFERS:
+            continue
+        once = Decimal(derived.value).quantize(Decimal("0.01"))
+        twice = once.quantize(Decimal("0.1"), ROUND_HALF_DOWN)
+        if twice == number.value:
+            steps = f"rounded twice in print: {derived.value:.3f}, {once}, {twice}"
+            why = "; ".join(filter(None, (derived.why, steps)))
+            marked[number.row, number.column] = replace(derived, why=why)
+    return marked
 
 
 def _weighted(table: PublishedTable) -> Cells:
@@ -139,18 +192,21 @@ def _at(*keys: str, scale: float = 1) -> Measure:
 def _mean_and_sd(
     runs: Sequence[PublishedRun] | Derived, measure: Measure
 ) -> tuple[Derived, Derived]:
-    """Weighted by the size of the prompt set."""
+    """Weighted by the size of the prompt set; a run whose results lack the measure is left out."""
     if isinstance(runs, Derived):
         return runs, runs
-    pairs = []
+    pairs, without = [], []
     for run in runs:
         try:
             pairs += [(value, SIZES[run.dataset]) for value in measure(run)]
         except KeyError as error:
-            lacking = Derived(why=f"the results of {run.name} have no {error}")
-            return lacking, lacking
+            without.append(f"{run.name} has no {error}")
+    if not pairs:
+        lacking = Derived(gap=Gap(f"results: {without[0]}", "levelfield study run STUDY.toml"))
+        return lacking, lacking
+    why = f"{len(runs) - len(without)} of {len(runs)} runs: {'; '.join(without)}" if without else ""
     m, s = mean_and_deviation(*zip(*pairs, strict=True))
-    return Derived(m), Derived(s)
+    return Derived(m, why), Derived(s, why)
 
 
 @dataclass(frozen=True)
@@ -184,10 +240,10 @@ class Runs:
 
 def _ranks(values: Mapping[str, Derived], places: int, *, lowest: bool) -> Mapping[str, Derived]:
     """Best first; values that are printed alike share the better rank."""
-    lacking = next((d for d in values.values() if d.value is None), None)
+    lacking = next((d.gap for d in values.values() if d.gap), None)
     if lacking is not None:
-        why = f"a rank needs every row: {lacking.why}"
-        return dict.fromkeys(values, Derived(why=why, missing=lacking.missing))
+        gap = replace(lacking, what=f"a rank needs every row: {lacking.what}")
+        return dict.fromkeys(values, Derived(gap=gap))
     known = {row: d.value for row, d in values.items() if d.value is not None}
     ranks = printed_ranks(known, places, higher_is_better=not lowest)
     return {row: Derived(float(rank)) for row, rank in ranks.items()}
@@ -201,34 +257,52 @@ def _beside_the_originals(table: PublishedTable) -> Cells:
         control, prompts, system = row.split(", ")
         here = runs[control].of_row(system, PROMPT_SETS[prompts])
         cells[row, "LPF"], _ = _mean_and_sd(here, _measures(control)["average"])
-        cells[row, "original"] = Derived(why="a number of another paper, which it cites")
     return cells
 
 
 def _correlations(table: PublishedTable) -> Cells:
-    """Between the two columns of Tables 8 and 9: Pearson, and Pearson of the ranks printed."""
-    parts = {(t.number, t.control): t for t in read_paper("lpf").tables}
+    """Between the two columns of Tables 8 and 9: Pearson, and Pearson of the ranks printed.
+
+    On two attributes the columns are those printed; and so are those of Table 16, of which the
+    study has no ranks.
+    """
     cells: dict[tuple[str, str], Derived] = {}
     for row in dict.fromkeys(n.row for n in table.numbers):
-        columns, control, *no_llm = row.split(", ")
+        columns, control, *no_llm = (*row.split(", "), "")[:3]
         x, y = columns.split(" and ")
-        source = parts["8" if x == "average" else "9", control]
-        derived = _weighted(source)
+        number = {"average": "8", "perplexity": "9", "LPF": "16"}[x]
+        [source] = (
+            t for t in read_paper("lpf").tables if (t.number, t.control) == (number, control)
+        )
+        from_print = control in ("multiple", "")
+        of = _printed(source) if from_print else _weighted(source)
         rows = [
             r
             for r in dict.fromkeys(n.row for n in source.numbers)
-            if not no_llm or r.rpartition(" ")[2] not in PROMPTING
+            if not any(no_llm) or r.rpartition(" ")[2] not in PROMPTING
         ]
-        for name, beside in (("Pearson", ""), ("Spearman", " rank")):
-            pairs = [(derived[r, x + beside], derived[r, y + beside]) for r in rows]
-            cells[row, name] = _correlation(pairs)
+        why = f"of the printed numbers of {source.id}" if from_print else ""
+        values = [(of[r, x], of[r, y]) for r in rows]
+        cells[row, "Pearson"] = _correlation(values, pearson, why)
+        if number == "16":
+            cells[row, "Spearman"] = _correlation(values, spearman, why)
+        else:
+            ranks = [(of[r, f"{x} rank"], of[r, f"{y} rank"]) for r in rows]
+            cells[row, "Spearman"] = _correlation(ranks, pearson, why)
     return cells
 
 
-def _correlation(pairs: Sequence[tuple[Derived, Derived]]) -> Derived:
+def _printed(table: PublishedTable) -> Cells:
+    return {(n.row, n.column): Derived(float(n.value)) for n in table.numbers}
+
+
+def _correlation(
+    pairs: Sequence[tuple[Derived, Derived]],
+    statistic: Callable[[Sequence[float], Sequence[float]], float],
+    why: str,
+) -> Derived:
     a = [x.value for x, _ in pairs if x.value is not None]
     b = [y.value for _, y in pairs if y.value is not None]
     if len(a) < len(pairs) or len(b) < len(pairs):
-        lacking = next(d for pair in pairs for d in pair if d.value is None)
-        return Derived(why=lacking.why, missing=lacking.missing)
-    return Derived(pearson(a, b))
+        return Derived(gap=next(d.gap for pair in pairs for d in pair if d.value is None))
+    return Derived(statistic(a, b), why)

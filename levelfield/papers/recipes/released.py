@@ -11,10 +11,11 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.datasets import dataset, load
 from levelfield.io.fetch import fetch, local_copy
+from levelfield.papers.tables import Gap
 from levelfield.papers.verdict import Derived
 
 Cells = Mapping[tuple[str, str], Derived]
-"""(row, column) -> what a recipe makes of it."""
+"""(row, column) -> what a recipe makes of it; the table itself says what the others lack."""
 
 
 def _score(metric: Metric, samples: Sequence[Sample]) -> Scores:
@@ -28,10 +29,12 @@ class Scoring:
     Attributes:
         model: by name; empty: such tables are not derived.
         score: what scores; the place for a cache.
+        pairs: the thesis's correlations over pairs of a text and a rater, with ROUGE of raw texts.
     """
 
     model: str = ""
     score: Callable[[Metric, Sequence[Sample]], Scores] = field(default=_score)
+    pairs: bool = False
 
 
 NO_MODEL = Scoring()
@@ -53,9 +56,7 @@ def not_here(set: str, paths: Sequence[str]) -> Derived:
     """No value, because these files are not on this machine."""
     first = PurePosixPath(paths[0]).name
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
-    said = "the file is" if len(paths) == 1 else "the files are"
-    mend = f"`levelfield data fetch {set}`"
-    return Derived(why=f"{said} not here: {first}{more} ({mend})", missing=tuple(paths))
+    return Derived(gap=Gap(f"{first}{more}", f"levelfield data fetch {set}", tuple(paths)))
 
 
 def lines_of(set: str, path: str) -> Sequence[str]:

@@ -49,7 +49,7 @@ def answer(question: Question, scoring: Scoring) -> QuestionAnswer:
     """The answer to a question of the thesis."""
     samples = samples_of(SET, "ratings")
     if isinstance(samples, Derived):
-        return QuestionAnswer(question, (), {}, samples.why)
+        return QuestionAnswer(question, (), {}, str(samples.gap))
     if question.id.endswith("1"):
         return _metrics(question, samples, scoring)
     grids = _experts(samples) if question.id.endswith("2") else _systems(samples)

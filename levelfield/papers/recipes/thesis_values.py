@@ -88,7 +88,7 @@ def metric_columns(samples: Sequence[Sample], scoring: Scoring) -> MetricColumns
     for part in _RELEASED:
         here = samples_of(SET, part)
         if isinstance(here, Derived):
-            left_out[f"released {part}"] = here.why
+            left_out[f"released {part}"] = str(here.gap)
             continue
         for name, values in _released(part, here).items():
             of.append(ScoreColumn(name, "released", values))
