@@ -42,6 +42,7 @@ class ScorePage:
         grouped_by: what the groups are, in one word: system, dataset, sentiment.
         files: where the samples come from.
         command: how the page was made; empty if not from a command line.
+        notes: what a reader must know of the values: on how many texts judges are divided, say.
         resampling: what the summaries were made with.
     """
 
@@ -54,6 +55,7 @@ class ScorePage:
     grouped_by: str = "system"
     files: Sequence[str] = ()
     command: str = ""
+    notes: Sequence[str] = ()
     resampling: Resampling = field(default=DEFAULT)
 
 
@@ -73,6 +75,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         grouped_by=result.grouping.name,
         files=result.files,
         command=command,
+        notes=result.notes,
         resampling=result.resampling,
     )
 

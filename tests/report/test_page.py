@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -255,6 +256,12 @@ def test_signatures_and_methods_are_there(html):
     assert "2,000 resamples of whole clusters" in text
     assert "over the 9 comparisons of this page" in text
     assert "The fewest clusters behind an interval here are 9" in text or "are 10;" in text
+
+
+def test_what_a_reader_must_know_of_the_values_is_at_the_top_and_escaped():
+    told = "control.majority: the judges are divided on 18 % of the texts <b>"
+    page = render(replace(report_of([one()], METRICS[:1]), notes=(told,)))
+    assert "divided on 18 % of the texts &lt;b&gt;." in page[: page.index("<main>")]
 
 
 def test_the_page_is_written_whole(tmp_path):
