@@ -168,13 +168,14 @@ def _against(
         if said.startswith(f"{best.system} > ")
         else "yet on equal requests it is the better one"
     )
-    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {})</span>.').format(
+    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {}; {})</span>.').format(
         next_,
         shown,
         write(sign * c.difference),
         interval,
         p if p.startswith("<") else f"= {p}",
         f"{c.inputs:,}",
+        c.note,
     )
 
 

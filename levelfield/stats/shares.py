@@ -31,14 +31,21 @@ def are_shares(values: Floats) -> bool:
 
 
 def share_ends(
-    p: float, variance: float, *, n: int, clusters: int, level: float
+    p: float,
+    variance: float,
+    *,
+    n: float,
+    clusters: float,
+    level: float,
+    df: float | None = None,
 ) -> tuple[float, float]:
     """The ends of Wilson's interval of a share, with the effective number of values.
 
     The ends are the shares π with `|p − π| = z √(π (1 − π) / n_e)` (Wilson 1927), where
     `n_e = p (1 − p) / variance`, at most n, counts how many independent values tell as much
     (Dean and Pagano 2015). z is normal if every value is a cluster, since the variance of
-    independent values follows from p; else it is Student's with clusters − 1 degrees of freedom.
+    independent values follows from p; else it is Student's with the degrees of freedom of the
+    variance.
     A share of 0 or 1 says nothing of how clusters differ: each then counts as one value.
 
     >>> low, high = share_ends(1.0, 0.0, n=50, clusters=50, level=0.95)
@@ -49,13 +56,15 @@ def share_ends(
         p: the share, in [0, 1].
         variance: of p, from the differences between clusters; not looked at where every value is
             a cluster.
-        n: how many values. clusters: how many clusters they form; two or more.
+        n: how many values, effectively if they differ in weight.
+        clusters: how many clusters they form, likewise; two or more.
+        df: degrees of freedom of the variance; clusters − 1 by default.
     """
     if clusters >= n:
         n_e, z = float(n), float(scipy.stats.norm.ppf((1 + level) / 2))
     else:
         n_e = min(p * (1 - p) / variance, float(n)) if variance > 0 and 0 < p < 1 else clusters
-        z = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1))
+        z = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1 if df is None else df))
     shrunk = z * z / n_e
     centre = (p + shrunk / 2) / (1 + shrunk)
     half = z * math.sqrt(p * (1 - p) / n_e + shrunk / (4 * n_e)) / (1 + shrunk)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.study.aggregate.latex import study_latex
-from levelfield.study.aggregate.numbers import SCHEMA, number_rows
+from levelfield.study.aggregate.numbers import SCHEMA, comparison_rows, number_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.audit.findings import Finding
 
@@ -30,13 +30,14 @@ class StudyReport:
     findings: tuple[Finding, ...] | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the numbers, signatures and findings; what is undefined is None."""
+        """Returns numbers, comparisons, signatures and findings; what is undefined is None."""
         findings = self.findings
         return {
             "study": self.study,
             "weights": dict(self.summary.weights),
             "signatures": {m: list(s) for m, s in self.summary.signatures.items()},
             "numbers": list(number_rows(self.summary)),
+            "comparisons": list(comparison_rows(self.summary)),
             "findings": None if findings is None else [f.to_dict() for f in findings],
         }
 

@@ -112,10 +112,11 @@ def test_every_text_is_escaped_and_nothing_is_loaded():
 
 
 def test_it_says_who_is_best_and_whether_that_is_shown():
-    [control] = summary().controls
+    [control] = summary(seeds=(1, 2, 3, 4)).controls
     said = text_of(headline(control, control.measure("average")))
     assert said.startswith("steered is best: ")
     assert "the difference is shown" in said
+    assert "n = 32; 4 seeds each: t test with prompts and seeds as samples" in said
     said = text_of(headline(control, control.measure("diversity.distinct-1")))
     assert "no test of the difference" in said
 
@@ -154,6 +155,7 @@ def test_equal_studies_give_equal_pages():
 def test_a_study_of_one_system_and_one_seed_has_a_page():
     html = page(summary(("plain",), seeds=(1,)))
     assert "one seed" in html
+    assert "claims are about this run" in html
     assert "Comparisons of systems" not in html
 
 
@@ -218,6 +220,7 @@ def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
     assert "50 \\% \\& more" in tex
     row = next(line for line in tex.splitlines() if line.startswith("50 "))
     assert "\\textbf" in row
+    assert "best in bold; 2 seeds each." in tex
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 4
     for line in tex.splitlines():
         if line.startswith(("plain", "50 ", "c &")):

@@ -77,7 +77,12 @@ def test_a_study_is_run_audited_and_reported(study: Study, tmp_path: Path) -> No
     assert study.report(audit=False).findings is None
     whole = report.to_polars().filter(pl.col("dataset") == "all", pl.col("value") == "all")
     assert whole.filter(pl.col("measure") == "keywords.any")["n"].to_list() == [12, 12]
-    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["study"] == "Openings"
+    document = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert document["study"] == "Openings"
+    compared = document["comparisons"][0]
+    assert (compared["a"], compared["b"]) == ("S", "T")
+    assert (compared["seeds_a"], compared["seeds_b"]) == (2, 2)
+    assert compared["note"].startswith("2 seeds each: ")
     assert r"\textbf" in report.to_latex()
     assert study.export(tmp_path / "texts.jsonl", "texts") == 24
 

@@ -29,17 +29,20 @@ def aggregate(
 ) -> StudySummary:
     """Returns the tables of a study.
 
-    Every cell weighs as much as its dataset, so all seeds count alike. The interval of a mean is
-    the central `resampling.level` of means over resampled prompts: of each dataset as many prompts
-    as it has are drawn with replacement, each with all its texts, and the weighted mean of the
-    cells' means is taken anew. Measures known for whole cells only have none.
+    Every cell weighs as much as its dataset, so all seeds count alike. Prompts and seeds are
+    samples: with two seeds or more of a system, the interval of its mean is that of
+    `stats.seeds.contrast`. With one seed it is the central `resampling.level` of means over
+    resampled prompts, and holds for this run: of each dataset as many prompts as it has are drawn
+    with replacement, each with all its texts, and the weighted mean of the cells' means is taken
+    anew. Measures known for whole cells only have none.
 
     Two systems are compared under every measure known for single texts, except single judges, on
     the requests that they share: their values are averaged over seeds, and the difference is
     weighted by dataset as the means are. Systems that have texts everywhere are compared on the
     requests that all of these have a value for (listwise); one that lacks a dataset or a value of
-    the control is compared pairwise, on the requests of both. The test flips the signs of whole
-    prompts; Holm over all comparisons of a kind of control.
+    the control is compared pairwise, on the requests of both. If either has two seeds or more, the
+    test and the interval are those of `stats.seeds.contrast`; with one seed each the test flips the
+    signs of whole prompts. Holm over all comparisons of a kind of control.
 
     Args:
         cells: of any kinds of control; several with one key count as several runs.
@@ -80,6 +83,7 @@ def _summary(control: ControlData) -> ControlSummary:
         datasets=control.datasets,
         values=control.values,
         seeds=control.seeds,
+        seeds_of_systems=control.seeds_of_systems,
         measures=tuple(o.measure for o in control.observations.observed),
         entries=entries,
         incomplete=incomplete,

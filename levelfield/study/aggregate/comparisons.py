@@ -1,10 +1,14 @@
-"""Comparisons of systems, paired on equal requests and corrected for their number."""
+"""Comparisons of systems, paired on equal requests and corrected for their number.
+
+With two seeds or more of either system, prompts and seeds are samples (`stats.seeds.contrast`).
+With one seed each, the signs of whole prompts are flipped, and a verdict is about these runs.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +23,11 @@ from levelfield.meta.comparison import (
 )
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
-from levelfield.stats.sign_flip import paired_differences, sign_flips
+from levelfield.stats.resampling import Resampling
+from levelfield.stats.seeds import Contrast
+from levelfield.stats.sign_flip import SignFlips, paired_differences, sign_flips
 from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.seeds import MeasuredTexts, seeds_in_words
 from levelfield.study.observations import ALL, Observed
 
 
@@ -49,6 +56,7 @@ class _Differences:
         prompt, dataset: (inputs,) codes.
         complete: (pairs,) whether both systems have texts everywhere.
         undefined: position of a pair -> its differences with undefined values bounded.
+        ends: the least and the largest value of an input, which bound undefined ones.
     """
 
     D: Floats
@@ -56,6 +64,7 @@ class _Differences:
     dataset: Codes
     complete: Bools
     undefined: Mapping[int, UndefinedPair]
+    ends: tuple[float, float]
 
 
 def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
@@ -73,9 +82,21 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
         share = np.where(n > 0, w[:, None] / n, 0.0) / (w[:, None] * (n > 0)).sum(axis=0)
     omega = np.where(use, share[dataset], 0.0)  # (inputs, columns), sums to 1 over the inputs
     T = cluster_sums(omega * np.where(use, D, 0.0), k, K)
-    tests = sign_flips(T, cluster_sums(omega, k, K), resampling=control.resampling)
     means = np.where(use.any(axis=0), T.sum(axis=0), math.nan)
     pairs = _pairs(control)
+    measured = MeasuredTexts.of(control, np.asarray(observed.texts))
+    worst, best = differences.ends
+    sampled = [
+        measured.difference(*pairs[j], omega[:, c], filled)
+        for c, (j, filled) in enumerate(
+            [
+                *((j, (worst, best)) for j in range(len(pairs))),
+                *((j, ends) for j in undefined for ends in ((worst, best), (best, worst))),
+            ]
+        )
+    ]
+    of_seeds = np.array([s is not None and s.of_seeds and s.variance > 0 for s in sampled])
+    tests = _tests(T, cluster_sums(omega, k, K), sampled, of_seeds, control.resampling)
     bounds = {
         j: pair.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
         for c, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
@@ -104,12 +125,40 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
                     float(tests.least[j]),
                     both_complete=bool(differences.complete[j]),
                     where=", ".join(on) if len(on) < len(control.datasets) else "",
+                    seeds={control.systems[s]: measured.seeds_of(s) for s in (a, b)},
+                    of_seeds=bool(of_seeds[j]),
                 ),
                 bounds=bounds.get(j),
                 least_p=float(tests.least[j]) if d.size else 0.0,
             )
         )
     return results
+
+
+def _tests(
+    S: Floats,
+    W: Floats,
+    sampled: Sequence[Contrast | None],
+    of_seeds: Bools,
+    resampling: Resampling,
+) -> SignFlips:
+    """Returns the tests of the columns: with seeds where they are a sample, else by sign flips.
+
+    Args:
+        S, W: (clusters, columns), for `sign_flips`.
+        sampled: of each column.
+        of_seeds: (columns,) whether its seeds are a sample.
+    """
+    p, low, high, least = (np.zeros(len(sampled)) for _ in range(4))
+    flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
+    for column, of_flips in zip(
+        (p, low, high, least), (flipped.p, flipped.low, flipped.high, flipped.least), strict=True
+    ):
+        column[~of_seeds] = of_flips
+    for j, c in enumerate(sampled):
+        if c is not None and of_seeds[j]:
+            p[j], (low[j], high[j]) = c.p, c.ends(resampling.level)
+    return SignFlips(p, low, high, least)
 
 
 def _pairs(control: ControlData) -> list[tuple[int, int]]:
@@ -127,6 +176,7 @@ def _differences(control: ControlData, observed: Observed) -> _Differences:
     strata = len(np.unique(stratum))
     complete = np.array([len(np.unique(stratum[has_one])) == strata for has_one in has.T])
     pairs = _pairs(control)
+    ends = (float(np.nanmin(X)), float(np.nanmax(X))) if has.any() else (math.nan, math.nan)
     D = np.full((len(inputs), len(pairs)), np.nan)
     undefined: dict[int, UndefinedPair] = {}
     for j, (a, b) in enumerate(pairs):
@@ -134,11 +184,10 @@ def _differences(control: ControlData, observed: Observed) -> _Differences:
         rows = has[:, systems].all(axis=1)
         D[rows, j] = paired_differences(X[rows, a], X[rows, b])
         if has.any():
-            ends = float(np.nanmin(X)), float(np.nanmax(X))
             pair = undefined_pair(X[:, [a, b]], answered[:, [a, b]], *ends)
             undefined |= {j: pair} if pair is not None else {}
     both = np.array([complete[a] and complete[b] for a, b in pairs])
-    return _Differences(D, observations.prompt[first], dataset, both, undefined)
+    return _Differences(D, observations.prompt[first], dataset, both, undefined, ends)
 
 
 def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Bools]:
@@ -159,10 +208,19 @@ def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Bools]:
     return means.reshape(shape), answered.reshape(shape)
 
 
-def _note(d: Floats, prompts: Codes, least: float, *, both_complete: bool, where: str) -> str:
+def _note(
+    d: Floats,
+    prompts: Codes,
+    least: float,
+    *,
+    both_complete: bool,
+    where: str,
+    seeds: Mapping[str, int],
+    of_seeds: bool,
+) -> str:
     if not d.size:
         return "no request has a value from both"
-    notes = []
+    notes = [f"{seeds_in_words(seeds)}: {_test_in_words(seeds, of_seeds)}"]
     if not both_complete:
         notes.append(f"on the requests that both have{f': {where}' if where else ''}")
     if np.unique(prompts).size == 1:
@@ -170,3 +228,11 @@ def _note(d: Floats, prompts: Codes, least: float, *, both_complete: bool, where
     if least > ALPHA and np.any(d):
         notes.append(f"too few independent prompts: p can't go below {least:.3g}")
     return "; ".join(notes)
+
+
+def _test_in_words(seeds: Mapping[str, int], of_seeds: bool) -> str:
+    if not of_seeds:
+        return "sign-flip test of prompts, a claim about these runs"
+    single = [system for system, n in seeds.items() if n == 1]
+    of_run = f", a claim about this run of {single[0]}" if single else ""
+    return f"t test with prompts and seeds as samples{of_run}"

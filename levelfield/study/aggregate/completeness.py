@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from levelfield.core.votes import tie_note
 from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.seeds import seeds_in_words
 from levelfield.study.observations import ALL
 
 
@@ -66,6 +67,23 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> list[str]:
     for metric, n in tied.items():
         texts = sum(len(cell.samples) for cell in cells if metric in cell.scores)
         sentences.append(tie_note(metric, n, texts))
-    if len(control.seeds) == 1:
-        sentences.append("One seed: how far another seed would change the numbers is not known")
+    if seeds := _seeds(control):
+        sentences.append(seeds)
     return sentences
+
+
+def _seeds(control: ControlData) -> str:
+    """Returns how many seeds the systems have, and what that makes of claims; empty if there is
+    nothing to claim."""
+    seeds = control.seeds_of_systems
+    if max(seeds.values()) == 1:
+        return (
+            "One seed: how far another seed would change the numbers is not known; claims are "
+            "about this run"
+        )
+    if all(o.texts is None for o in control.observations.observed):
+        return ""
+    single = [system for system, n in seeds.items() if n == 1]
+    of_run = f"; what is said of {', '.join(single)} holds for this run" if single else ""
+    words = seeds_in_words(seeds)
+    return f"{words}: intervals and tests take prompts and seeds as samples{of_run}"

@@ -64,6 +64,12 @@ class ControlData:
         )
 
     @property
+    def seeds_of_systems(self) -> dict[str, int]:
+        """System -> the number of its seeds."""
+        keys = [cell.key for cell in self.observations.cells]
+        return {s: len({key.seed for key in keys if key.system == s}) for s in self.systems}
+
+    @property
     def values(self) -> tuple[str, ...]:
         """The values asked for; none if there are too many to tell apart."""
         return self.observations.values

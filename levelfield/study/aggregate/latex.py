@@ -7,6 +7,7 @@ import math
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
+from levelfield.study.aggregate.seeds import seeds_in_words
 
 
 def study_latex(summary: StudySummary) -> str:
@@ -58,8 +59,8 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
     )
     caption = (
         f"Results for {control.control}: mean over datasets and seeds, datasets weighted by "
-        f"{summary.weights_from}; weighted standard deviation in brackets; best in bold."
-        + (f" *:{lacking}" if lacking else "")
+        f"{summary.weights_from}; weighted standard deviation in brackets; best in bold; "
+        f"{seeds_in_words(control.seeds_of_systems)}." + (f" *:{lacking}" if lacking else "")
     )
     head = [
         " & ".join(

@@ -15,6 +15,7 @@ from levelfield.study.aggregate.intervals import (
     resampled_cells,
 )
 from levelfield.study.aggregate.results import SpreadBetween, TableEntry, places
+from levelfield.study.aggregate.seeds import MeasuredTexts
 from levelfield.study.observations import ALL, Observed
 
 TableEntries = dict[tuple[str, str, str, str], TableEntry]
@@ -49,6 +50,11 @@ def _entries_of_system(control: ControlData, system: str) -> list[TableEntry]:
     }
     entries = []
     for column, o in enumerate(control.observations.observed):
+        texts = (
+            None
+            if o.texts is None
+            else MeasuredTexts.of(control, o.texts, control.positions[system, ALL])
+        )
         for dataset in (ALL, *control.datasets):
             for v, value in enumerate((ALL, *control.values)):
                 positions = [
@@ -73,6 +79,8 @@ def _entries_of_system(control: ControlData, system: str) -> list[TableEntry]:
                         interval=interval_of_mean(
                             control,
                             o,
+                            texts,
+                            positions,
                             resampled if dataset == ALL else {dataset: resampled[dataset]},
                             mean=mean,
                             n=n,

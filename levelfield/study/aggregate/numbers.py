@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from levelfield.meta.comparison import verdict
 from levelfield.study.aggregate.results import StudySummary
 
 SCHEMA = {
@@ -51,6 +52,29 @@ def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                 _defined(e.between_prompts.deviation),
             )
             yield dict(zip(SCHEMA, row, strict=True))
+
+
+def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
+    """Yields the comparisons of systems with their verdicts; what is undefined is None."""
+    for control in summary.controls:
+        for measure, comparisons in control.comparisons.items():
+            better = control.measure(measure).higher_is_better
+            for c in comparisons:
+                numbers = ("difference", "low", "high", "effect", "p", "p_adjusted")
+                yield {
+                    "control": control.control,
+                    "measure": measure,
+                    "a": c.a,
+                    "b": c.b,
+                    "inputs": c.inputs,
+                    "left_out": c.left_out,
+                    "clusters": c.clusters,
+                    **{name: _defined(getattr(c, name)) for name in numbers},
+                    "seeds_a": control.seeds_of_systems[c.a],
+                    "seeds_b": control.seeds_of_systems[c.b],
+                    "verdict": verdict(c, better),
+                    "note": c.note,
+                }
 
 
 def _defined(value: float) -> float | None:

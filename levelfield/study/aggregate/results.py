@@ -40,8 +40,8 @@ class TableEntry:
         rank: among the systems by the mean as printed; None except over everything.
         n: number of values it rests on: texts; of corpus metrics and of rates, values of cells.
         undefined: number of undefined values.
-        interval: of the mean, from resampled prompts: it says how sure the mean is for these
-            seeds, as the deviation does not.
+        interval: of the mean; with two seeds or more prompts and seeds are its samples, with one
+            seed it holds for this run.
         between_seeds: `√(Σ (m_s − m̄)² / (S − 1))` over the S seeds, m_s the weighted mean of seed
             s. Only seeds with a value for every dataset that the system has.
         between_prompts: `√(Σ w_d s_d² / Σ w_d)`, s_d the deviation (with n − 1) over the prompts
@@ -142,6 +142,7 @@ class ControlSummary:
         control: its name.
         systems, datasets, values, seeds: in the order of first appearance; no values if there
             are too many to tell apart.
+        seeds_of_systems: system -> the number of its seeds.
         measures: the columns of its table. One that is undefined for every text is not among
             them (keyword coverage where sentiment was asked for); `notes` names it.
         entries: (system, measure, dataset, value) -> entry.
@@ -158,6 +159,7 @@ class ControlSummary:
     datasets: tuple[str, ...]
     values: tuple[str, ...]
     seeds: tuple[int, ...]
+    seeds_of_systems: Mapping[str, int]
     measures: tuple[Measure, ...]
     entries: Mapping[tuple[str, str, str, str], TableEntry]
     incomplete: Mapping[str, str]

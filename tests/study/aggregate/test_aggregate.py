@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import flips
+import scipy.stats
+from flips import flips, p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +28,9 @@ from levelfield.stats.effect import cohen_dz
 from levelfield.stats.estimate import percentile_ends
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
+from levelfield.study.aggregate.control import ControlData
 from levelfield.study.aggregate.results import StudySummary
+from levelfield.study.aggregate.seeds import MeasuredTexts, weights_of_mean
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
 from levelfield.study.published import published_cells
@@ -100,6 +104,10 @@ def study(
 def noisy(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
     rng = random.Random(f"{system}{dataset}{value}{prompt}{seed}")
     return 10 + (system == "b") + rng.gauss(0, 1)
+
+
+def hash_of(key: Sequence[str | int]) -> int:
+    return zlib.crc32(repr(key).encode())
 
 
 def of(summary: StudySummary, system: str, measure: str, dataset: str = ALL, value: str = ALL):
@@ -352,7 +360,10 @@ def test_weights_are_how_many_prompts_were_asked_for():
 
 
 def test_a_clear_difference_is_found_and_none_is_not():
-    summary = aggregate(study(noisy, systems="abc", seeds=3), resampling=QUICK)
+    def apart(*of: str | int) -> float:
+        return noisy(*of) + 2 * (of[0] == "b")  # type: ignore[arg-type]
+
+    summary = aggregate(study(apart, systems="abc", seeds=3), resampling=QUICK)
     found = {(c.a, c.b): c for c in summary.controls[0].comparisons[SLOR]}
     assert verdict(found["a", "b"], True) == "b > a"
     assert verdict(found["a", "c"], True) == "no difference shown"
@@ -386,7 +397,7 @@ def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means
 
 
 def test_intervals_of_several_datasets_are_those_of_the_plain_loop():
-    cells = [c for c in study(noisy) if c.key.system == "a"]
+    cells = [c for c in study(noisy, seeds=1) if c.key.system == "a"]
     entry = of(aggregate(cells, resampling=Resampling(resamples=4000)), "a", SLOR)
     rng, means = np.random.default_rng(7), []
     for _ in range(4000):
@@ -401,6 +412,136 @@ def test_intervals_of_several_datasets_are_those_of_the_plain_loop():
     width = float(high - low)
     assert entry.interval.low == pytest.approx(float(low), abs=0.06 * width)
     assert entry.interval.high == pytest.approx(float(high), abs=0.06 * width)
+
+
+def drifting(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
+    """Equal systems; seed 0 of the first happens to be good, and seeds differ more than texts."""
+    of_seed = {"a0": 2.0, "a1": 0.6, "a2": 1.0, "b0": 0.4, "b1": 0.9, "b2": -0.2}
+    return noisy("", dataset, value, prompt, seed) + of_seed.get(f"{system}{seed}", 0.0)
+
+
+def test_a_difference_no_larger_than_seeds_make_is_not_shown():
+    [control] = aggregate(study(drifting, seeds=3), resampling=QUICK).controls
+    [c] = control.comparisons[SLOR]
+    assert c.p > 0.05
+    assert c.low < 0 < c.high
+    by_prompt: dict[str, list[float]] = {}
+    for one in study(drifting, seeds=3):
+        sign = 1 if one.key.system == "a" else -1
+        for s in one.samples:
+            by_prompt.setdefault(s.prompt, []).append(sign * one.scores[SLOR][s.id])
+    d = [float(np.sum(v)) for v in by_prompt.values()]
+    assert p_of(d) < 0.01  # of these runs it is shown
+
+
+def test_a_comparison_says_how_many_seeds_it_rests_on_and_what_it_is_about():
+    cells = study(noisy, systems="ab", seeds=3) + study(noisy, systems="cd", seeds=1)
+    [control] = aggregate(cells, resampling=QUICK).controls
+    notes = {c.a + c.b: c.note for c in control.comparisons[SLOR]}
+    assert notes["ab"] == "3 seeds each: t test with prompts and seeds as samples"
+    assert notes["ac"] == (
+        "a 3 seeds, c one seed: t test with prompts and seeds as samples, a claim about this run "
+        "of c"
+    )
+    assert notes["cd"] == "one seed each: sign-flip test of prompts, a claim about these runs"
+    assert control.seeds_of_systems == {"a": 3, "b": 3, "c": 1, "d": 1}
+    assert control.notes[-1] == (
+        "a 3 seeds, b 3 seeds, c one seed, d one seed: intervals and tests take prompts and seeds "
+        "as samples; what is said of c, d holds for this run"
+    )
+
+
+def test_bounds_of_undefined_values_hold_seeds_as_well():
+    def holey(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
+        empty = (system, prompt) == ("a", 1)
+        return NAN if empty else noisy(system, dataset, value, prompt, seed)
+
+    def of_inputs(cells: Sequence[Cell]) -> list[float]:
+        values: dict[tuple[str, str], list[float]] = {}
+        for one in cells:
+            for s in one.samples:
+                values.setdefault((one.key.system, s.prompt + str(s.control)), []).append(
+                    one.scores[SLOR][s.id]
+                )
+        return [float(np.mean(v)) for v in values.values()]
+
+    cells = study(holey, seeds=3)
+    worst = float(np.nanmin(of_inputs(cells)))
+    filled = [
+        replace(c, scores={SLOR: {id: worst if v != v else v for id, v in c.scores[SLOR].items()}})
+        for c in cells
+    ]
+    [c] = aggregate(cells, resampling=QUICK).controls[0].comparisons[SLOR]
+    [expected] = aggregate(filled, resampling=QUICK).controls[0].comparisons[SLOR]
+    assert c.bounds is not None
+    assert (c.bounds.lowest, c.bounds.p_lowest) == pytest.approx((expected.difference, expected.p))
+    assert c.bounds.p_highest != c.bounds.p_lowest
+
+
+def test_with_one_seed_the_notes_say_that_claims_are_about_this_run():
+    [control] = aggregate(study(noisy, seeds=1), resampling=QUICK).controls
+    assert control.notes[-1].endswith("claims are about this run")
+
+
+def test_the_interval_of_a_mean_holds_how_far_seeds_differ():
+    of_seeds = of(aggregate(study(drifting, seeds=3), resampling=QUICK), "a", SLOR)
+    lone = [c for c in study(drifting, seeds=3) if c.key.seed == 1]
+    of_run = of(aggregate(lone, resampling=QUICK), "a", SLOR)
+    assert of_seeds.interval.low < of_seeds.mean < of_seeds.interval.high
+    width, width_of_run = (e.interval.high - e.interval.low for e in (of_seeds, of_run))
+    assert width > 2 * width_of_run
+
+
+@pytest.mark.parametrize("dataset", [ALL, "x"])
+@pytest.mark.parametrize("value", [ALL, "positive"])
+def test_the_interval_of_a_mean_is_centred_on_it_where_texts_and_cells_are_missing(
+    dataset: str, value: str
+):
+    def holey(*of: str | int) -> float:
+        return NAN if hash_of(of) % 5 == 0 else noisy(*of)  # type: ignore[arg-type]
+
+    cells = [c for c in study(holey, seeds=3) if c.key != CellKey("a", "y", "sentiment", 2)]
+    entry = of(aggregate(cells, resampling=QUICK), "a", SLOR, dataset, value)
+    assert (entry.interval.low + entry.interval.high) / 2 == pytest.approx(entry.mean)
+
+
+def test_the_contrast_of_a_mean_is_the_mean_where_texts_and_cells_are_missing():
+    def holey(*of: str | int) -> float:
+        return NAN if hash_of(of) % 5 == 0 else noisy(*of)  # type: ignore[arg-type]
+
+    cells = [c for c in study(holey, seeds=3) if c.key != CellKey("a", "y", "sentiment", 2)]
+    data = ControlData.of(cells, {"x": 3.0, "y": 1.0}, QUICK)
+    [observed] = data.observations.observed
+    positions = data.positions["a", ALL]
+    assert observed.texts is not None
+    texts = MeasuredTexts.of(data, observed.texts, positions)
+    for v, value in enumerate((ALL, *VALUES)):
+        c = texts.mean(weights_of_mean(data, observed, texts, positions, v))
+        assert c is not None
+        entry = of(
+            aggregate(cells, weights={"x": 3, "y": 1}, resampling=QUICK), "a", SLOR, ALL, value
+        )
+        assert c.value == pytest.approx(entry.mean)
+
+
+def test_an_interval_of_shares_stays_between_0_and_100():
+    cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.97, seeds=2)
+    for entry in aggregate(cells, resampling=QUICK).controls[0].entries.values():
+        if entry.measure == "average" and not entry.interval.why_no_interval:
+            assert 0 <= entry.interval.low <= entry.mean <= entry.interval.high <= 100
+
+
+def test_a_system_whose_seeds_are_equal_has_the_interval_of_one_run():
+    def greedy(system: str, dataset: str, value: str, prompt: int, _seed: int) -> float:
+        return noisy(system, dataset, value, prompt, 0)
+
+    [control] = aggregate(study(greedy, datasets="x", seeds=3), resampling=QUICK).controls
+    [c] = control.comparisons[SLOR]
+    d = [
+        np.mean([greedy("a", "x", v, p, 0) - greedy("b", "x", v, p, 0) for v in VALUES])
+        for p in range(4)
+    ]
+    assert c.p == pytest.approx(scipy.stats.ttest_1samp(d, 0).pvalue)
 
 
 @given(st.integers(2, 4), st.integers(1, 3), st.integers(0, 99))
