@@ -97,7 +97,8 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
     if len(done) > 1:
         out.print(Text(f"all: {_summary(tally(done))}", "bold"))
     if not whole:
-        out.print("Every number: the id of one table, or --json.", style="dim")
+        line = "Every number, and the command that fills each gap: the id of one table, or --json."
+        out.print(line, style="dim")
     if facts:
         out.print(Text("known discrepancies", "bold"))
     for fact in facts:
@@ -117,14 +118,20 @@ def _reasons(whys: Sequence[str]) -> list[str]:
 
 
 def _causes(outcomes: Sequence[Outcome]) -> list[str]:
-    """The reasons without their marks; all files that are not here in one line."""
-    gaps = [o.derived.gap for o in outcomes if o.derived.gap and o.derived.gap.files]
-    whys = (_why(o.derived) for o in outcomes if o.derived.gap not in gaps)
-    lines = [f"{why} ({n:,})" for why, n in Counter(filter(None, whys)).items()]
-    if gaps:
-        files = {path for gap in gaps for path in gap.files}
-        what = f"files that are not here: {len(files):,}, such as {PurePosixPath(min(files)).name}"
-        lines.append(f"{Gap(what, gaps[0].command)} ({len(gaps):,})")
+    """The reasons without their marks and commands; all files that are not here in one line."""
+    counted: Counter[str] = Counter()
+    files: set[str] = set()
+    waiting = 0
+    for gap, why in ((o.derived.gap, o.derived.why) for o in outcomes):
+        if gap and gap.files:
+            files |= set(gap.files)
+            waiting += 1
+        elif gap or why:
+            counted[f"missing: {gap.what}" if gap else why] += 1
+    lines = [f"{why} ({n:,})" for why, n in counted.items()]
+    if files:
+        first = PurePosixPath(min(files)).name
+        lines.append(f"missing: {len(files):,} files, such as {first} ({waiting:,})")
     return lines
 
 

@@ -110,9 +110,14 @@ def test_an_unknown_id_gets_one_line_with_a_suggestion(run: Run, id: str, meant:
 @pytest.mark.usefixtures("no_data")
 def test_all_leaves_out_what_needs_a_model(run: Run):
     out = run("reproduce", "all").out
-    assert (
-        "missing: the model google/pegasus-large (`levelfield reproduce ctrleval.3 --model" in out
-    )
+    assert "missing: the model google/pegasus-large (12)" in out
+    assert "`levelfield" not in out.partition("known discrepancies")[0]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_one_table_names_the_command_that_fills_each_gap(run: Run):
+    out = run("reproduce", "ctrleval.6").out
+    assert "(`levelfield reproduce ctrleval.6 --model google/pegasus-large`) (3)" in out
 
 
 @pytest.mark.usefixtures("data")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +17,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.datasets import dataset
+from levelfield.datasets import lpf as lpf_runs
 from levelfield.datasets.lpf import PublishedRun
 from levelfield.papers import Reproduction, Verdict
 from levelfield.papers.recipes import ctrleval, lpf, thesis
@@ -319,12 +321,35 @@ def test_a_run_whose_results_lack_a_measure_is_left_out_of_it_and_named():
     assert mean.why == sd.why == f"11 of 12 runs: {short.name} has no 'multiple'"
 
 
-def test_one_run_of_prior_ctg_on_two_attributes_has_shorter_results_than_the_others():
-    runs = re.compile(r"results/multiple/(prior_ctg-owt[^/]+)/evaluation_results_\1\.json")
-    sizes = {m[1]: f.bytes for f in dataset("lpf").files if (m := runs.fullmatch(f.path))}
-    [fact] = [f for f in papers.read_paper("lpf").facts if "leaves out one" in f.what]
-    assert min(sizes, key=lambda name: sizes[name]) in fact.what
-    assert all(f"{size:,}" in fact.evidence for size in sizes.values())
+def test_control_of_prior_ctg_on_two_attributes_rests_on_the_11_runs_with_whole_results(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    path = re.compile(r"results/multiple/(prior_ctg-[^/]+)/evaluation_results_\1\.json")
+    sizes = {m[1]: f.bytes for f in dataset("lpf").files if (m := path.fullmatch(f.path))}
+    twelfth = lpf.LEFT_OUT["13", "Prior CTG"]
+    assert len(sizes) == 12
+    assert twelfth == min(sizes, key=lambda name: sizes[name])
+    [fact] = [f for f in papers.read_paper("lpf").facts if "11 of its 12 runs" in f.what]
+    assert twelfth in fact.evidence
+    assert all(f"{n:,}" in fact.evidence for name, n in sizes.items() if "-owt_" in name)
+
+    def run(name: str) -> PublishedRun:
+        value = 0.0 if name == twelfth else 50.0
+        scores = {k: {"accuracy": value} for k in ("overall", "sentiment", "topic")}
+        distinct = {"overall": dict.fromkeys(("dist1", "dist2", "dist3"), value / 100)}
+        results = {"multiple": scores, "distinct-n": distinct}
+        return replace(lpf_runs.named(Path(name) / "x"), results=results)
+
+    here = {name: run(name) for name in sizes}
+    monkeypatch.setattr(lpf.Runs, "of", lambda _: lpf.Runs(dict.fromkeys(here, ""), here))
+    [table] = papers.tables("lpf.13")
+    numbers = (n for n in table.numbers if n.row == "Prior CTG" and "SLOR" not in n.column)
+    found = lpf.derive(replace(table, numbers=tuple(numbers)), papers.Scoring())
+    for column in ("both", "sentiment", "topic", "average"):
+        assert found["Prior CTG", column].value == pytest.approx(50)
+        assert found["Prior CTG", column].why.startswith(f"11 of 12 runs: {twelfth} is left out")
+    assert (found["Prior CTG", "dist1"].value or 0) < 49
+    assert found["Prior CTG", "dist1"].why == ""
 
 
 def test_equal_values_share_the_better_rank():
