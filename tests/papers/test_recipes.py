@@ -352,6 +352,23 @@ def test_control_of_prior_ctg_on_two_attributes_rests_on_the_11_runs_with_whole_
     assert found["Prior CTG", "dist1"].why == ""
 
 
+@pytest.mark.parametrize("control", ["keywords", "multiple"])
+def test_tables_12_and_13_differ_only_where_they_were_rounded_twice(
+    rated_data: Path, monkeypatch: pytest.MonkeyPatch, control: str
+):
+    monkeypatch.setenv("LEVELFIELD_DATA", str(rated_data))
+    done = reproduce({"keywords": "lpf.12", "multiple": "lpf.13"}[control])
+    if done.counts[Verdict.CANNOT]:
+        pytest.skip(f"the runs with control of {control} are not all here")
+    values = {(o.number.row, o.number.column): o.derived.value for o in done.outcomes}
+    if control == "multiple":
+        row = [values["Prior CTG", column] for column in ("both", "sentiment", "topic", "average")]
+        assert row == pytest.approx([53.946, 85.539, 64.914, 75.227], abs=5e-4)
+    columns = (*lpf.COVERAGES, *lpf.BOTH, "average")
+    differing = [o for o in done.outcomes if o.verdict is Verdict.DIFFERS]
+    assert all("rounded twice" in o.derived.why for o in differing if o.number.column in columns)
+
+
 def test_equal_values_share_the_better_rank():
     values = {"a": papers.Derived(12.961), "b": papers.Derived(12.958), "c": papers.Derived(13.0)}
     ranks = lpf._ranks(values, 2, lowest=False)
