@@ -73,7 +73,8 @@ def joint(
     """Summaries of the geometric and the harmonic mean of content and style, as
     `joint.geometric` and `joint.harmonic`.
 
-    A system's G and H are of its two means over the samples that have both values, in [0, 1].
+    A system's G and H are of its two means over the samples that have both values, in [0, 1]. An
+    empty text whose style counts as 0 counts as 0 for content too where that is undefined.
     Their intervals draw clusters with both columns; systems are compared on the inputs on which
     all of them have both values, p by swapping the two systems' values of whole clusters. There is
     no effect size: G and H are no means of differences.
@@ -95,6 +96,8 @@ def joint(
             raise UserError(f"{criterion.metric}: lower is better, so it has no part in a mean")
     table = tally.table()
     values = np.stack([table.values[c.metric] / c.best for c in (content, style)], axis=1)
+    # an empty rewrite has missed the style (0) and, whatever the metric of content, kept none of it
+    values[table.empty & (values[:, 1] == 0) & np.isnan(values[:, 0]), 0] = 0
     clusters = table.own_clusters
     pairing = Pairing(table) if compare and len(table.names) > 1 else None
     ends_of_range = (
@@ -125,6 +128,7 @@ def joint(
         "best": content.best,
         "style": _named(columns[style.metric].signature),
         "best-style": style.best,
+        "empty": 0,
     }
     undefined = int(np.isnan(values).any(axis=1).sum())
     return [

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.core.arrays import Codes, Floats, Hashes
+from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 
@@ -20,13 +20,15 @@ NONE = 0
 
 @dataclass(frozen=True)
 class SystemTable:
-    """A run as columns of equal length: (n,) each, `groups` as positions in `names`."""
+    """A run as columns of equal length: (n,) each, `groups` as positions in `names`, `empty` for
+    blank texts."""
 
     ids: Hashes
     clusters: Hashes
     inputs: Hashes
     groups: Codes
     names: tuple[str, ...]
+    empty: Bools
     values: Mapping[str, Floats]
 
     @property
@@ -38,7 +40,7 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 28 bytes a sample and
+    Samples and scores may come in any order and in any partition; memory is 29 bytes a sample and
     16 bytes a value, texts are not kept. Ids, inputs and clusters are kept as 8-byte hashes: among
     a million of them the chance that any two collide is 3 in 100 million.
 
@@ -52,6 +54,7 @@ class RunTally:
         self._clusters = array("Q")
         self._inputs = array("Q")
         self._groups = array("i")
+        self._empty = array("B")
         self._codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
 
@@ -65,6 +68,7 @@ class RunTally:
         self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
         self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
+        self._empty.append(not sample.text.strip())
 
     def add_scores(self, scores: Scores) -> None:
         """Remember the values of one metric for some of the samples."""
@@ -110,6 +114,7 @@ class RunTally:
             inputs=np.array(self._inputs, dtype=np.uint64)[rows],
             groups=rank[np.array(self._groups, dtype=np.intp)[rows]],
             names=tuple(names),
+            empty=np.array(self._empty, dtype=np.bool_)[rows],
             values=values,
         )
 

@@ -75,6 +75,28 @@ def test_samples_without_one_of_both_are_left_out_and_counted():
     assert "n:4 undefined:2" in g.signature
 
 
+def test_a_system_that_leaves_rewrites_empty_is_no_better_for_it():
+    made = RunTally()
+    ids = tuple("12345678")
+    for id in ids:
+        system = "gaps" if id in "1234" else "whole"
+        made.add(Sample(id, "" if id in "34" else "So.", source=id, system=system), system)
+    values = {
+        "content": np.array([0.8, 0.8, np.nan, np.nan, 0.6, 0.6, 0.6, 0.6]),
+        "style": np.array([0.8, 0.8, 0, 0, 0.6, 0.6, 0.6, 0.6]),
+    }
+    for name, v in values.items():
+        undefined = {id: "empty text" for id, x in zip(ids, v, strict=True) if np.isnan(x)}
+        made.add_scores(Scores(name, ids, v, undefined, f"{name}|v:1", True))
+    (g, h) = joint(made, Criterion("content"), Criterion("style"), resampling=FEW)
+    for summary in (g, h):
+        of = {group.group: group for group in summary.groups}
+        assert of["gaps"].mean.value == pytest.approx(0.4)
+        assert of["whole"].mean.value == pytest.approx(0.6)
+        assert of["gaps"].undefined == 0
+        assert "|empty:0|" in summary.signature
+
+
 def test_a_clear_difference_is_found_and_none_where_there_is_none():
     rng = np.random.default_rng(3)
     base = rng.uniform(0.3, 0.6, (40, 2))
