@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.meta.seeds import SeededTexts, difference_tests, verdict_basis
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import adjusted_by_family
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.sign_flip import SignFlips, paired_differences, sign_flips
+from levelfield.stats.seeds import Contrast
+from levelfield.stats.sign_flip import paired_differences
 
 ALPHA = 0.05
 """A difference is shown where the adjusted p is at most this."""
@@ -158,6 +160,7 @@ def system_comparisons(
     values: Floats,
     answered: Bools,
     clusters: Hashes,
+    texts: SeededTexts | None = None,
     *,
     why_empty: str,
     resampling: Resampling = DEFAULT,
@@ -165,29 +168,48 @@ def system_comparisons(
     """Every two systems by their values on equal inputs; p is not adjusted.
 
     An input counts if every system has a value there (listwise); tests and intervals are those of
-    `sign_flips`. Two systems of which one lacks values that the other has get `Bounds` besides.
+    `difference_tests`. Two systems of which one lacks values that the other has get `Bounds`
+    besides.
 
     Args:
         values: (inputs, systems), NaN where undefined.
         answered: (inputs, systems) whether a system has a text for an input.
         clusters: (inputs,).
+        texts: those behind the values, with their seeds; None if they have none.
         why_empty: the note where no input counts.
     """
     complete = ~np.isnan(values).any(axis=1)
     pairs = list(itertools.combinations(range(len(names)), 2))
     columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
+    filled = [(math.nan, math.nan)] * len(pairs)
     undefined: dict[int, UndefinedPair] = {}
     if not np.isnan(values).all():
-        ends = float(np.nanmin(values)), float(np.nanmax(values))
-        found = (undefined_pair(values[:, p], answered[:, p], *ends) for p in pairs)
-        undefined = {j: pair for j, pair in enumerate(found) if pair is not None}
-    columns += [d for pair in undefined.values() for d in (pair.lowest, pair.highest)]
-    means, tests = _tests(np.stack(columns, axis=1), clusters, resampling)
+        worst, best = float(np.nanmin(values)), float(np.nanmax(values))
+        for j, p in enumerate(pairs):
+            pair = undefined_pair(values[:, p], answered[:, p], worst, best)
+            if pair is not None:
+                undefined[j] = pair
+                columns += [pair.lowest, pair.highest]
+                filled += [(worst, best), (best, worst)]
+    D = np.stack(columns, axis=1)
+    counts = ~np.isnan(D)
+    K, code = coded(clusters)
+    S = cluster_sums(np.where(counts, D, 0.0), code, K)
+    W = cluster_sums(counts.astype(np.float64), code, K)
+    with np.errstate(invalid="ignore"):
+        means = (S.sum(axis=0) / W.sum(axis=0)).tolist()
+    of_columns = [*pairs, *(pairs[j] for j in undefined for _ in range(2))]
+    contrasts: list[Contrast | None] = [
+        texts.difference(*pair, used / max(used.sum(), 1), ends) if texts is not None else None
+        for pair, used, ends in zip(of_columns, counts.T, filled, strict=True)
+    ]
+    tests, of_seeds = difference_tests(S, W, contrasts, resampling)
     bounds = {
         j: pair.bounds((means[k], means[k + 1]), (tests.p[k], tests.p[k + 1]))
         for k, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
     }
     of = clusters[complete]
+    seeds = {} if texts is None else {s: texts.seeds_of(s) for s in range(len(names))}
     return [
         Comparison(
             a=names[a],
@@ -201,7 +223,16 @@ def system_comparisons(
             effect=cohen_dz(columns[j][complete]),
             p=float(tests.p[j]),
             p_adjusted=math.nan,
-            note=_note(columns[j][complete], of, tests.least[j]) if of.size else why_empty,
+            note=_note(
+                columns[j][complete],
+                of,
+                tests.least[j],
+                verdict_basis({names[s]: seeds[s] for s in (a, b)}, bool(of_seeds[j]))
+                if seeds
+                else "",
+            )
+            if of.size
+            else why_empty,
             bounds=bounds.get(j),
             least_p=float(tests.least[j]) if of.size else 0.0,
         )
@@ -209,20 +240,9 @@ def system_comparisons(
     ]
 
 
-def _tests(D: Floats, clusters: Hashes, resampling: Resampling) -> tuple[list[float], SignFlips]:
-    """Means and tests of the columns of (inputs, comparisons) differences, NaN left out."""
-    K, code = coded(clusters)
-    counts = ~np.isnan(D)
-    S = cluster_sums(np.where(counts, D, 0.0), code, K)
-    W = cluster_sums(counts.astype(np.float64), code, K)
-    with np.errstate(invalid="ignore"):
-        means = S.sum(axis=0) / W.sum(axis=0)
-    return means.tolist(), sign_flips(S, W, resampling=resampling)
-
-
-def _note(differences: Floats, clusters: Hashes, least: float) -> str:
-    """Why numbers are missing or can't be small."""
-    notes = []
+def _note(differences: Floats, clusters: Hashes, least: float, basis: str) -> str:
+    """What a verdict rests on, and why numbers are missing or can't be small."""
+    notes = [basis] if basis else []
     if differences.size == 1:
         notes.append("one input: no interval, no effect size")
     else:

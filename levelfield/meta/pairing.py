@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.meta.seeds import SeededTexts
 from levelfield.meta.tally import NONE, SystemTable
+from levelfield.stats.clusters import coded
 
 
 class Pairing:
@@ -19,6 +21,7 @@ class Pairing:
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
         shared = table.clusters[self._rows][first]
         self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
+        self._seeds = None if table.seeds is None else table.seeds[self._rows]
         self._shape = (of_input.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
         texts = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
@@ -27,6 +30,21 @@ class Pairing:
             "no input has a value from every system"
             if np.any(self.answered.all(axis=1))
             else "no shared inputs"
+        )
+
+    def seeded(self, values: Floats) -> SeededTexts | None:
+        """The texts with a value, each with its seed; None if no text has one."""
+        if self._seeds is None:
+            return None
+        rows = np.flatnonzero(~np.isnan(values[self._rows]))
+        inputs, systems = np.divmod(self._cell[rows], self._shape[1])
+        return SeededTexts(
+            values=values[self._rows[rows]],
+            systems=systems,
+            seeds=self._seeds[rows],
+            inputs=inputs,
+            clusters=coded(self.clusters)[1],
+            strata=np.zeros(self._shape[0], np.intp),
         )
 
     def means(self, values: Floats) -> Floats:

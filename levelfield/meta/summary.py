@@ -119,6 +119,7 @@ def summarise(
             pairing.means(values),
             pairing.answered,
             pairing.clusters,
+            pairing.seeded(values),
             why_empty=pairing.why_empty,
             resampling=resampling,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,23 @@ NONE = 0
 
 @dataclass(frozen=True)
 class SystemTable:
-    """A run as columns of equal length: (n,) each, `groups` as positions in `names`, `empty` for
-    blank texts."""
+    """A run as columns of equal length.
+
+    Attributes:
+        ids, clusters, inputs: (n,) hashes; `NONE` where there is none.
+        groups: (n,) positions in `names`.
+        seeds: (n,) positions among all seeds of the run, none being one of them; None if no
+            sample has a seed.
+        names: of the groups.
+        empty: (n,) whether a text is blank.
+        values: metric -> (n,).
+    """
 
     ids: Hashes
     clusters: Hashes
     inputs: Hashes
     groups: Codes
+    seeds: Codes | None
     names: tuple[str, ...]
     empty: Bools
     values: Mapping[str, Floats]
@@ -40,7 +50,7 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 29 bytes a sample and
+    Samples and scores may come in any order and in any partition; memory is 33 bytes a sample and
     16 bytes a value, texts are not kept. Ids, inputs and clusters are kept as 8-byte hashes: among
     a million of them the chance that any two collide is 3 in 100 million.
 
@@ -54,8 +64,10 @@ class RunTally:
         self._clusters = array("Q")
         self._inputs = array("Q")
         self._groups = array("i")
+        self._seeds = array("i")
         self._empty = array("B")
         self._codes: dict[str, int] = {}
+        self._seed_codes: dict[int | None, int] = {}
         self._columns: dict[str, MetricColumn] = {}
 
     def __len__(self) -> int:
@@ -68,6 +80,7 @@ class RunTally:
         self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
         self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
+        self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
         self._empty.append(not sample.text.strip())
 
     def add_scores(self, scores: Scores) -> None:
@@ -96,8 +109,7 @@ class RunTally:
         if np.any(ids[1:] == ids[:-1]):
             raise ValueError("two samples have one id")
         names = sorted(self._codes)
-        rank = np.empty(len(names), dtype=np.intp)
-        rank[[self._codes[name] for name in names]] = np.arange(len(names))
+        seeds = sorted(self._seed_codes, key=lambda seed: (seed is None, seed or 0))
         values = {}
         for metric, column in self._columns.items():
             scored = np.array(column.ids, dtype=np.uint64)
@@ -112,7 +124,12 @@ class RunTally:
             ids=ids,
             clusters=np.array(self._clusters, dtype=np.uint64)[rows],
             inputs=np.array(self._inputs, dtype=np.uint64)[rows],
-            groups=rank[np.array(self._groups, dtype=np.intp)[rows]],
+            groups=_positions([self._codes[name] for name in names], self._groups)[rows],
+            seeds=(
+                None
+                if seeds in ([], [None])
+                else _positions([self._seed_codes[seed] for seed in seeds], self._seeds)[rows]
+            ),
             names=tuple(names),
             empty=np.array(self._empty, dtype=np.bool_)[rows],
             values=values,
@@ -138,6 +155,13 @@ class MetricColumn:
         self.values = array("d")
         self.reasons: Counter[str] = Counter()
         self.truncated = 0
+
+
+def _positions(order: Sequence[int], codes: array[int]) -> Codes:
+    """Codes as positions in an order of them."""
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return rank[np.array(codes, dtype=np.intp)]
 
 
 def _hash(kind: bytes, key: object) -> int:

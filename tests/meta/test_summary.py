@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,10 +99,39 @@ def test_systems_are_compared_on_means_over_seeds_of_equal_inputs():
     assert (c.a, c.b, c.inputs, c.left_out, c.clusters) == ("x", "y", 10, 0, 10)
     assert c.difference == pytest.approx(d.mean())
     assert c.effect == pytest.approx(d.mean() / d.std(ddof=1))
-    assert c.p == pytest.approx(p_of(d))
     assert c.low < c.difference < c.high
     assert verdict(c, higher_is_better=True) == "y > x"
     assert verdict(c, higher_is_better=False) == "x > y"
+
+
+def test_one_seed_is_tested_by_sign_flips_and_the_claim_is_about_the_run():
+    rows = study(["x", "y"], prompts=10, seeds=1, shift=1.0)
+    (c,) = summarise(tally(rows))[0].comparisons
+    values = {(s.system, s.prompt): v for s, v in rows}
+    d = [values["x", p] - values["y", p] for p in sorted({s.prompt for s, _ in rows})]
+    assert c.p == pytest.approx(p_of(d))
+    assert c.note == "one seed each: sign-flip test of prompts, a claim about these runs"
+
+
+def test_what_seeds_alone_differ_by_is_not_called_a_difference():
+    rng = np.random.default_rng(0)
+    shown = 0
+    for _ in range(200):
+        effect = {(s, seed): rng.normal(scale=0.5) for s in "xy" for seed in range(3)}
+        rows = [
+            (s, v + effect[s.system, s.seed])
+            for s, v in study(["x", "y"], prompts=20, seeds=3, seed=int(rng.integers(10**6)))
+        ]
+        (summary,) = summarise(tally(rows), resampling=Resampling(resamples=10))
+        shown += "no difference" not in verdict(summary.comparisons[0], higher_is_better=True)
+    assert shown <= 20  # 5 % of 200; sign flips of prompts show about 60
+    assert summary.comparisons[0].note == "3 seeds each: t test with prompts and seeds as samples"
+
+
+def test_samples_without_a_seed_are_said_nothing_of():
+    rows = [(replace(s, seed=None), v) for s, v in study(["x", "y"], prompts=10, seeds=2)]
+    (c,) = summarise(tally(rows))[0].comparisons
+    assert c.note == ""
 
 
 def test_inputs_that_one_system_lacks_are_left_out_for_all():

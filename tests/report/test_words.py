@@ -35,7 +35,7 @@ def two_systems(difference, prompts=9, noise=0.1):
 def test_a_shown_difference_comes_with_its_interval_p_and_inputs():
     words = said(two_systems(2.0))
     assert "y has the best mean" in words
-    assert "On equal inputs it is better than x (difference 2.0 [1.9, 2.2]," in words
+    assert "On equal inputs it is better than x (difference 2.0 [1.8, 2.3]," in words
     assert "adjusted p = 0.004, 9 inputs" in words
 
 

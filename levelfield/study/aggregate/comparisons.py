@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,12 @@ from levelfield.meta.comparison import (
     adjusted_comparisons,
     undefined_pair,
 )
+from levelfield.meta.seeds import difference_tests, verdict_basis
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
-from levelfield.stats.resampling import Resampling
-from levelfield.stats.seeds import Contrast
-from levelfield.stats.sign_flip import SignFlips, paired_differences, sign_flips
+from levelfield.stats.sign_flip import paired_differences
 from levelfield.study.aggregate.control import ControlData
-from levelfield.study.aggregate.seeds import MeasuredTexts, seeds_in_words
+from levelfield.study.aggregate.seeds import MeasuredTexts
 from levelfield.study.observations import ALL, Observed
 
 
@@ -95,8 +94,8 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
             ]
         )
     ]
-    of_seeds = np.array([s is not None and s.of_seeds and s.variance > 0 for s in sampled])
-    tests = _tests(T, cluster_sums(omega, k, K), sampled, of_seeds, control.resampling)
+    W = cluster_sums(omega, k, K)
+    tests, of_seeds = difference_tests(T, W, sampled, control.resampling)
     bounds = {
         j: pair.bounds((means[c], means[c + 1]), (tests.p[c], tests.p[c + 1]))
         for c, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
@@ -133,32 +132,6 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
             )
         )
     return results
-
-
-def _tests(
-    S: Floats,
-    W: Floats,
-    sampled: Sequence[Contrast | None],
-    of_seeds: Bools,
-    resampling: Resampling,
-) -> SignFlips:
-    """Returns the tests of the columns: with seeds where they are a sample, else by sign flips.
-
-    Args:
-        S, W: (clusters, columns), for `sign_flips`.
-        sampled: of each column.
-        of_seeds: (columns,) whether its seeds are a sample.
-    """
-    p, low, high, least = (np.zeros(len(sampled)) for _ in range(4))
-    flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
-    for column, of_flips in zip(
-        (p, low, high, least), (flipped.p, flipped.low, flipped.high, flipped.least), strict=True
-    ):
-        column[~of_seeds] = of_flips
-    for j, c in enumerate(sampled):
-        if c is not None and of_seeds[j]:
-            p[j], (low[j], high[j]) = c.p, c.ends(resampling.level)
-    return SignFlips(p, low, high, least)
 
 
 def _pairs(control: ControlData) -> list[tuple[int, int]]:
@@ -220,7 +193,7 @@ def _note(
 ) -> str:
     if not d.size:
         return "no request has a value from both"
-    notes = [f"{seeds_in_words(seeds)}: {_test_in_words(seeds, of_seeds)}"]
+    notes = [verdict_basis(seeds, of_seeds)]
     if not both_complete:
         notes.append(f"on the requests that both have{f': {where}' if where else ''}")
     if np.unique(prompts).size == 1:
@@ -228,11 +201,3 @@ def _note(
     if least > ALPHA and np.any(d):
         notes.append(f"too few independent prompts: p can't go below {least:.3g}")
     return "; ".join(notes)
-
-
-def _test_in_words(seeds: Mapping[str, int], of_seeds: bool) -> str:
-    if not of_seeds:
-        return "sign-flip test of prompts, a claim about these runs"
-    single = [system for system, n in seeds.items() if n == 1]
-    of_run = f", a claim about this run of {single[0]}" if single else ""
-    return f"t test with prompts and seeds as samples{of_run}"

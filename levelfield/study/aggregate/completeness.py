@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from levelfield.core.votes import tie_note
+from levelfield.meta.seeds import seeds_in_words
 from levelfield.study.aggregate.control import ControlData
-from levelfield.study.aggregate.seeds import seeds_in_words
 from levelfield.study.observations import ALL
 
 

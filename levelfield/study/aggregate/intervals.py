@@ -122,7 +122,7 @@ def _sampled_ends(
     if mean is None:
         return None
     if o.measure.percent and are_shares(texts.values / 100):
-        of_clusters = np.bincount(texts.prompts[texts.inputs], w).astype(np.float64)
+        of_clusters = np.bincount(texts.clusters[texts.inputs], w).astype(np.float64)
         low, high = share_ends(
             min(max(mean.value / 100, 0.0), 1.0),
             mean.variance / 100**2,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from levelfield.io.latex import booktabs, escape_latex
+from levelfield.meta.seeds import seeds_in_words
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
-from levelfield.study.aggregate.seeds import seeds_in_words
 
 
 def study_latex(summary: StudySummary) -> str:

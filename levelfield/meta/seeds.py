@@ -1,0 +1,151 @@
+"""Seeds as a sample beside prompts: contrasts of systems, and what is said of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.seeds import Contrast, contrast
+from levelfield.stats.sign_flip import SignFlips, sign_flips
+
+
+@dataclass(frozen=True)
+class SeededTexts:
+    """The texts that have a value of a metric.
+
+    Attributes:
+        values: (texts,) defined.
+        systems, seeds, inputs: (texts,) codes.
+        clusters, strata: (inputs,) codes.
+    """
+
+    values: Floats
+    systems: Codes
+    seeds: Codes
+    inputs: Codes
+    clusters: Codes
+    strata: Codes
+
+    def seeds_of(self, system: int) -> int:
+        """Returns the number of a system's seeds."""
+        return len(np.unique(self.seeds[self.systems == system]))
+
+    def mean(self, weights: Floats) -> Contrast | None:
+        """Returns the mean of one system with these weights, (texts,)."""
+        rows = np.flatnonzero(weights)
+        if not rows.size:
+            return None
+        texts = _Texts(self.values[rows], weights[rows], self.seeds[rows], self.inputs[rows])
+        return self._contrast([texts])
+
+    def difference(
+        self, a: int, b: int, omega: Floats, filled: tuple[float, float]
+    ) -> Contrast | None:
+        """Returns the difference of two systems.
+
+        Args:
+            a, b: the systems.
+            omega: (inputs,) weight of each input, which a system's texts for it share.
+            filled: the values of a's and of b's texts for an input that has weight and no value.
+        """
+        if not omega.any():
+            return None
+        of_a, of_b = (self._texts(s, omega, v) for s, v in zip((a, b), filled, strict=True))
+        return self._contrast([of_a, of_b._replace(weights=-of_b.weights)])
+
+    def _texts(self, system: int, omega: Floats, filled: float) -> _Texts:
+        own = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
+        seeds = np.unique(self.seeds[own]) if own.size else np.zeros(1, np.intp)
+        n = np.bincount(self.inputs[own], minlength=len(omega))
+        lacking = np.repeat(np.flatnonzero((omega > 0) & (n == 0)), len(seeds))
+        inputs = np.concatenate([self.inputs[own], lacking])
+        n = np.bincount(inputs, minlength=len(omega))
+        return _Texts(
+            values=np.concatenate([self.values[own], np.full(lacking.size, filled)]),
+            weights=omega[inputs] / n[inputs],
+            seeds=np.concatenate([self.seeds[own], np.resize(seeds, lacking.size)]),
+            inputs=inputs,
+        )
+
+    def _contrast(self, of_systems: Sequence[_Texts]) -> Contrast | None:
+        values, weights, seeds, inputs = map(np.concatenate, zip(*of_systems, strict=True))
+        return contrast(
+            values,
+            weights,
+            systems=np.repeat(range(len(of_systems)), [t.values.size for t in of_systems]),
+            seeds=seeds,
+            inputs=inputs,
+            clusters=self.clusters[inputs],
+            strata=self.strata[inputs],
+        )
+
+
+class _Texts(NamedTuple):
+    """Texts of one system, (texts,) each."""
+
+    values: Floats
+    weights: Floats
+    seeds: Codes
+    inputs: Codes
+
+
+def difference_tests(
+    S: Floats,
+    W: Floats,
+    contrasts: Sequence[Contrast | None],
+    resampling: Resampling = DEFAULT,
+) -> tuple[SignFlips, Bools]:
+    """Returns the tests of comparisons, and of which the seeds are a sample.
+
+    Those with two seeds or more of a system have the t test of their contrast; the others are
+    tested by `sign_flips`.
+
+    Args:
+        S, W: (clusters, comparisons), for `sign_flips`.
+        contrasts: of each comparison; None without one.
+    """
+    of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
+    p, low, high, least = (np.zeros(len(contrasts)) for _ in range(4))
+    flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
+    for column, of_flips in zip(
+        (p, low, high, least), (flipped.p, flipped.low, flipped.high, flipped.least), strict=True
+    ):
+        column[~of_seeds] = of_flips
+    for j, c in enumerate(contrasts):
+        if c is not None and of_seeds[j]:
+            p[j], (low[j], high[j]) = c.p, c.ends(resampling.level)
+    return SignFlips(p, low, high, least), of_seeds
+
+
+def verdict_basis(seeds: Mapping[str, int], of_seeds: bool) -> str:
+    """Returns how many seeds each system has, and what a test says of them.
+
+    >>> verdict_basis({"a": 1, "b": 1}, of_seeds=False)
+    'one seed each: sign-flip test of prompts, a claim about these runs'
+    >>> verdict_basis({"a": 3, "b": 1}, of_seeds=True)
+    'a 3 seeds, b one seed: t test with prompts and seeds as samples, a claim about this run of b'
+    """
+    if not of_seeds:
+        test = "sign-flip test of prompts, a claim about these runs"
+    else:
+        single = [system for system, n in seeds.items() if n == 1]
+        of_run = f", a claim about this run of {single[0]}" if single else ""
+        test = f"t test with prompts and seeds as samples{of_run}"
+    return f"{seeds_in_words(seeds)}: {test}"
+
+
+def seeds_in_words(seeds: Mapping[str, int]) -> str:
+    """Returns how many seeds each system has.
+
+    >>> seeds_in_words({"a": 3, "b": 1}), seeds_in_words({"a": 1, "b": 1})
+    ('a 3 seeds, b one seed', 'one seed each')
+    """
+    if len(set(seeds.values())) == 1 and len(seeds) > 1:
+        n = next(iter(seeds.values()))
+        return f"{n} seeds each" if n > 1 else "one seed each"
+    return ", ".join(f"{s} {n} seeds" if n > 1 else f"{s} one seed" for s, n in seeds.items())
