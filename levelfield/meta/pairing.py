@@ -32,11 +32,17 @@ class Pairing:
             else "no shared inputs"
         )
 
-    def seeded(self, values: Floats) -> SeededTexts | None:
-        """The texts with a value, each with its seed; None if no text has one."""
+    def seeded(self, values: Floats, group: int | None = None) -> SeededTexts | None:
+        """The texts with a value, of all groups or of one, each with its seed.
+
+        None if no text of the run has a seed.
+        """
         if self._seeds is None:
             return None
-        rows = np.flatnonzero(~np.isnan(values[self._rows]))
+        use = ~np.isnan(values[self._rows])
+        if group is not None:
+            use &= self._cell % self._shape[1] == group
+        rows = np.flatnonzero(use)
         inputs, systems = np.divmod(self._cell[rows], self._shape[1])
         return SeededTexts(
             values=values[self._rows[rows]],

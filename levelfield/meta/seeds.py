@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.seeds import Contrast, contrast
+from levelfield.stats.shares import share_ends
 from levelfield.stats.sign_flip import SignFlips, sign_flips
 
 
@@ -92,6 +94,25 @@ class _Texts(NamedTuple):
     weights: Floats
     seeds: Codes
     inputs: Codes
+
+
+def mean_with_seeds(texts: SeededTexts, *, shares: bool, level: float) -> Estimate | None:
+    """Returns the mean of one system's texts with an interval that holds prompts and seeds.
+
+    The interval is that of `contrast`, of shares that of `share_ends` with its variance. None where
+    seeds are no sample.
+    """
+    n = texts.values.size
+    c = texts.mean(np.full(n, 1 / n)) if n else None
+    if c is None or not c.of_seeds or not c.variance:
+        return None
+    K = np.unique(texts.clusters[texts.inputs]).size
+    low, high = (
+        share_ends(c.value, c.variance, n=n, clusters=K, level=level, df=c.df)
+        if shares
+        else c.ends(level)
+    )
+    return estimate_of_mean(c.value, low, high, n=n, clusters=K)
 
 
 def difference_tests(

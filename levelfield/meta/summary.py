@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
 from levelfield.meta.comparison import Comparison, adjusted_comparisons, system_comparisons
 from levelfield.meta.pairing import Pairing
+from levelfield.meta.seeds import mean_with_seeds
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.estimate import Estimate, estimate_of_mean
@@ -81,9 +81,10 @@ def summarise(
 ) -> list[MetricSummary]:
     """Summaries of every metric of a run.
 
-    Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals.
-    Systems are compared on equal inputs by `system_comparisons`; the defined values of a system on
-    one input (several seeds) are averaged. The result does not depend on the order of the samples.
+    Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals, or those
+    of `mean_with_seeds` for systems with several seeds. Systems are compared on equal inputs by
+    `system_comparisons`; the defined values of a system on one input (several seeds) are averaged.
+    The result does not depend on the order of the samples.
 
     Args:
         tally: the samples and scores.
@@ -96,23 +97,29 @@ def summarise(
     """
     table = tally.table()
     clusters = table.own_clusters
-    pairing = Pairing(table) if compare and len(table.names) > 1 else None
+    pairing = Pairing(table) if compare else None
 
-    def group_summary(
-        name: str, rows: npt.NDArray[np.bool_], values: Floats, *, shares: bool
-    ) -> GroupSummary:
+    def group_summary(code: int | None, values: Floats, *, shares: bool) -> GroupSummary:
+        rows = np.ones(values.size, np.bool_) if code is None else table.groups == code
         v = values[rows]
         defined = v[~np.isnan(v)]
+        mean = None
+        if pairing is not None and code is not None:
+            texts = pairing.seeded(values, code)
+            if texts is not None and texts.values.size == defined.size:
+                mean = mean_with_seeds(texts, shares=shares, level=resampling.level)
+        if mean is None:
+            mean = cluster_bootstrap_mean(v, clusters[rows], shares=shares, resampling=resampling)
         return GroupSummary(
-            group=name,
+            group=OVERALL if code is None else table.names[code],
             n=v.size,
             undefined=v.size - defined.size,
-            mean=cluster_bootstrap_mean(v, clusters[rows], shares=shares, resampling=resampling),
+            mean=mean,
             points=tuple(defined[:POINTS].tolist()),
         )
 
     def compared(values: Floats) -> Sequence[Comparison]:
-        if pairing is None:
+        if pairing is None or len(table.names) < 2:
             return ()
         return system_comparisons(
             table.names,
@@ -138,12 +145,9 @@ def summarise(
                     truncated=column.truncated,
                 ),
                 higher_is_better=column.higher_is_better,
-                overall=group_summary(
-                    OVERALL, np.ones(values.size, dtype=bool), values, shares=shares
-                ),
+                overall=group_summary(None, values, shares=shares),
                 groups=tuple(
-                    group_summary(name, table.groups == code, values, shares=shares)
-                    for code, name in enumerate(table.names)
+                    group_summary(code, values, shares=shares) for code in range(len(table.names))
                 ),
                 comparisons=tuple(compared(values)),
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
