@@ -28,6 +28,13 @@ from levelfield.stats.measures import STATISTICS
 @click.option("--level", type=click.Choice(["segment", "system"]), default="segment")
 @click.option("--group", type=click.Choice(["all", "system", "source", "dataset"]), default="all")
 @click.option(
+    "--systems",
+    type=click.Choice(["these", "like-these"]),
+    default="like-these",
+    show_default=True,
+    help="With --level system: intervals and tests of these systems, or of systems like these.",
+)
+@click.option(
     "--statistic", "statistics", multiple=True, type=click.Choice(STATISTICS), help="Only this one."
 )
 @click.option("--compare", type=click.Choice(["pearson", "spearman"]), default="pearson")

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from levelfield.cli.terminal import console
-from levelfield.meta.compare import MetricComparison
+from levelfield.meta.compare import MetricComparison, test_notes
 from levelfield.meta.correlate import Correlation
 from levelfield.meta.drift import Drift
 from levelfield.meta.evaluation import MetaEvaluation
@@ -30,6 +30,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
     """Prints a table of every aspect, its ranking and its comparisons."""
     out = console()
     grouped = evaluation.group in ("system", "dataset") and evaluation.level == "segment"
+    of_systems = evaluation.level == "system"
     for aspect in evaluation.table.aspects:
         mine = [c for c in evaluation.correlations if c.aspect == aspect]
         out.print(Text(f"{aspect}: {_what(evaluation)}", "bold"))
@@ -41,6 +42,8 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
             lines.add_column(SHORT[s], justify="right")
             if s == next(iter(mine[0].estimates)):
                 lines.add_column("95 % interval", justify="right", no_wrap=True)
+                if of_systems:
+                    lines.add_column("r without noise", justify="right")
         lines.add_column("n", justify="right")
         for c in mine:
             cells = [Text(c.metric)]
@@ -50,6 +53,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
                 if i == 0:
                     ends = f"{_shown(e.low)} … {_shown(e.high)}"
                     cells.append(Text(e.why_undefined or e.why_no_interval or ends))
+                    cells += [Text(_shown(c.corrected))] if of_systems else []
             lines.add_row(*cells, Text(_size(c)))
         out.print(lines)
         for c in mine:
@@ -64,6 +68,8 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
                 )
                 out.print(Text(f"  ranking ({SHORT[evaluation.by]}): {ranks}"), soft_wrap=True)
         comparisons = [c for c in evaluation.comparisons.comparisons if c.aspect == aspect]
+        for note in test_notes(comparisons):
+            out.print(Text(f"  {note}", "dim"), soft_wrap=True)
         for comparison in comparisons[:MOST_PRINTED]:
             out.print(Text(f"  {_compared(comparison, evaluation)}"), soft_wrap=True)
         if len(comparisons) > MOST_PRINTED:
@@ -78,7 +84,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
 
 def _what(evaluation: MetaEvaluation) -> str:
     if evaluation.level == "system":
-        return "means of systems"
+        return evaluation.what
     return {
         "all": "all samples together",
         "system": "by system",
@@ -119,7 +125,8 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     if c.swapped.why_undefined:
         p = f"not compared: {c.swapped.why_undefined}"
     else:
-        p = f"permutation p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
+        test = "true means" if c.test == "true means" else "permutation"
+        p = f"{test} p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
     w = (
         f"Williams t = {c.williams.t:.2f}, p = {c.williams.p:.3g}"
         if not c.williams.why_undefined

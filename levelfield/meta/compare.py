@@ -14,15 +14,22 @@ import numpy.typing as npt
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.meta.correlate import CorrelationLevel
 from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_test, williams
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import Correction, adjusted_by_family, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.rows import r_of_rows, rounded
+from levelfield.stats.system_level import (
+    Systems,
+    corrected_difference,
+    means_of,
+    swap_systems,
+)
 
 CompareBy = Literal["pearson", "spearman"]
+Test = Literal["swapped clusters", "swapped systems", "true means"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,10 @@ class MetricComparison:
         r_ab: the correlation of the two with each other, among samples or among systems.
         n: samples (at system level: systems).
         left_out: rated samples that some metric has no value for, or whose group is constant.
-        williams, swapped: the tests.
+        williams: Williams' test.
+        swapped: the test that the verdict rests on.
+        test: which that is: whole clusters are swapped between the metrics, or systems, or the
+            difference is of the true means of these systems (`corrected_difference`).
         williams_adjusted, p_adjusted: their two-sided p, adjusted over the comparisons of a
             family: those on the aspect, or all of the run.
     """
@@ -50,11 +60,12 @@ class MetricComparison:
     left_out: int
     williams: Williams
     swapped: Swapped
+    test: Test = "swapped clusters"
     williams_adjusted: float = math.nan
     p_adjusted: float = math.nan
 
     def verdict(self, alpha: float = 0.05) -> str:
-        """Who agrees better, by the permutation test: `a > b`, or that no difference is shown."""
+        """Who agrees better, by `swapped`: `a > b`, or that no difference is shown."""
         if math.isnan(self.p_adjusted):
             return "not compared"
         shown = self.p_adjusted <= alpha and self.swapped.difference > 0
@@ -62,6 +73,7 @@ class MetricComparison:
 
     def to_dict(self, alpha: float = 0.05) -> dict[str, Any]:
         """As JSON has it; the verdict is at `alpha`."""
+        key = "true_means" if self.test == "true means" else "permutation"
         tests: dict[str, dict[str, Any]] = {
             "williams": {
                 "t": finite(self.williams.t),
@@ -69,7 +81,8 @@ class MetricComparison:
                 "p_greater": finite(self.williams.p_greater),
                 "p_adjusted": finite(self.williams_adjusted),
             },
-            "permutation": {
+            key: {
+                "test": self.test,
                 "p": finite(self.swapped.p),
                 "p_greater": finite(self.swapped.p_greater),
                 "p_adjusted": finite(self.p_adjusted),
@@ -77,10 +90,11 @@ class MetricComparison:
                 "groups": self.swapped.groups,
             },
         }
-        if self.williams.why_undefined:
-            tests["williams"]["why_undefined"] = self.williams.why_undefined
-        if self.swapped.why_undefined:
-            tests["permutation"]["why_undefined"] = self.swapped.why_undefined
+        for name, test in (("williams", self.williams), (key, self.swapped)):
+            if test.why_undefined:
+                tests[name]["why_undefined"] = test.why_undefined
+            if test.note:
+                tests[name]["note"] = test.note
         return {
             "aspect": self.aspect,
             "a": self.a,
@@ -94,6 +108,12 @@ class MetricComparison:
             **tests,
             "verdict": self.verdict(alpha),
         }
+
+
+def test_notes(comparisons: Sequence[MetricComparison]) -> list[str]:
+    """What a reader must know of the tests, each once."""
+    notes = (note for c in comparisons for note in (c.williams.note, c.swapped.note) if note)
+    return list(dict.fromkeys(notes))
 
 
 @dataclass(frozen=True)
@@ -134,12 +154,16 @@ def compare(
     *,
     level: CorrelationLevel = "segment",
     group: GroupBy = "all",
+    systems: Systems = "like-these",
     by: CompareBy = "pearson",
     correction: Correction = "holm",
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
 ) -> Comparisons:
     """Every two metrics on every aspect: `williams`, `swap_test`, and `rank_clusters`.
+
+    At system level the systems are the sample: the two metrics' standardised means are swapped
+    system by system. For `these` systems the difference is of their true means.
 
     Metrics are compared on the samples that all of them have a value for (a metric without any, or
     a constant one, is left aside with the reason), in the groups where none of them is constant.
@@ -149,10 +173,10 @@ def compare(
 
     Args:
         by: which correlation. For Spearman values are ranked within groups beforehand.
-        alpha: for the clusters of the ranking, on the adjusted p of the permutation test.
+        alpha: for the clusters of the ranking, on the adjusted p of the test.
     """
     of = None if level == "system" or group == "all" else table.groups(group)
-    systems = table.groups("system") if level == "system" else None
+    names = table.groups("system") if level == "system" else None
     pairs: list[MetricComparison] = []
     parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
     for aspect in table.aspects:
@@ -166,7 +190,7 @@ def compare(
             r[metric] = _agreement(
                 table.metrics[metric][rows], y,
                 None if of is None else of[rows],
-                None if systems is None else systems[rows], by,
+                None if names is None else names[rows], by,
             )  # fmt: skip
         for metric in [m for m in usable if math.isnan(r[m])]:
             why_not[metric] = "undefined on the samples that all metrics have values for"
@@ -174,24 +198,29 @@ def compare(
         left_out = table.rows(aspect).size - rows.size
         for a, b in itertools.combinations(order, 2):
             xa, xb = table.metrics[a][rows], table.metrics[b][rows]
-            swapped = swap_test(
-                xa, xb, y, table.clusters[rows],
-                None if of is None else of[rows],
-                systems=None if systems is None else systems[rows],
-                ranks=by == "spearman",
-                permutations=resampling.permutations,
-                seed=resampling.seed,
-            )  # fmt: skip
-            n = rows.size if systems is None else np.unique(systems[rows]).size
-            r_ab = _agreement(xa, xb, None, None if systems is None else systems[rows], by)
-            nan = math.nan
-            test = (
-                williams(r[a], r[b], r_ab, n)
-                if of is None
-                else Williams(nan, nan, nan, n, "Williams' test is for one group")
-            )
+            clusters, within = table.clusters[rows], None if names is None else names[rows]
+            test: Test = "swapped clusters"
+            if within is None:
+                swapped = swap_test(
+                    xa, xb, y, clusters, None if of is None else of[rows],
+                    ranks=by == "spearman",
+                    permutations=resampling.permutations, seed=resampling.seed,
+                )  # fmt: skip
+            elif systems == "these":
+                test = "true means"
+                swapped = _of_true_means(xa, xb, y, clusters, within, by, resampling)
+            else:
+                test = "swapped systems"
+                swapped = swap_systems(
+                    xa, xb, y, within, ranks=by == "spearman",
+                    permutations=resampling.permutations, seed=resampling.seed,
+                )  # fmt: skip
+            n = rows.size if within is None else np.unique(within).size
+            r_ab = _agreement(xa, xb, None, within, by)
+            K = np.unique(clusters).size
+            tested = _williams(r[a], r[b], r_ab, n, K, of is None, test)
             pairs.append(
-                MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, test, swapped)
+                MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, tested, swapped, test)
             )
         parts.append((aspect, {m: r[m] for m in order}, why_not))
     of_aspects = [[c for c in pairs if c.aspect == aspect] for aspect in table.aspects]
@@ -202,9 +231,17 @@ def compare(
             [[c.williams.p for c in of_aspect] for of_aspect in of_aspects],
         )
     )
+    family = [
+        len(pairs) if resampling.family == "run" else len(of) for of in of_aspects for _ in of
+    ]
     done = tuple(
-        replace(c, p_adjusted=p, williams_adjusted=w)
-        for c, p, w in zip(pairs, itertools.chain(*p), itertools.chain(*w), strict=True)
+        replace(
+            c,
+            p_adjusted=p,
+            williams_adjusted=w,
+            swapped=_with_resolution(c.swapped, c.test, m, alpha),
+        )
+        for c, p, w, m in zip(pairs, itertools.chain(*p), itertools.chain(*w), family, strict=True)
     )
     shown = {(c.aspect, c.a, c.b) for c in done if " > " in c.verdict(alpha)}
 
@@ -213,6 +250,59 @@ def compare(
         return Ranking(aspect, tuple(map(tuple, clusters)), r, why_not)
 
     return Comparisons(done, tuple(ranking(*part) for part in parts))
+
+
+def _williams(
+    r_a: float, r_b: float, r_ab: float, n: int, K: int, one_group: bool, test: Test
+) -> Williams:
+    """Williams' test, with what its assumption leaves out."""
+    if not one_group:
+        nan = math.nan
+        return Williams(nan, nan, nan, n, "Williams' test is for one group")
+    result = williams(r_a, r_b, r_ab, n)
+    if result.why_undefined:
+        return result
+    if test == "true means":
+        return result._replace(note="Williams' test is for systems like these, not for these")
+    if test == "swapped clusters" and n > K:
+        return result._replace(
+            note=f"Williams' test takes {n:,} samples as independent, which form {K:,} clusters: "
+            "its p is too small"
+        )
+    return result
+
+
+def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:
+    """With a note where no p over so many comparisons can be small enough."""
+    least = 2.0 ** (1 - swapped.n)
+    if test != "swapped systems" or swapped.why_undefined or least * comparisons <= alpha:
+        return swapped
+    over = f", {least * comparisons:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
+    note = (
+        f"with {swapped.n} systems p can't go below {least:.2g}{over}: no difference can be shown"
+    )
+    return replace(swapped, note=note)
+
+
+def _of_true_means(
+    a: Floats,
+    b: Floats,
+    y: Floats,
+    clusters: Codes,
+    names: npt.NDArray[Any],
+    by: CompareBy,
+    resampling: Resampling,
+) -> Swapped:
+    """The test of the true means of these systems."""
+    K, cluster = coded(clusters)
+    S, system = coded(names)
+    if by == "spearman":
+        nan = math.nan
+        return Swapped(nan, nan, nan, S, K, 0, "noise can't be taken out of ranks")
+    return corrected_difference(
+        a, b, y, cluster, system,
+        draws=resampling.permutations, level=resampling.level, seed=resampling.seed,
+    )  # fmt: skip
 
 
 def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]:
@@ -255,11 +345,7 @@ def _agreement(
     by: CompareBy,
 ) -> float:
     if systems is not None:
-        _, system = np.unique(systems, return_inverse=True)
-        n = np.bincount(system)
-        mx, my = (np.bincount(system, weights=v) / n for v in (x, y))
-        return float(r_of_rows(rounded(mx[None]), rounded(my[None]), by == "spearman")[0]) \
-            if n.size > 1 else math.nan  # fmt: skip
+        return statistics(means_of(x, systems), means_of(y, systems), (by,))[by]
     if of is None:
         return statistics(x, y, (by,))[by]
     values = [statistics(x[of == g], y[of == g], (by,))[by] for g in np.unique(of)]

@@ -11,18 +11,24 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Bools, Floats
+from levelfield.core.arrays import Bools
 from levelfield.meta.join import GroupBy, RatedScores
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.clusters import cluster_draws
+from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import estimates, mean_over_groups, statistics
-from levelfield.stats.estimate import Estimate, estimate_from_draws
+from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
 from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.rows import row_statistics
+from levelfield.stats.system_level import Systems, system_correlations
 from levelfield.stats.ties import calibrated_within
 
 CorrelationLevel = Literal["segment", "system"]
+
+SYSTEMS: Mapping[Systems, str] = {
+    "these": "true means of these systems",
+    "like-these": "true means of systems like these",
+}
+"""What an interval at system level holds the correlation of."""
 
 ALL = "all"
 
@@ -38,6 +44,8 @@ class Correlation:
         n: how many samples have a value and a rating.
         undefined: how many are rated and have no value.
         systems: how many systems, at system level; else 0.
+        corrected: at system level, Pearson's r without the noise of the means; else, and where it
+            is undefined, NaN.
         groups: over how many groups a mean is taken; 0 if it is none.
         left_out: why groups are not in the mean -> which.
     """
@@ -49,6 +57,7 @@ class Correlation:
     n: int
     undefined: int
     systems: int = 0
+    corrected: float = math.nan
     groups: int = 0
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -67,6 +76,7 @@ class Correlation:
             "n": self.n,
             "undefined": self.undefined,
             "systems": self.systems or None,
+            "corrected": finite(self.corrected),
             "groups": self.groups if self.is_mean else None,
             "left_out": {
                 why: {"n": len(groups), "groups": list(groups[:20])}
@@ -81,6 +91,7 @@ def correlations(
     *,
     level: CorrelationLevel = "segment",
     group: GroupBy = "all",
+    systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
     resampling: Resampling = DEFAULT,
 ) -> list[Correlation]:
@@ -89,16 +100,17 @@ def correlations(
     Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
     by `source`, the mean over sources of the correlation among the outputs for one source. A group
     in which a statistic is undefined (constant ratings, one sample) is left out of its mean.
-    System level: means per system over the samples with a value and a rating; intervals resample
-    the sources, the systems stay.
+    System level: means per system over the samples with a value and a rating. Values are those of
+    the observed means; intervals are of true means, of these systems or of the population that they
+    are a sample of (`system_correlations`).
 
     Raises:
         UserError: the samples do not say what the grouping needs.
     """
     if level == "system":
-        systems = table.groups("system")
+        names = table.groups("system")
         return [
-            _system_level(table, metric, aspect, systems, wanted, resampling)
+            _system_level(table, metric, aspect, names, systems, wanted, resampling)
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
     if group == "all":
@@ -245,44 +257,20 @@ def _system_level(
     table: RatedScores,
     metric: str,
     aspect: str,
-    systems: npt.NDArray[Any],
+    names: npt.NDArray[Any],
+    systems: Systems,
     wanted: Sequence[Statistic],
     resampling: Resampling,
 ) -> Correlation:
     rows = table.rows(aspect, metric)
-    x, y = table.metrics[metric][rows], table.aspects[aspect][rows]
-    _, system = np.unique(systems[rows], return_inverse=True)
-    _, cluster = np.unique(table.clusters[rows], return_inverse=True)
-    S, K = int(system.max(initial=-1)) + 1, int(cluster.max(initial=-1)) + 1
-    undefined = table.rows(aspect).size - rows.size
+    lacking = table.rows(aspect).size - rows.size
+    S, system = coded(names[rows])
+    K, cluster = coded(table.clusters[rows])
     if S < 2:
-        why = f"{'one system' if S else 'no samples'}"
-        none = estimate_from_draws(math.nan, None, n=S, clusters=K, why=why)
-        return Correlation(
-            metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, undefined, S
-        )
-    cell = cluster * S + system
-    sums = [
-        np.bincount(cell, weights=w, minlength=K * S).reshape(K, S) for w in (x, y, np.ones_like(x))
-    ]
-
-    def of_means(counts: Floats) -> dict[Statistic, Floats]:
-        sum_x, sum_y, n = (counts @ s for s in sums)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return row_statistics(sum_x / n, sum_y / n, wanted)
-
-    value = of_means(np.ones((1, K)))
-    draws = [of_means(c) for c in cluster_draws(K, resampling.resamples, resampling.seed,
-                                                 width=S * S)] if K > 1 else []  # fmt: skip
-    results: dict[Statistic, Estimate] = {}
-    for s in wanted:
-        drawn = np.concatenate([d[s] for d in draws]) if draws else None
-        v = float(value[s][0])
-        why = (
-            "not calibrated at system level" if s == "calibrated"
-            else "constant means" if math.isnan(v) else ""
-        )  # fmt: skip
-        results[s] = estimate_from_draws(
-            v, drawn, n=S, clusters=K, why=why, level=resampling.level, what="systems"
-        )
-    return Correlation(metric, aspect, ALL, results, rows.size, undefined, S)
+        none = undefined("one system" if S else "no samples", n=S, clusters=K)
+        return Correlation(metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, lacking, S)
+    results, corrected = system_correlations(
+        table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, wanted,
+        systems=systems, resampling=resampling,
+    )  # fmt: skip
+    return Correlation(metric, aspect, ALL, results, rows.size, lacking, S, corrected)

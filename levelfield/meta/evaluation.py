@@ -12,7 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
 from levelfield.io.opening import PathLike
 from levelfield.meta.compare import CompareBy, Comparisons, compare
-from levelfield.meta.correlate import Correlation, CorrelationLevel, correlations
+from levelfield.meta.correlate import SYSTEMS, Correlation, CorrelationLevel, correlations
 from levelfield.meta.correlation_table import correlation_table
 from levelfield.meta.drift import Drift, drift, load_parts
 from levelfield.meta.join import GroupBy, RatedScores, join, merged_columns
@@ -25,9 +25,11 @@ from levelfield.meta.sources import (
     read_samples,
     read_scores,
 )
+from levelfield.stats.estimate import finite
 from levelfield.stats.measures import STATISTICS, Statistic
 from levelfield.stats.multiplicity import Correction
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.system_level import Systems
 
 _MEANS: Mapping[GroupBy, str] = {
     "all": "samples together",
@@ -44,6 +46,7 @@ _SCHEMA = {
     "value": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
+    "corrected": pl.Float64,
     "n": pl.Int64,
     "clusters": pl.Int64,
     "why_undefined": pl.String,
@@ -61,7 +64,8 @@ class MetaEvaluation:
         correlations: as `correlate` orders them.
         comparisons: of the metrics; empty for a single one.
         drifts: empty if they were not asked for.
-        level, group, by, correction, alpha, resampling: as for `correlations` and `compare`.
+        level, group, by, correction, alpha, resampling, systems: as for `correlations` and
+            `compare`.
         scores, ratings: the files that they come from.
     """
 
@@ -75,8 +79,16 @@ class MetaEvaluation:
     correction: Correction
     alpha: float
     resampling: Resampling
+    systems: Systems = "like-these"
     scores: tuple[str, ...] = ()
     ratings: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """What is correlated, in words."""
+        if self.level == "segment":
+            return _MEANS[self.group]
+        return f"means of systems; intervals and tests: {SYSTEMS[self.systems]}"
 
     @property
     def signature(self) -> str:
@@ -87,6 +99,7 @@ class MetaEvaluation:
             {
                 "level": self.level,
                 "group": self.group,
+                **({"systems": self.systems} if self.level == "system" else {}),
                 "flip": ",".join(sorted(self.table.flipped)) or "none",
                 "interval": f"{r.level:g}",
                 "resamples": r.resamples,
@@ -117,6 +130,7 @@ class MetaEvaluation:
             "notes": table.notes,
             "level": self.level,
             "group": self.group,
+            "systems": self.systems if self.level == "system" else None,
             "metrics": dict(table.signatures),
             "raters": dict(table.raters),
             "correlations": [c.to_dict() for c in self.correlations],
@@ -128,6 +142,7 @@ class MetaEvaluation:
     def to_polars(self) -> pl.DataFrame:
         """One row a metric, aspect, group and statistic.
 
+        `corrected` is r without the noise of the systems' means, at system level; null elsewhere.
         `group` is null for a mean over groups; `value`, `low` and `high` are null where
         `why_undefined` or `why_no_interval` gives a reason.
         """
@@ -139,6 +154,7 @@ class MetaEvaluation:
                 "statistic": statistic,
                 **dict.fromkeys(("why_undefined", "why_no_interval", "note")),
                 **estimate.to_dict(),
+                "corrected": finite(c.corrected) if statistic == "pearson" else None,
             }
             for c in self.correlations
             for statistic, estimate in c.estimates.items()
@@ -151,7 +167,7 @@ class MetaEvaluation:
             self.rows(),
             statistics,
             comment=self.signature,
-            what="means of systems" if self.level == "system" else _MEANS[self.group],
+            what=self.what,
         )
 
 
@@ -160,6 +176,7 @@ def evaluate(
     *,
     level: CorrelationLevel = "segment",
     group: GroupBy = "all",
+    systems: Systems = "like-these",
     wanted: Sequence[Statistic] = STATISTICS,
     by: CompareBy = "pearson",
     correction: Correction = "holm",
@@ -172,12 +189,18 @@ def evaluate(
     return MetaEvaluation(
         table=table,
         correlations=correlations(
-            table, level=level, group=group, wanted=wanted, resampling=resampling
+            table,
+            level=level,
+            group=group,
+            systems=systems,
+            wanted=wanted,
+            resampling=resampling,
         ),
         comparisons=compare(
             table,
             level=level,
             group=group,
+            systems=systems,
             by=by,
             correction=correction,
             alpha=alpha,
@@ -190,6 +213,7 @@ def evaluate(
         correction=correction,
         alpha=alpha,
         resampling=resampling,
+        systems=systems,
     )
 
 
@@ -205,6 +229,7 @@ def correlate(
     lower_is_better: Sequence[str] = (),
     level: CorrelationLevel = "segment",
     group: GroupBy = "all",
+    systems: Systems = "like-these",
     statistics: Sequence[Statistic] = STATISTICS,
     compare: CompareBy = "pearson",
     correction: Correction = "holm",
@@ -230,6 +255,8 @@ def correlate(
         lower_is_better: metrics whose sign is turned.
         level: correlate samples or the means of systems.
         group: correlate all samples together, or within these groups.
+        systems: at system level, what intervals and tests speak of: `these` systems, or systems
+            `like-these`, of which they are a sample.
         statistics: only these.
         compare: the correlation by which metrics are compared.
         correction: of p-values, for the number of comparisons.
@@ -249,6 +276,8 @@ def correlate(
     """
     if level == "system" and group != "all":
         raise UserError("--level system compares means of systems; it takes no --group")
+    if level == "segment" and systems != "like-these":
+        raise UserError("--systems says what means of systems speak of; it needs --level system")
     known = read_samples(samples)
     table = join(
         merged_columns(read_scores(scores)),
@@ -268,6 +297,7 @@ def correlate(
         table,
         level=level,
         group=group,
+        systems=systems,
         wanted=statistics or STATISTICS,
         by=compare,
         correction=correction,

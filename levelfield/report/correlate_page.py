@@ -13,7 +13,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.io import atomic_writer
-from levelfield.meta.compare import Ranking
+from levelfield.meta.compare import Ranking, test_notes
 from levelfield.meta.correlate import Correlation
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.correlate_figures import (
@@ -215,5 +215,5 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
 def _template() -> Template:
     pages = environment()
     pages.filters |= {"number": number, "ends": ends, "shade": shade}
-    pages.globals |= {"in_short": in_short}
+    pages.globals |= {"in_short": in_short, "test_notes": test_notes}
     return pages.get_template("correlate.html.j2")

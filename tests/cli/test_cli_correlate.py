@@ -60,6 +60,7 @@ def test_the_table_names_metrics_numbers_intervals_and_the_ranking(run, files):
         "no value for 1 of 24 rated samples",
         "permutation p =",
         "Williams t =",
+        "samples as independent, which form 12 clusters",
     ]
     for word in words:
         assert word in done.out
@@ -97,6 +98,10 @@ def test_json_is_one_document_with_null_and_reasons(run, write, files):
             ("--drift", "--lower-is-better", "good", "--correction", "bonferroni", "--seed", "3"),
             {"drift": True, "lower_is_better": ["good"], "correction": "bonferroni", "seed": 3},
         ),
+        (
+            ("--level", "system", "--systems", "these"),
+            {"level": "system", "systems": "these"},
+        ),
     ],
 )
 def test_a_python_call_gives_the_document_of_the_command(run, files, words, keywords):
@@ -122,6 +127,7 @@ def test_aspects_and_metrics_and_statistics_can_be_chosen(run, files):
         (("--group", "system"), 12),
         (("--group", "source"), 4),
         (("--level", "system"), 4),
+        (("--level", "system", "--systems", "these"), 4),
     ],
 )
 def test_levels_and_groups(run, files, how, rows):
@@ -129,6 +135,33 @@ def test_levels_and_groups(run, files, how, rows):
     assert len(document["correlations"]) == rows
     table = run("correlate", files[0], "--ratings", files[1], *how, *SMALL)
     assert table.code == 0, table.err
+
+
+def test_the_table_of_systems_names_the_question_and_both_correlations(run, write):
+    rows = [
+        {"id": str(i), "text": "", "source": f"s{i // 6}", "system": f"system {i % 6}",
+         "ratings": {"content": {"x": i % 6 + (i * 7) % 5 / 5}}}
+        for i in range(120)
+    ]  # fmt: skip
+    values = [[i % 6 + (i * k) % 7 / 7 for i in range(120)] for k in (3, 5)]
+    files = (
+        write("s.jsonl", scores("one", values[0]) + scores("two", values[1])),
+        write("r.jsonl", rows),
+    )
+    command = ("correlate", files[0], "--ratings", files[1], "--level", "system", *SMALL)
+    like, these = run(*command), run(*command, "--systems", "these", "--report", "p.html")
+    assert "true means of systems like these" in like.out
+    assert "r without noise" in like.out
+    assert "6 systems: little can be said" in like.out
+    assert "permutation p =" in like.out
+    assert "true means of these systems" in these.out
+    assert "noise can't be taken out of ranks" in these.out
+    assert "true means p =" in these.out
+    assert "Williams' test is for systems like these" in these.out
+    page = Path("p.html").read_text()
+    assert "true means of these systems" in page
+    assert "r without noise" in page
+    assert "Williams&#39; test is for systems like these" in page
 
 
 def test_long_form_ratings_and_samples_from_another_file(run, write, files):
@@ -217,6 +250,7 @@ def test_shards_of_one_metric_are_put_together_unless_they_contradict(run, write
         (("--metric", "bleu"), "no metric 'bleu'"),
         (("--lower-is-better", "bleu"), "no metric 'bleu'"),
         (("--level", "system", "--group", "source"), "takes no --group"),
+        (("--systems", "these"), "needs --level system"),
         (("--latex", "-", "--json"), "can have stdout"),
         (("--group", "dataset"), "has a dataset"),
         (("--parts", "nowhere.jsonl"), "nowhere.jsonl"),

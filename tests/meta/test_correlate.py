@@ -1,5 +1,6 @@
 """Metrics against aspects: the join, levels, groups, rankings, what is left out and why."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -283,3 +284,95 @@ def test_drift_by_system_is_the_correlation_of_each_with_its_spread():
     assert found.systems.deviation == pytest.approx(np.std(values, ddof=1))
     assert found.by_evaluators is None
     assert drift(join(columns, Rated(rated.ratings, {})), resampling=QUICK)[0].by_system == ()
+
+
+def of_systems(S, **how):
+    """The evaluation of two metrics on the means of so many systems."""
+    rng = np.random.default_rng(3)
+    ratings, samples, values = [], {}, {"good": {}, "bad": {}}
+    for s, k in itertools.product(range(25), range(S)):
+        id = f"{s}-{k}"
+        samples[id] = Sample(id=id, text="", source=f"source {s}", system=f"system {k}")
+        quality = k + rng.normal()
+        ratings.append(Rating(id, "content", "ann", quality))
+        values["good"][id] = quality + rng.normal()
+        values["bad"][id] = 2 * (k % 3) + rng.normal()
+    columns = [ScoreColumn(m, f"{m}|v:1", v) for m, v in values.items()]
+    return evaluate(
+        join(columns, Rated(tuple(ratings), samples)), level="system", resampling=QUICK, **how
+    )
+
+
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+def test_means_of_systems_have_the_plain_r_and_the_one_without_noise(systems):
+    good, bad = of_systems(8, systems=systems).correlations
+    for c in (good, bad):
+        e = c.estimates["pearson"]
+        assert e.low < c.corrected < e.high
+    assert good.corrected > good.estimates["pearson"].value > 0.95
+    document = good.to_dict()
+    assert document["corrected"] == good.corrected
+    assert document["statistics"]["kendall"]["value"] == 1
+    assert ("why_no_interval" in document["statistics"]["kendall"]) == (systems == "these")
+
+
+def test_these_systems_are_surer_than_systems_like_these():
+    (these, _), (like, _) = (of_systems(8, systems=s).correlations for s in ("these", "like-these"))
+    one, two = these.estimates["pearson"], like.estimates["pearson"]
+    assert one.value == two.value
+    assert one.high - one.low < (two.high - two.low) / 2
+
+
+def test_the_test_follows_the_question():
+    for systems, test in (("these", "true means"), ("like-these", "swapped systems")):
+        (c,) = of_systems(8, systems=systems).comparisons.comparisons
+        assert c.test == test
+        assert c.verdict() == "good > bad"
+        assert ("true_means" in c.to_dict()) == (systems == "these")
+        assert bool(c.williams.note) == (systems == "these")
+    ranks = of_systems(8, systems="these", by="spearman").comparisons.comparisons[0]
+    assert ranks.swapped.why_undefined == "noise can't be taken out of ranks"
+    assert ranks.verdict() == "not compared"
+
+
+def test_few_systems_show_nothing_and_it_is_said():
+    evaluation = of_systems(5)
+    (c,) = evaluation.comparisons.comparisons
+    assert c.swapped.p >= 0.0625
+    assert c.verdict() == "no difference shown"
+    assert c.to_dict()["permutation"]["note"] == (
+        "with 5 systems p can't go below 0.062: no difference can be shown"
+    )
+    assert len(evaluation.comparisons.rankings[0].clusters) == 1
+    assert evaluation.correlations[0].estimates["pearson"].note == "5 systems: little can be said"
+    assert not of_systems(8).comparisons.comparisons[0].swapped.note
+
+
+def test_williams_is_doubted_where_samples_share_sources():
+    columns, rated = made()
+    (c, _) = compare(join(columns, rated), resampling=QUICK).comparisons
+    assert "48 samples as independent, which form 12 clusters" in c.williams.note
+    assert c.to_dict()["williams"]["note"] == c.williams.note
+    alone = {
+        id: Sample(id=id, text="", source=id, system=s.system) for id, s in rated.samples.items()
+    }
+    (c, _) = compare(join(columns, Rated(rated.ratings, alone)), resampling=QUICK).comparisons
+    assert not c.williams.note
+
+
+def test_williams_finds_too_much_in_clustered_ratings_and_the_swap_test_does_not():
+    rng = np.random.default_rng(5)
+    rejected = []
+    for _ in range(150):
+        # sources differ in what the ratings and both metrics say of all their texts
+        y, shared, *own = (np.repeat(rng.normal(size=30), 8) for _ in range(4))
+        y, a, b = (v + 0.5 * rng.normal(size=240) for v in (y, *(y + shared + v for v in own)))
+        ids = [str(i) for i in range(240)]
+        samples = {id: Sample(id=id, text="", source=str(i // 8)) for i, id in enumerate(ids)}
+        ratings = tuple(Rating(id, "x", "a", v) for id, v in zip(ids, y, strict=True))
+        columns = [column(m, dict(zip(ids, v, strict=True))) for m, v in (("a", a), ("b", b))]
+        (c,) = compare(join(columns, Rated(ratings, samples)), resampling=QUICK).comparisons
+        rejected.append((c.williams.p <= 0.05, c.verdict() != "no difference shown"))
+    williams, verdict = np.mean(rejected, axis=0)
+    assert williams > 0.15
+    assert verdict <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 150)

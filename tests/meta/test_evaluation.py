@@ -81,3 +81,31 @@ def test_the_same_metric_twice_is_named_after_its_place():
 def test_system_level_takes_no_group():
     with pytest.raises(UserError, match="takes no --group"):
         correlate(GOOD, RATED, level="system", group="source")
+
+
+def test_systems_needs_system_level():
+    with pytest.raises(UserError, match="needs --level system"):
+        correlate(GOOD, RATED, systems="these")
+
+
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+def test_every_output_says_whose_means_it_speaks_of(systems):
+    six = [
+        Sample(
+            id=str(i), text="", source=f"s{i // 6}", system=f"system {i % 6}",
+            ratings={"style": {"ann": i % 6 + (i * 7) % 5 / 5}},
+        )
+        for i in range(120)
+    ]  # fmt: skip
+    metric = scores("metric", [i % 6 + (i * 3) % 7 / 7 for i in range(120)])
+    evaluation = correlate(metric, six, level="system", systems=systems, **QUICK)
+    words = f"true means of {'these systems' if systems == 'these' else 'systems like these'}"
+    assert f"|systems:{systems}|" in evaluation.signature
+    assert evaluation.to_dict()["systems"] == systems
+    assert words in evaluation.to_latex()
+    frame = evaluation.to_polars()
+    corrected = frame.filter(statistic="pearson")["corrected"].to_list()
+    assert corrected == [evaluation.correlations[0].corrected]
+    assert frame.filter(statistic="kendall")["corrected"].to_list() == [None]
+    assert "systems" not in correlate(metric, six, **QUICK).signature
+    assert correlate(metric, six, **QUICK).to_dict()["systems"] is None

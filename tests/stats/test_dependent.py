@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test, williams
 from levelfield.stats.multiplicity import adjusted, bonferroni, rank_clusters
+from levelfield.stats.system_level import corrected_difference, swap_systems
 
 
 def test_williams_of_an_example_worked_by_hand():
@@ -42,7 +43,9 @@ def test_identical_metrics_are_never_called_different():
         assert williams(pearson(a, y), pearson(b, y), pearson(a, b), 80).p == 1
     groups = np.arange(80) % 5
     assert swap_test(a, a, y, np.arange(80), groups, permutations=100).p == 1
-    assert swap_test(a, a, y, np.arange(80), systems=groups, permutations=100).p == 1
+    assert swap_systems(a, a, y, groups, permutations=100).p == 1
+    y, a = y + groups, a + groups
+    assert corrected_difference(a, a, y, np.arange(80) // 5, groups).p == 1
 
 
 def test_williams_needs_four_samples_and_defined_correlations():
@@ -80,6 +83,22 @@ def test_swaps_equal_the_slow_loop(seed):
     assert found.clusters == np.unique(clusters).size
 
 
+def test_few_clusters_are_swapped_in_every_way():
+    rng = np.random.default_rng(8)
+    y = rng.normal(size=12)
+    a, b = y + rng.normal(size=12), y + 2 * rng.normal(size=12)
+    clusters = np.arange(12) // 2
+    found = swap_test(a, b, y, clusters, permutations=64)
+    a, b = (scipy.stats.zscore(v) for v in (a, b))
+    of_all = []
+    for swaps in itertools.product((False, True), repeat=6):
+        swap = np.array(swaps)[clusters]
+        of_all.append(pearson(np.where(swap, b, a), y) - pearson(np.where(swap, a, b), y))
+    assert found.p == np.mean(np.abs(of_all) >= abs(of_all[0]) - 1e-9)
+    assert found.p_greater == np.mean(np.array(of_all) >= of_all[0] - 1e-9)
+    assert swap_test(a, b, y, clusters, permutations=64, seed=5).p == found.p
+
+
 def test_swaps_do_not_depend_on_order_or_on_scale():
     rng = np.random.default_rng(4)
     a, b, y = rng.normal(size=(3, 50))
@@ -99,9 +118,9 @@ def test_a_clear_difference_is_found_by_samples_groups_systems_and_ranks():
     a, b = y + 0.3 * rng.normal(size=240), rng.normal(size=240)
     for more in ({}, {"groups": source}, {"groups": system}, {"ranks": True}):
         assert swap_test(a, b, y, source, permutations=500, **more).p < 0.01
-    of_systems = swap_test(a, b, y, source, systems=system, permutations=500)
-    assert of_systems.difference > 0.1
-    assert of_systems.p < 0.2
+    assert swap_systems(a, b, y, system).difference > 0.1
+    of_these = corrected_difference(a, b, y, source, system)
+    assert "true means of the metric can't be told apart" in of_these.why_undefined
 
 
 def test_groups_in_which_something_is_constant_are_left_out():

@@ -31,6 +31,7 @@ from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.multiplicity import holm
+from levelfield.stats.system_level import swap_systems
 
 _PUBLISHED = {
     "bleu": "BLEU", "meteor": "METEOR", "wmd": "WMD", "rouge-1": "ROUGE-1", "rouge-2": "ROUGE-2",
@@ -74,7 +75,8 @@ def _metrics(question: Question, samples: Sequence[Sample], scoring: Scoring) ->
     notes = [
         "τ: Kendall's-τ-like coefficient of the thesis over distinct judgements; r within: mean "
         "over systems of Pearson's r within each (what the thesis calls system level); r of means: "
-        "Pearson's r of the systems' means; 95 % intervals by resampling sources",
+        "Pearson's r of the systems' means; 95 % intervals by resampling sources, those "
+        "of means for systems like these",
         "thesis τ and thesis r are as printed: absolute values, of earlier versions of metrics, so "
         "not comparable to the digit; signs here are those of agreement (the direction of "
         f"{', '.join(columns.flipped) or 'no metric'} is turned)",
@@ -185,7 +187,10 @@ def _against_grid(distinct: RatedScores, every: RatedScores) -> Grid:
         "RQ1  sources or references: r of a measure against sources minus against references",
         ("aspect", "level", "measure", "n", "difference of r", "p", "p (Holm)"),
         _with_holm(rows, p),
-        ("as above, without the human references; n: texts; positive: sources agree better",),
+        (
+            "as above, without the human references; means: the two measures' values of whole "
+            "systems are swapped; n: texts; positive: sources agree better",
+        ),
     )
 
 
@@ -199,12 +204,11 @@ def _difference(
 ) -> tuple[tuple[Cell, ...], float]:
     """n, the difference of r and its p, on the texts that both metrics have a value for."""
     rows = table.rows(aspect, a, b)
-    test = swap_test(
-        table.metrics[a][rows],
-        table.metrics[b][rows],
-        table.aspects[aspect][rows],
-        table.clusters[rows],
-        systems=table.systems[rows] if of_means else None,
+    x_a, x_b, y = table.metrics[a][rows], table.metrics[b][rows], table.aspects[aspect][rows]
+    test = (
+        swap_systems(x_a, x_b, y, table.systems[rows])
+        if of_means
+        else swap_test(x_a, x_b, y, table.clusters[rows])
     )
     return (rows.size, finite(test.difference), finite(test.p)), test.p
 

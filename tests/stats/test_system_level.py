@@ -1,0 +1,246 @@
+"""Correlations of means of systems: noise taken out, coverage, level, and what can't be said."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from levelfield.stats.correlation import pearson
+from levelfield.stats.resampling import Resampling
+from levelfield.stats.system_level import (
+    corrected_difference,
+    means_of,
+    swap_systems,
+    system_correlations,
+    system_means,
+)
+
+QUICK = Resampling(resamples=300)
+
+
+def systems_of(S, K):
+    """The cluster and the system of S × K samples, one a cell."""
+    return np.repeat(np.arange(K), S), np.tile(np.arange(S), K)
+
+
+def true_means(rng, S, R, exactly):
+    """(S, v) true means with correlations R, exactly or over the population."""
+    Z = rng.normal(size=(S, len(R)))
+    if exactly:
+        U, _, V = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
+        Z = U @ V * math.sqrt(S - 1)
+    return Z @ np.linalg.cholesky(R).T
+
+
+def observed(rng, means, K, reliability):
+    """(v, K × S) values around true means of variance 1; the noise of two variables shares half."""
+    S, v = means.shape
+    noise = rng.normal(size=(K, S, v)) + rng.normal(size=(K, S, 1)) + rng.normal(size=(K, 1, v))
+    sd = math.sqrt(K * (1 - reliability) / reliability / 2)
+    return (means + sd * noise).reshape(-1, v).T
+
+
+def matrix(r):
+    return np.array([[1, r], [r, 1]])
+
+
+def test_the_noise_of_means_is_what_the_bootstrap_shows():
+    rng = np.random.default_rng(0)
+    K, S = 60, 5
+    cluster, system = systems_of(S, K)
+    kept = rng.random(K * S) < 0.8  # not every system has every source
+    x, y = observed(rng, true_means(rng, S, matrix(0.5), True), K, 0.7)[:, kept]
+    cluster, system = cluster[kept], system[kept]
+    of = system_means((x, y), cluster, system)
+    scale = [np.std([v[system == s].mean() for s in range(S)], ddof=1) for v in (x, y)]
+    drawn = []
+    for _ in range(1500):
+        rows = np.concatenate([np.flatnonzero(cluster == k) for k in rng.integers(K, size=K)])
+        m = np.array([[v[rows][system[rows] == s].mean() for s in range(S)] for v in (x, y)])
+        drawn.append(m / np.array(scale)[:, None])
+    noise = np.array(drawn) - np.mean(drawn, axis=0)
+    noise -= noise.mean(axis=2, keepdims=True)
+    E = np.einsum("bvs,bws->vw", noise, noise) / 1500 / (S - 1) * K / (K - 1)
+    assert pytest.approx(E, rel=0.1, abs=0.02) == of.E
+    assert np.diag(of.C) == pytest.approx([1, 1])
+
+
+def test_r_without_noise_is_of_the_covariance_without_that_of_the_noise():
+    rng = np.random.default_rng(1)
+    cluster, system = systems_of(6, 30)
+    x, y = observed(rng, true_means(rng, 6, matrix(0.8), True), 30, 0.9)
+    of = system_means((x, y), cluster, system)
+    V = of.C - of.E
+    found = system_correlations(x, y, cluster, system, ("pearson",), resampling=QUICK)
+    assert found.corrected == pytest.approx(V[0, 1] / math.sqrt(V[0, 0] * V[1, 1]))
+    assert found.estimates["pearson"].value == pytest.approx(
+        pearson(means_of(x, system), means_of(y, system))
+    )
+
+
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+@pytest.mark.parametrize(("S", "r"), [(5, 0.5), (8, 0.99), (20, 0.9)])
+def test_intervals_hold_the_correlation_of_true_means(systems, S, r):
+    # the bootstrap of sources around the observed means covers 0 to 90 % of these
+    rng = np.random.default_rng(2)
+    cluster, system = systems_of(S, 25)
+    inside = []
+    for _ in range(200):
+        x, y = observed(rng, true_means(rng, S, matrix(r), systems == "these"), 25, 0.85)
+        e = system_correlations(
+            x, y, cluster, system, ("pearson",), systems=systems, resampling=QUICK
+        ).estimates["pearson"]
+        if not e.why_no_interval:
+            inside.append(e.low <= r <= e.high)
+    assert len(inside) > 100
+    assert np.mean(inside) >= 0.95 - 2.5 * math.sqrt(0.05 * 0.95 / len(inside))
+
+
+@pytest.mark.parametrize("S", [5, 12])
+def test_intervals_of_ranks_hold_those_of_systems_like_these(S):
+    rng = np.random.default_rng(3)
+    cluster, system = systems_of(S, 40)
+    τ = 2 / math.pi * math.asin(0.9)
+    targets = {
+        "spearman": 6 / math.pi * math.asin(0.45), "kendall": τ, "tau-like": τ,
+        "accuracy": (1 + τ) / 2,
+    }  # fmt: skip
+    inside = {s: [] for s in targets}
+    for _ in range(150):
+        x, y = observed(rng, true_means(rng, S, matrix(0.9), False), 40, 0.95)
+        found = system_correlations(x, y, cluster, system, tuple(targets), resampling=QUICK)
+        for s, e in found.estimates.items():
+            if not e.why_no_interval:
+                inside[s].append(e.low <= targets[s] <= e.high)
+    assert all(len(held) > 100 and np.mean(held) >= 0.9 for held in inside.values())
+
+
+def test_without_noise_the_interval_of_r_is_that_of_fishers_z_nearly():
+    rng = np.random.default_rng(4)
+    cluster, system = systems_of(30, 20)
+    x, y = observed(rng, true_means(rng, 30, matrix(0.6), True), 20, 1 - 1e-9)
+    e = system_correlations(x, y, cluster, system, ("pearson",)).estimates["pearson"]
+    z = np.arctanh(0.6) + 1.96 / math.sqrt(27) * np.array([-1, 1])
+    assert (e.low, e.high) == pytest.approx(np.tanh(z), abs=0.03)
+
+
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+def test_noise_that_hides_the_systems_gives_a_reason_and_no_interval(systems):
+    rng = np.random.default_rng(5)
+    cluster, system = systems_of(6, 20)
+    x, y = rng.normal(size=(2, 120))
+    found = system_correlations(x, y, cluster, system, ("pearson", "kendall"), systems=systems)
+    for e in found.estimates.values():
+        assert "can't be told apart" in e.why_no_interval
+        assert math.isnan(e.low)
+        assert not math.isnan(e.value)
+    assert math.isnan(found.corrected)
+
+
+def test_what_has_no_interval_says_why():
+    rng = np.random.default_rng(6)
+    for S, K, why in ((2, 20, "two systems"), (3, 20, "fewer than 4"), (5, 1, "one cluster")):
+        cluster, system = systems_of(S, K)
+        x, y = observed(rng, true_means(rng, S, np.eye(2), False), K, 0.99)
+        e = system_correlations(x, y, cluster, system, ("pearson",)).estimates["pearson"]
+        assert why in e.why_no_interval
+    cluster, system = systems_of(6, 20)
+    x, y = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.99)
+    found = system_correlations(x, y, cluster, system, ("kendall",), systems="these").estimates
+    assert found["kendall"].why_no_interval == "noise can't be taken out of ranks"
+    assert found["kendall"].note == "6 systems: little can be said"
+    constant = system_correlations(np.ones(120), y, cluster, system, ("pearson", "calibrated"))
+    assert [e.why_undefined for e in constant.estimates.values()] == [
+        "constant means", "not calibrated at system level",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("systems", ["these", "like-these"])
+def test_a_metric_that_is_the_rating_has_r_one_and_no_warning(systems):
+    rng = np.random.default_rng(7)
+    cluster, system = systems_of(6, 20)
+    y = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.9)[0]
+    found = system_correlations(3 * y - 1, y, cluster, system, ("pearson",), systems=systems)
+    e = found.estimates["pearson"]
+    assert (e.value, found.corrected) == pytest.approx((1, 1))
+    assert (e.low, e.high) == pytest.approx((1, 1), abs=1e-3)
+
+
+def test_order_unit_and_origin_do_not_matter():
+    rng = np.random.default_rng(8)
+    cluster, system = systems_of(7, 15)
+    x, y = observed(rng, true_means(rng, 7, matrix(0.7), True), 15, 0.9)
+    order = rng.permutation(x.size)
+    for systems in ("these", "like-these"):
+        one, two = (
+            system_correlations(*data, ("pearson",), systems=systems, resampling=QUICK)
+            for data in (
+                (x, y, cluster, system),
+                (1e6 * x[order] + 3, y[order], cluster[order], system[order]),
+            )
+        )
+        a, b = one.estimates["pearson"], two.estimates["pearson"]
+        assert (a.low, a.high) == pytest.approx((b.low, b.high), abs=1e-6)
+
+
+def test_swapped_systems_are_every_exchange_of_two_standardised_means():
+    rng = np.random.default_rng(9)
+    cluster, system = systems_of(6, 10)
+    a, b, y = rng.normal(size=(3, cluster.size)) + system * np.array([[0.5], [0.1], [0.6]])
+    found = swap_systems(a, b, y, system)
+    A, B = (stats.zscore(means_of(v, system)) for v in (a, b))
+    of_all = [
+        np.arctanh(pearson(np.where(swap, B, A), means_of(y, system)))
+        - np.arctanh(pearson(np.where(swap, A, B), means_of(y, system)))
+        for swap in itertools.product((False, True), repeat=6)
+    ]
+    assert found.p == np.mean(np.abs(of_all) >= abs(of_all[0]) - 1e-9)
+    assert (found.n, found.clusters) == (6, 6)
+    assert found.difference == pytest.approx(
+        pearson(A, means_of(y, system)) - pearson(B, means_of(y, system))
+    )
+
+
+@pytest.mark.parametrize("r_ab", [0.9, 0.7])
+def test_metrics_that_agree_equally_well_are_rarely_called_different(r_ab):
+    # swapping inputs calls 40 to 60 % of these pairs different, for either question
+    R = np.array([[1, 0.9, 0.9], [0.9, 1, r_ab], [0.9, r_ab, 1]])
+    rng = np.random.default_rng(10)
+    cluster, system = systems_of(8, 30)
+    p = {True: [], False: []}
+    for _, these in itertools.product(range(200), p):
+        y, a, b = observed(rng, true_means(rng, 8, R, these), 30, 0.97)
+        found = (
+            corrected_difference(a, b, y, cluster, system, draws=400)
+            if these
+            else swap_systems(a, b, y, system)
+        )
+        p[these].append(found.p)
+    for values in p.values():
+        assert np.mean(np.array(values) <= 0.05) <= 0.1
+
+
+def test_a_better_metric_of_these_systems_is_shown():
+    R = np.array([[1, 0.95, 0.5], [0.95, 1, 0.5], [0.5, 0.5, 1]])
+    rng = np.random.default_rng(11)
+    cluster, system = systems_of(6, 100)
+    y, a, b = observed(rng, true_means(rng, 6, R, True), 100, 0.98)
+    there, back = (corrected_difference(*m, y, cluster, system) for m in ((a, b), (b, a)))
+    assert there.difference == pytest.approx(0.45, abs=0.15)
+    assert there.p < 0.001
+    assert there.p == pytest.approx(back.p, rel=1, abs=1e-4)
+    assert there.p_greater < 0.001
+    assert back.p_greater > 0.999
+
+
+def test_a_difference_of_true_means_that_can_not_be_tested_says_why():
+    rng = np.random.default_rng(12)
+    for S, K, why in ((3, 9, "fewer than 4 systems"), (6, 1, "one cluster"), (6, 9, "told apart")):
+        cluster, system = systems_of(S, K)
+        found = corrected_difference(*rng.normal(size=(3, S * K)), cluster, system)
+        assert why in found.why_undefined
+        assert math.isnan(found.p)
