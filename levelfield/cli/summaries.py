@@ -44,11 +44,12 @@ def print_summaries(
             out.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
         for c in s.comparisons:
             p = f"p = {c.p_adjusted:.3g} (Holm), d = {_shown(c.effect)}, " if c.p == c.p else ""
-            note = f"; {c.note}" if c.note else ""
             left = f", {c.left_out:,} left out" if c.left_out else ""
             said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
-            said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}{note}"
+            said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}"
             out.print(Text(said), soft_wrap=True)
+            if c.note:
+                out.print(Text(f"    {c.note}", "dim"), soft_wrap=True)
         if s.comparisons:
             whose = "this metric" if family == "metric" else "all metrics of the run"
             out.print(Text(f"  Holm: over the comparisons of {whose}", "dim"))
