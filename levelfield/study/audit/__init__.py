@@ -8,7 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from levelfield.study.audit import alignment, comparison, judging, strength, wording
+from levelfield.study.audit import (
+    alignment,
+    boilerplate,
+    comparison,
+    copies,
+    encoding,
+    judging,
+    labels,
+    lengths,
+    pairing,
+    requests,
+    scores,
+    seeds,
+    strength,
+    style,
+    swapped,
+    votes,
+    wording,
+)
 from levelfield.study.audit.findings import SEVERITIES, AuditedStudy, Example, Finding, Severity
 from levelfield.study.cells import Cell, CellKey
 
@@ -18,30 +36,53 @@ CHECKS: tuple[Callable[[AuditedStudy], list[Finding]], ...] = (
     comparison.missing_cells,
     comparison.missing_texts,
     comparison.label_sets_differ,
+    requests.requests_differ,
+    requests.requests_repeated,
+    requests.labels_unbalanced,
     alignment.wrong_request,
+    pairing.shifted_texts,
     alignment.prompt_not_continued,
-    alignment.label_in_input,
-    comparison.identical_seeds,
+    alignment.prompt_repeated,
+    labels.label_in_input,
+    labels.label_in_text,
+    copies.identical_seeds,
+    copies.identical_systems,
+    copies.identical_texts,
+    copies.copied_texts,
+    seeds.seeds_differ,
     strength.control_changes_nothing,
+    swapped.labels_swapped,
     judging.majority_is_none,
     judging.mixed_scales,
     judging.judge_biased,
     judging.judges_disagree,
-    comparison.length_differs,
+    votes.judges_identical,
+    votes.judge_constant,
+    votes.judge_depends,
+    scores.scores_incomplete,
+    scores.scores_strange,
+    lengths.length_differs,
+    lengths.cut_at_length,
+    style.style_differs,
+    encoding.wrong_encoding,
     wording.empty_text,
     wording.leftover_markup,
+    boilerplate.boilerplate,
     wording.repetition,
     wording.cut_text,
 )
 
 
-def audit(cells: Sequence[Cell], *, expected: Sequence[CellKey] = ()) -> list[Finding]:
+def audit(
+    cells: Sequence[Cell], *, expected: Sequence[CellKey] = (), training: Sequence[str] = ()
+) -> list[Finding]:
     """Returns the findings of all checks, the serious ones first; changes nothing.
 
     Args:
         cells: of one study, with the texts, votes, rates and values that are known.
         expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
+        training: texts that systems were trained on, where they are known.
     """
-    study = AuditedStudy(tuple(cells), tuple(expected))
+    study = AuditedStudy(tuple(cells), tuple(expected), tuple(training))
     findings = [finding for check in CHECKS for finding in check(study)]
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,26 +1,20 @@
-"""Does a text answer its own request, and does the request give the answer away?"""
+"""Does a text begin with the prompt of its own request, once?"""
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from levelfield.core.continuation import letters, prompt_end
-from levelfield.core.sample import Control
+from levelfield.core.continuation import letters
 from levelfield.study.audit.findings import (
     AuditedStudy,
     Finding,
     Limits,
-    Text,
-    counted,
     share_found,
 )
-from levelfield.study.cells import value_name
+from levelfield.study.audit.texts import Text, words_of
 
-_NEAR = 60
+_FEW = 3
 
 
 def prompt_not_continued(study: AuditedStudy) -> list[Finding]:
@@ -90,62 +84,36 @@ def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> st
     return ""
 
 
-def label_in_input(study: AuditedStudy) -> list[Finding]:
-    """The wanted value, or the system's word for it, typed in front of the prompt.
+def prompt_repeated(study: AuditedStudy) -> list[Finding]:
+    """Texts that say their prompt twice, or go on with the prompt of another request.
 
-    Looked for in what the model was given (`extra["input"]`) and at the beginning of the text. A
-    few words in front of the prompt are such a label if they hold a word of the wanted value, or
-    if they always differ between values. The model then reads the answer in its prompt: a warning,
-    since some systems were trained on such codes. Labels left in texts are what judges see: serious
-    from 5 % on, a warning from 2 % on. Silent where inputs are unknown, and for instructions (more
-    than 6 words).
+    Looked for directly after the prompt, without blanks, case and punctuation; prompts of others
+    count from 3 words on. Serious from 5 % on: what is measured of such a text is measured of its
+    prompt. Silent below 1 % and 3 texts, which a system may write by chance.
     """
+    prompts: dict[str, dict[tuple[str, ...], str]] = {}
+    for cell in study.cells:
+        known = prompts.setdefault(cell.key.dataset, {})
+        for prompt in dict.fromkeys(sample.prompt for sample in cell.samples):
+            known[tuple(words_of(prompt))] = prompt
+    lengths = {d: {len(words) for words in known if len(words) > 2} for d, known in prompts.items()}
     findings = []
     for cells in study.systems.values():
-        texts = [text for text in study.of_system(cells) if text.sample.prompt]
-        labels = {t.sample.id: label for t in texts if (label := _in_front(t))}
-        by_value: dict[str, set[str]] = {}
+        texts = [t for t in study.of_system(cells) if t.end is not None and t.sample.prompt.strip()]
+        twice, others = [], []
         for text in texts:
-            if text.sample.id in labels:
-                own = by_value.setdefault(value_name(text.sample.control), set())
-                own.add(labels[text.sample.id])
-        hits = [text for text in texts if text.sample.id in labels]
-        names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
-        told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == len(
-            set().union(*by_value.values())
-        )
-        if names or told_apart:
-            counts = Counter(f"'{label}'" for label in labels.values())
-            what = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
-            findings += share_found("label-in-input", Limits(math.inf, 0), what, hits, texts)
-        labelled = [text for text in texts if text.end is None and _keeps_label(text)]
-        what = "begin with the wanted label, then the prompt"
-        findings += share_found("label-in-input", Limits(0.05, 0.02), what, labelled, texts)
+            own = words_of(text.sample.prompt)
+            if own and text.words[: len(own)] == own:
+                twice.append(text)
+            elif any(
+                tuple(text.words[:n]) in prompts[text.key.dataset]
+                for n in lengths[text.key.dataset]
+            ):
+                others.append(text)
+        for what, hits in (
+            ("say their prompt twice", twice),
+            ("go on with the prompt of another request", others),
+        ):
+            if len(hits) >= _FEW:
+                findings += share_found("prompt-repeated", Limits(0.05, 0.01), what, hits, texts)
     return findings
-
-
-def _in_front(text: Text) -> str:
-    """What stands in front of the prompt in the system's input, if that is short."""
-    text_read = str(text.sample.extra.get("input", "")).rstrip()
-    prompt = text.sample.prompt.rstrip()
-    if not text_read.endswith(prompt):
-        return ""
-    label = text_read[: len(text_read) - len(prompt)].strip()
-    return label if "\n" not in label and len(label.split()) <= 6 else ""
-
-
-def _keeps_label(text: Text) -> bool:
-    beginning = text.sample.text[: _NEAR + 4 * len(text.sample.prompt)]
-    values = _of_values(text.sample.control)
-    for gap in re.finditer(r"[:\s]+", beginning[:_NEAR]):
-        if prompt_end(text.sample.prompt, beginning[gap.end() :], "letters") is not None:
-            return bool(_words(beginning[: gap.start()]) & values)
-    return False
-
-
-def _of_values(control: Control) -> set[str]:
-    return _words(value_name(control))
-
-
-def _words(text: str) -> set[str]:
-    return {word for word in re.split(r"[\W_]+", text.casefold()) if len(word) > 2}

@@ -1,11 +1,11 @@
-"""Were the systems compared alike: seeds, lengths, cells, wanted values?"""
+"""Is everything there: cells, texts, wanted values?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
-from statistics import median, multimode
+from statistics import multimode
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
@@ -13,125 +13,10 @@ from levelfield.study.audit.findings import (
     Finding,
     Limits,
     Severity,
-    Text,
     grouped,
-    percent,
-    shown,
+    only,
 )
 from levelfield.study.cells import Cell, CellKey, value_name
-
-
-def identical_seeds(study: AuditedStudy) -> list[Finding]:
-    """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
-
-    Serious if all texts of two seeds are byte-identical: three such seeds are one observation, and
-    their spread is no uncertainty. A warning from half of the texts on. Cells without texts are
-    compared by their published values: serious if at least 3 with 6 decimals or more agree in all
-    digits. Silent with one seed.
-    """
-    findings = []
-    for (system, control), cells in study.systems.items():
-        same = pairs = 0
-        alike: dict[str, set[int]] = {}
-        examples: Sequence[Text] = ()
-        by_values: dict[str, set[int]] = {}
-        for dataset, seeds in grouped(cells, lambda cell: cell.key.dataset).items():
-            for n, first in enumerate(seeds):
-                for second in seeds[n + 1 :]:
-                    equal, of = _equal_texts(study, first, second)
-                    both = {first.key.seed, second.key.seed}
-                    if of and 2 * len(equal) >= of:
-                        alike.setdefault(dataset, set()).update(both)
-                        same, pairs = same + len(equal), pairs + of
-                        examples = examples or equal[:EXAMPLES]
-                    elif not of and _equal_values(first, second):
-                        by_values.setdefault(dataset, set()).update(both)
-        if alike:
-            severity: Severity = "serious" if same == pairs else "warning"
-            what = f"the same text, byte for byte, in {percent(same, pairs)} of the pairs of texts"
-            what += f" that differ in the seed only ({_sets(alike)})"
-            where = (system, _only(alike), control, None)
-            found = (what, same, pairs, shown(examples))
-            findings.append(Finding("identical-seeds", severity, *where, *found))
-        if by_values:
-            what = f"published values agree in all digits between seeds ({_sets(by_values)})"
-            n = sum(map(len, by_values.values()))
-            where = (system, _only(by_values), control, None)
-            findings.append(Finding("identical-seeds", "serious", *where, what, n, len(cells)))
-    return findings
-
-
-def _equal_texts(study: AuditedStudy, first: Cell, second: Cell) -> tuple[list[Text], int]:
-    """Texts of the first cell that the second has too, and how many requests both answer."""
-    one, other = (_by_request(study.texts[cell.key]) for cell in (first, second))
-    both = one.keys() & other.keys()
-    equal = [t for r, t in one.items() if r in both and t.sample.text == other[r].sample.text]
-    return equal, len(both)
-
-
-def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:
-    """Texts by request; a request that was made several times is told apart by its turn."""
-    turns: Counter[object] = Counter()
-    by_request: dict[tuple[object, int], Text] = {}
-    for text in texts:
-        by_request[text.request, turns[text.request]] = text
-        turns[text.request] += 1
-    return by_request
-
-
-def _equal_values(first: Cell, second: Cell) -> bool:
-    one, other = ((set(cell.groups), set(cell.rates)) for cell in (first, second))
-    # rates of few texts are the same now and then, a mean of logarithms is not
-    exact = {group.value for group in first.groups if round(group.value, 5) != group.value}
-    return one == other and len(exact) >= 3
-
-
-def _sets(seeds: Mapping[str, set[int]]) -> str:
-    return "; ".join(f"{d}: seeds {', '.join(map(str, sorted(s)))}" for d, s in seeds.items())
-
-
-def _only(names: Iterable[str]) -> str:
-    distinct = list(names)
-    return distinct[0] if len(distinct) == 1 else ""
-
-
-def length_differs(study: AuditedStudy) -> list[Finding]:
-    """Systems that write much more than others for the same requests.
-
-    Compared: the median number of words after the prompt, of the longest and the shortest system
-    in a dataset and kind of control. A warning from a factor 2 on, serious from 4 on: diversity,
-    fluency and judges all depend on length. One finding a kind of control, for the dataset where
-    it is worst. Words are what white space parts.
-    """
-    findings = []
-    limits = Limits(4, 2)
-    for control, cells in study.controls.items():
-        worst: tuple[float, str, dict[str, float]] = (0.0, "", {})
-        n_sets = Counter[str]()
-        for dataset, of_set in grouped(cells, lambda cell: cell.key.dataset).items():
-            systems = grouped(study.of_system(of_set), lambda text: text.key.system)
-            medians = {s: median(len(t.written.split()) for t in ts) for s, ts in systems.items()}
-            if len(medians) < 2:
-                continue
-            n_sets[control] += 1
-            factor = max(medians.values()) / max(min(medians.values()), 1)
-            worst = max(worst, (factor, dataset, medians), key=lambda found: found[0])
-        factor, dataset, medians = worst
-        severity = limits.severity(factor)
-        if severity:
-            order = sorted(medians, key=lambda system: medians[system])
-            shortest, longest = order[0], order[-1]
-            what = (
-                f"texts of {longest} are {factor:.1f} times as long as those of {shortest} on "
-                f"{dataset}: medians of {medians[longest]:g} and {medians[shortest]:g} words "
-                f"after the prompt; all systems: "
-                + ", ".join(f"{system} {medians[system]:g}" for system in order)
-            )
-            n = sum(2 * medians[s] <= medians[longest] for s in order)
-            only = dataset if n_sets[control] == 1 else ""
-            found = (what, n, len(order))
-            findings.append(Finding("length-differs", severity, "", only, control, None, *found))
-    return findings
 
 
 def missing_cells(study: AuditedStudy) -> list[Finding]:
@@ -157,7 +42,7 @@ def missing_cells(study: AuditedStudy) -> list[Finding]:
         of = len(missing) + sum((k.system, k.control) == (system, control) for k in there)
         names = "; ".join(f"{d}: {_seeds(keys)}" for d, keys in lacking.items())
         what = f"{len(missing)} of {of} cells are missing ({names})"
-        where = (system, _only(lacking), control, None)
+        where = (system, only(lacking), control, None)
         findings.append(Finding("missing-cell", severity, *where, what, len(missing), of))
     for cell in study.cells:
         if cell.failure:
@@ -211,7 +96,7 @@ def missing_texts(study: AuditedStudy) -> list[Finding]:
             )
             severity = limits.severity(max(shares)) or "warning"
             what = f"{n:,} of {of:,} texts are missing, in {len(short)} of {len(cells)} cells"
-            dataset = _only({key.dataset for key in short})
+            dataset = only({key.dataset for key in short})
             seed = next(iter(short)).seed if len(short) == 1 else None
             where = (system, dataset, control, seed)
             findings.append(Finding("missing-texts", severity, *where, what, n, of))
@@ -283,7 +168,7 @@ def label_sets_differ(study: AuditedStudy) -> list[Finding]:
                 for system, lacking in fewer.items()
             )
             what = f"{len(fewer)} of {len(values_of)} systems were asked for fewer values: {lacks}"
-            where = (_only(fewer), "", control, None)
+            where = (only(fewer), "", control, None)
             numbers = (len(fewer), len(values_of))
             findings.append(Finding("label-sets-differ", "serious", *where, what, *numbers))
     return findings

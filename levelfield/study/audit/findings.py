@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from levelfield.core.continuation import prompt_end
-from levelfield.core.sample import Sample
+from levelfield.study.audit.texts import Text
 from levelfield.study.cells import Cell, CellKey
 
 K = TypeVar("K")
@@ -58,35 +58,13 @@ class Finding:
         return {**vars(self), "examples": [example._asdict() for example in self.examples]}
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text of a cell. `end` is where its prompt ends in it; None if it begins otherwise."""
-
-    sample: Sample
-    key: CellKey
-    end: int | None
-
-    @property
-    def written(self) -> str:
-        """What the system wrote: what follows the prompt, or all of a text that begins otherwise.
-
-        Edges without the white space.
-        """
-        return self.sample.text[self.end or 0 :].strip()
-
-    @property
-    def request(self) -> tuple[object, ...]:
-        """What it answers: the same for all systems and seeds."""
-        sample = self.sample
-        return (sample.extra.get("request", sample.prompt), tuple(sample.control.items()))
-
-
 @dataclass(frozen=True)
 class AuditedStudy:
     """The cells of a study with their texts taken apart, once for all checks."""
 
     cells: tuple[Cell, ...]
     expected: tuple[CellKey, ...] = ()
+    training: tuple[str, ...] = ()
 
     @functools.cached_property
     def texts(self) -> Mapping[CellKey, Sequence[Text]]:
@@ -179,6 +157,12 @@ def common(hits: Sequence[Text], all_texts: Sequence[Text]) -> tuple[str, int | 
     dataset = datasets.pop() if len(datasets) == 1 else ""
     others = {text.key.seed for text in all_texts}
     return dataset, seeds.pop() if len(seeds) == 1 < len(others) else None
+
+
+def only(names: Iterable[str]) -> str:
+    """The name, if it is one only; else empty."""
+    distinct = set(names)
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
 def shown(texts: Iterable[Text]) -> tuple[Example, ...]:

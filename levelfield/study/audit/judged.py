@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from levelfield.study.audit.findings import AuditedStudy, grouped
 from levelfield.study.cells import Cell, CellKey
 
 MAJORITY = "majority"
+MOST = "most judges"
+
+Right = Mapping[tuple[str, str], tuple[int, int]]
+"""Judge and wanted value -> how many texts it found right, of how many."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,31 @@ def judged(study: AuditedStudy) -> list[Judged]:
                 right = rate.percent / scale
                 one = (cell.key, cell.key.control, rate.judge, rate.value, right)
                 found.append(Judged(*one, None, n // values if n else None))
+    return found
+
+
+def rights(study: AuditedStudy) -> Mapping[CellKey, Right]:
+    """How many texts of each cell each judge found right, and most of 3 or more judges."""
+    found: dict[CellKey, dict[tuple[str, str], tuple[int, int]]] = {}
+    for one in judged(study):
+        if one.n:
+            own = found.setdefault(one.key, {})
+            own[one.judge, one.value] = (round(one.right * one.n), one.n)
+    for cell in study.cells:
+        for attribute, judges in cell.votes.items():
+            if len(judges) < 3:
+                continue
+            counts: Counter[tuple[str, bool]] = Counter()
+            for sample in cell.samples:
+                wanted = sample.control.get(attribute)
+                votes = [of[sample.id] for of in judges.values() if sample.id in of]
+                if wanted and votes:
+                    right = 2 * sum(vote == wanted for vote in votes) > len(votes)
+                    counts[str(wanted), right] += 1
+            own = found.setdefault(cell.key, {})
+            for value in {value for value, _ in counts}:
+                yes, no = counts[value, True], counts[value, False]
+                own[MOST, value] = (yes, yes + no)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -15,7 +14,6 @@ from levelfield.study.audit.findings import (
     AuditedStudy,
     Finding,
     Limits,
-    Text,
     common,
     counted,
     grouped,
@@ -23,6 +21,7 @@ from levelfield.study.audit.findings import (
     share_found,
     shown,
 )
+from levelfield.study.audit.texts import Text, in_mid_sentence
 
 
 class _Leftover(NamedTuple):
@@ -64,11 +63,33 @@ _LEFTOVERS = (
             r"|Here(?:(?:'|’)s| is) (?:a|an|the|your|my)\b[^.\n]{0,80}:)"
         ),
     ),
+    _Leftover(
+        "talk about the task",
+        (" can't ", " cannot ", " unable ", " not able ", " can’t "),
+        re.compile(
+            r"\bI(?:'m|’m| am)? (?:can(?:no|'|’)t|unable to|not able to) (?:fulfill?|comply|assist"
+            r"|provide|generate|create|write|produce|continue) (?:that|this|such|your|a|any|with)\b"
+        ),
+    ),
+    _Leftover(
+        "Markdown",
+        ("**", "```", "#", "]("),
+        re.compile(r"\*\*[^*\n]{1,80}\*\*|```|^#{1,6} \w|\[[^\]\n]{1,80}\]\(https?:", re.MULTILINE),
+    ),
+    _Leftover(
+        "error messages",
+        ("Traceback", "Error", "memory", "rate limit"),
+        re.compile(
+            r"Traceback \(most recent call last\)|\b[A-Z]\w+Error: |out of memory\. Tried"
+            r"|rate limit exceeded",
+            re.IGNORECASE,
+        ),
+    ),
     _Leftover("characters that could not be decoded", ("\ufffd",), re.compile("\ufffd")),
 )
+_NO_TEXT = frozenset(("nan", "none", "null", "n/a", "<na>", "[removed]", "[deleted]"))
 _ROLES = "User|Assistant|System|Human"
 _SHINGLE = 6
-_MID_SENTENCE = ",;:-–—(&/"
 
 
 def empty_text(study: AuditedStudy) -> list[Finding]:
@@ -98,7 +119,7 @@ def cut_text(study: AuditedStudy) -> list[Finding]:
         of = 0
         for system, own in grouped(cells, lambda cell: cell.key.system).items():
             texts = [text for text in study.of_system(own) if text.written]
-            hits = [text for text in texts if _in_mid_sentence(text.written)]
+            hits = [text for text in texts if in_mid_sentence(text.written)]
             if 2 * len(hits) > len(texts):
                 cut[f"{system} {percent(len(hits), len(texts))}"] = hits
                 of += len(texts)
@@ -111,18 +132,14 @@ def cut_text(study: AuditedStudy) -> list[Finding]:
     return findings
 
 
-def _in_mid_sentence(text: str) -> bool:
-    last = text[-1]
-    return last in _MID_SENTENCE or unicodedata.category(last) in ("Ll", "Lu", "Nd")
-
-
 def leftover_markup(study: AuditedStudy) -> list[Finding]:
     """Texts with what post-processing should have taken away.
 
     Role markers (`User:`, the system's own name with a colon), special tokens, headings of an
-    instruction, talk about the task (`As an AI …`), undecodable characters, and 6 words in a row of
-    the instruction, where `extra["input"]` tells it. Serious from 5 % of the texts on; silent
-    below 2 %, since texts like those of the web hold such things by themselves.
+    instruction, talk about the task (`As an AI …`), Markdown, error messages, `nan` and its like,
+    undecodable characters, and 6 words in a row of the instruction, where `extra["input"]` tells
+    it. Serious from 5 % of the texts on; silent below 2 %, since texts like those of the web hold
+    such things by themselves.
     """
     findings = []
     for (system, _), cells in study.systems.items():
@@ -141,6 +158,8 @@ def leftover_markup(study: AuditedStudy) -> list[Finding]:
 
 def _leftovers(text: Text, system: str) -> Iterator[str]:
     written = text.written
+    if written.casefold() in _NO_TEXT:
+        yield "names of a missing value"
     for kind, has, pattern in _LEFTOVERS:
         if any(part in written for part in has) and pattern.search(written):
             yield kind
@@ -173,9 +192,7 @@ def repetition(study: AuditedStudy) -> list[Finding]:
     """Systems whose texts repeat themselves: share of 4-grams of words that came before in a text.
 
     Mean over what was written after the prompt, texts with fewer than 4 words left out. Fluent
-    texts have 0.00 to 0.02; a warning from 0.05 on, serious from 0.2 on. Also a system that writes
-    the same 5 words or more after different prompts of a cell: serious from 10 % of its texts on,
-    a warning from 2 %.
+    texts have 0.00 to 0.02; a warning from 0.05 on, serious from 0.2 on.
     """
     findings = []
     limits = Limits(0.2, 0.05)
@@ -198,9 +215,6 @@ def repetition(study: AuditedStudy) -> list[Finding]:
             findings.append(
                 Finding("repetition", severity, *where, what, len(above), len(shares), worst)
             )
-        hits = [text for cell in cells for text in _said_elsewhere(study.texts[cell.key])]
-        what = "say after their prompt exactly what another text says after another prompt"
-        findings += share_found("identical-texts", Limits(0.1, 0.02), what, hits, texts)
     return findings
 
 
@@ -216,9 +230,3 @@ def repeated(text: str) -> float | None:
         return None
     distinct = set(zip(words, words[1:], words[2:], words[3:], strict=False))
     return round(1 - len(distinct) / n, 12)
-
-
-def _said_elsewhere(texts: Sequence[Text]) -> list[Text]:
-    long = [text for text in texts if len(text.written.split(maxsplit=5)) >= 5]
-    same = grouped(long, lambda text: text.written)
-    return [t for of in same.values() if len({x.sample.prompt for x in of}) > 1 for t in of]

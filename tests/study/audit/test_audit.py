@@ -266,7 +266,7 @@ def test_seeds_with_the_same_texts_are_one_seed():
         changed = (replace(s, text=t) for s, t in zip(cell.samples[:n], texts, strict=False))
         return replace(cell, samples=(*changed, *cell.samples[n:]))
 
-    for share, severity in ((1, "serious"), (0.6, "warning"), (0.4, None)):
+    for share, severity in ((1, "serious"), (0.6, "warning"), (0.4, "warning"), (0.02, None)):
         found = audit([same(c, share) if c.key.system == FAULTY else c for c in cells])
         assert [(f.check, f.severity, f.system) for f in found] == (
             [("identical-seeds", severity, FAULTY)] if severity else []

@@ -1,0 +1,152 @@
+"""Does a label stand in what the model was given, or in what it wrote?"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from levelfield.core.continuation import prompt_end
+from levelfield.core.sample import Control
+from levelfield.study.audit.exact import LEVEL, p_of_more, p_of_shares
+from levelfield.study.audit.findings import (
+    AuditedStudy,
+    Finding,
+    Limits,
+    counted,
+    grouped,
+    share_found,
+)
+from levelfield.study.audit.texts import Text
+from levelfield.study.cells import value_name
+
+_NEAR = 60
+_ENOUGH = 15
+_SIDES = {"first": 0, "last": -1}
+
+
+def label_in_input(study: AuditedStudy) -> list[Finding]:
+    """The wanted value, or the system's word for it, typed in front of the prompt.
+
+    Looked for in what the model was given (`extra["input"]`) and at the beginning of the text. A
+    few words in front of the prompt are such a label if they hold a word of the wanted value, or
+    if they always differ between values. The model then reads the answer in its prompt: a warning,
+    since some systems were trained on such codes. Labels left in texts are what judges see: serious
+    from 5 % on, a warning from 2 % on. Silent where inputs are unknown, and for instructions (more
+    than 6 words).
+    """
+    findings = []
+    for cells in study.systems.values():
+        texts = [text for text in study.of_system(cells) if text.sample.prompt]
+        labels = {t.sample.id: label for t in texts if (label := _in_front(t))}
+        by_value: dict[str, set[str]] = {}
+        for text in texts:
+            if text.sample.id in labels:
+                own = by_value.setdefault(value_name(text.sample.control), set())
+                own.add(labels[text.sample.id])
+        hits = [text for text in texts if text.sample.id in labels]
+        names = any(_words(labels[t.sample.id]) & _of_values(t.sample.control) for t in hits)
+        told_apart = len(by_value) > 1 and sum(map(len, by_value.values())) == len(
+            set().union(*by_value.values())
+        )
+        if names or told_apart:
+            counts = Counter(f"'{label}'" for label in labels.values())
+            what = f"were made from a prompt with a label typed in front of it: {counted(counts)}"
+            findings += share_found("label-in-input", Limits(math.inf, 0), what, hits, texts)
+        labelled = [text for text in texts if text.end is None and _keeps_label(text)]
+        what = "begin with the wanted label, then the prompt"
+        findings += share_found("label-in-input", Limits(0.05, 0.02), what, labelled, texts)
+    return findings
+
+
+def label_in_text(study: AuditedStudy) -> list[Finding]:
+    """The wanted value as the first or last word of what was written, or a code that tells it.
+
+    A word of the wanted value counts if it stands there more often than inside of the texts, by a
+    binomial test with p < 1e-7, since texts about sports may speak of sports anywhere. A code is
+    a word at that place in half of the texts asked for one value and in at most 5 % of those asked
+    for others (Fisher's p < 1e-7). Judges then read the answer. Serious from 20 % of the texts on,
+    a warning from 5 %. Silent with one value, and for controls that want words in the text.
+    """
+    findings = []
+    for cells in study.systems.values():
+        texts = [text for text in study.of_system(cells) if len(text.words) > 2]
+        if len({value_name(text.sample.control) for text in texts}) < 2:
+            continue
+        for side, position in _SIDES.items():
+            hits = _labelled(texts, position)
+            what = f"have the wanted value as the {side} word after their prompt"
+            named = share_found("label-in-text", Limits(0.2, 0.05), what, hits, texts)
+            if not named and (codes := dict(_codes(texts, position))):
+                hits = [t for t in texts if t.words[position] in codes]
+                told = ", ".join(f"'{word}' for {value}" for word, value in codes.items())
+                what = f"have a word that tells the wanted value as the {side} one: {told}"
+                named = share_found("label-in-text", Limits(0.2, 0.05), what, hits, texts)
+            findings += named
+    return findings
+
+
+def _labelled(texts: Sequence[Text], position: int) -> list[Text]:
+    """The texts with a word of the wanted value there; none if it stands elsewhere as often."""
+    hits = []
+    inside = total = holding = 0
+    for text in texts:
+        values = _of_values(text.sample.control)
+        if text.words[position] in values:
+            hits.append(text)
+        n = sum(word in values for word in text.words[1:-1])
+        inside, total = inside + n, total + len(text.words) - 2
+        holding += n > 0
+    usual = max(inside, 1) / max(total, 2)
+    wants_words = holding > len(texts) / 3
+    sure = hits and not wants_words and p_of_more(len(hits), len(texts), usual) < LEVEL
+    return hits if sure else []
+
+
+def _codes(texts: Sequence[Text], position: int) -> Iterator[tuple[str, str]]:
+    """Words there that tell the value, with the value."""
+    if any(isinstance(value, tuple) for text in texts for value in text.sample.control.values()):
+        return  # of wanted words, one may well be the first
+    values = grouped(texts, lambda text: value_name(text.sample.control))
+    words = {value: Counter(text.words[position] for text in of) for value, of in values.items()}
+    for value, counts in words.items():
+        (word, a), n = counts.most_common(1)[0], len(values[value])
+        b, m = sum(words[other][word] for other in words) - a, len(texts) - n
+        prompts = {t.sample.prompt for t in values[value] if t.words[position] == word}
+        apart = 2 * a >= n and 20 * b <= m and n >= _ENOUGH and len(prompts) >= min(5, n)
+        if apart and p_of_shares(a, n, b, m) < LEVEL:
+            yield word, value
+
+
+def _in_front(text: Text) -> str:
+    """What stands in front of the prompt in the system's input, if that is short."""
+    text_read = str(text.sample.extra.get("input", "")).rstrip()
+    prompt = text.sample.prompt.rstrip()
+    if not text_read.endswith(prompt):
+        return ""
+    label = text_read[: len(text_read) - len(prompt)].strip()
+    return label if "\n" not in label and len(label.split()) <= 6 else ""
+
+
+def _keeps_label(text: Text) -> bool:
+    beginning = text.sample.text[: _NEAR + 4 * len(text.sample.prompt)]
+    values = _of_values(text.sample.control)
+    for gap in re.finditer(r"[:\s]+", beginning[:_NEAR]):
+        if prompt_end(text.sample.prompt, beginning[gap.end() :], "letters") is not None:
+            return bool(_words(beginning[: gap.start()]) & values)
+    return False
+
+
+def _of_values(control: Control) -> frozenset[str]:
+    return _words_of_name(value_name(control))
+
+
+@functools.lru_cache(maxsize=1024)
+def _words_of_name(name: str) -> frozenset[str]:
+    return frozenset(_words(name))
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.split(r"[\W_]+", text.casefold()) if len(word) > 2}

@@ -1,0 +1,195 @@
+"""Do the texts belong to their requests? Continuations may be shifted, with prompts put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.wanted import wanted_values
+from levelfield.study.audit.exact import LEVEL, p_of_fewer, p_of_more
+from levelfield.study.audit.findings import (
+    EXAMPLES,
+    AuditedStudy,
+    Finding,
+    Severity,
+    grouped,
+    shown,
+)
+from levelfield.study.audit.texts import Text, words_of
+
+_PROMPTS = 8
+_TIES = 3
+_OFTEN = 0.2
+
+
+class _Fit(NamedTuple):
+    """How many texts of a system fit best what the request some places later asked for.
+
+    Attributes:
+        hits: (shifts,) numbers of texts; the first is that of texts which fit their own request.
+        shared: (shifts,) numbers of those that fit their own, which the request so many places
+            later has too.
+        prompts: (shifts,) numbers of prompts, counted in each seed, of which any text fits best
+            what the request so many places later asked for, which is another prompt.
+        independent: number of prompts, counted in each seed.
+        chance: share of hits by chance.
+        texts: of the system, on one dataset.
+    """
+
+    hits: Floats
+    shared: Floats
+    prompts: Floats
+    independent: int
+    chance: float
+    texts: Sequence[Text]
+
+
+def shifted_texts(study: AuditedStudy) -> list[Finding]:
+    """Continuations that belong to other requests than those they stand with.
+
+    A text fits that prompt best with which it shares most words, or with what other systems wrote
+    after it; rare words count more (tf-idf, cosine). Under a control of several words it fits those
+    of which it holds most. Serious where more texts fit the request k places later than their own:
+    twice as many, and of more prompts than by chance in a binomial test with p < 1e-7; requests of
+    one prompt do not count. All that is measured with prompt or control is then measured with the
+    wrong one. A warning where texts fit their own prompts four times less often than those of the
+    median other system (p < 1e-7). Silent with fewer than 8 prompts, and where the words of texts
+    have nothing to do with prompts.
+    """
+    findings = []
+    for cells in grouped(study.cells, lambda cell: (cell.key.control, cell.key.dataset)).values():
+        texts = [text for text in study.of_system(cells) if text.end is not None and text.words]
+        fits = _fits_of_prompts(texts)
+        for system, fit in fits.items():
+            others = [f.hits[0] / len(f.texts) for name, f in fits.items() if name != system]
+            findings += _shift(fit) or _strangers(fit, float(np.median(others)) if others else 0.0)
+        for fit in _fits_of_words(texts):
+            findings += _shift(fit)
+    return findings
+
+
+def _shift(fit: _Fit) -> list[Finding]:
+    of, n = len(fit.texts), len(fit.hits)
+    if n < 2:
+        return []
+    apart = fit.hits - fit.shared
+    k = int(apart[1:].argmax()) + 1
+    own, later = float(fit.hits[0] - fit.shared[k]), float(apart[k])
+    # one of the m texts of a prompt fits by chance m times as often at most
+    chance = min(1.0, fit.chance * of / fit.independent)
+    if later < 2 * own or p_of_more(int(fit.prompts[k]), fit.independent, chance) >= LEVEL:
+        return []
+    where = f"{k} places later" if 2 * k <= n else f"{n - k} places earlier"
+    what = (
+        f"{later:.0f} of {of:,} texts fit best the request {where}, and {own:.0f} their own, "
+        "as if continuations had been shifted"
+    )
+    return [_finding(fit, "serious", what, round(later))]
+
+
+def _strangers(fit: _Fit, usual: float) -> list[Finding]:
+    of, own = len(fit.texts), float(fit.hits[0])
+    counted = int(own * fit.independent / of) + 1
+    if usual < _OFTEN or 4 * own > usual * of:
+        return []
+    if p_of_fewer(counted, fit.independent, usual / 2) >= LEVEL:
+        return []
+    what = (
+        f"{own:.0f} of {of:,} texts fit their own prompt better than the others, "
+        f"where {100 * usual:.0f} % of those of other systems do"
+    )
+    return [_finding(fit, "warning", what, of - round(own))]
+
+
+def _finding(fit: _Fit, severity: Severity, what: str, n: int) -> Finding:
+    key = fit.texts[0].key
+    examples = shown(fit.texts[:EXAMPLES])
+    where = (key.system, key.dataset, key.control, None)
+    return Finding("wrong-request", severity, *where, what, n, len(fit.texts), examples)
+
+
+def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, _Fit]:
+    prompts = {p: n for n, p in enumerate(dict.fromkeys(text.sample.prompt for text in texts))}
+    if len(prompts) < _PROMPTS:
+        return {}
+    X = _tf_idf([*(text.words for text in texts), *map(words_of, prompts)])
+    X, of_prompts = X[: len(texts)], X[len(texts) :]
+    asked = np.array([prompts[text.sample.prompt] for text in texts])
+    fits = {}
+    for system, rows in grouped(range(len(texts)), lambda n: texts[n].key.system).items():
+        others = np.delete(np.arange(len(texts)), rows)
+        shape = (len(prompts), len(others))
+        sums = csr_array((np.ones(len(others)), (asked[others], np.arange(len(others)))), shape)
+        S = X[rows] @ _normed(of_prompts + sums @ X[others]).T
+        own = [texts[n] for n in rows]
+        independent = len({(text.key.seed, text.sample.prompt) for text in own})
+        fits[system] = _fit(own, S.toarray(), asked[rows], independent)
+    return fits
+
+
+def _fits_of_words(texts: Sequence[Text]) -> Iterator[_Fit]:
+    """Of controls that want several words."""
+    wanted = {id(text): frozenset(_wanted_words(text)) for text in texts}
+    values = {words: n for n, words in enumerate(dict.fromkeys(wanted.values())) if words}
+    for own in grouped(texts, lambda text: text.key.system).values() if len(values) > 1 else ():
+        own = [text for text in own if wanted[id(text)]]
+        if own:
+            held = [set(text.words) for text in own]
+            S = np.array([[len(words & of) / len(words) for words in values] for of in held])
+            asked = np.array([values[wanted[id(text)]] for text in own])
+            yield _fit(own, S, asked, len(own))
+
+
+def _wanted_words(text: Text) -> Iterator[str]:
+    for value in text.sample.control.values():
+        if isinstance(value, tuple):
+            yield from words_of(" ".join(wanted_values(value)))
+
+
+def _fit(texts: Sequence[Text], S: Floats, asked: Codes, independent: int) -> _Fit:
+    """The fit of texts; S: (texts, prompts) are similarities, asked: (texts,) the own prompts."""
+    top = S.max(axis=1, keepdims=True)
+    best = (top == S) & (top > 0)
+    ties = best.sum(axis=1)
+    cells = grouped(range(len(texts)), lambda n: texts[n].key)
+    hits, shared, prompts = np.zeros((3, max(map(len, cells.values()))))
+    for rows in cells.values():
+        fitting: set[tuple[int, int]] = set()
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(int(asked[row]), []).append(place)
+        for here, row in enumerate(rows):
+            if 0 < ties[row] <= _TIES:
+                there = np.flatnonzero(best[row]).tolist()
+                for place in chain.from_iterable(places.get(g, []) for g in there):
+                    hits[(place - here) % len(rows)] += 1 / ties[row]
+                    if asked[rows[place]] != asked[row]:
+                        fitting.add((int(asked[row]), (place - here) % len(rows)))
+                for place in places[int(asked[row])] if best[row, asked[row]] else ():
+                    shared[(place - here) % len(rows)] += 1 / ties[row]
+        for _, k in fitting:
+            prompts[k] += 1
+    return _Fit(hits, shared, prompts, independent, 1 / S.shape[1], texts)
+
+
+def _tf_idf(documents: Sequence[Sequence[str]]) -> csr_array:
+    """(documents, words), each row of length 1; a word counts once a document."""
+    vocabulary: dict[str, int] = {}
+    columns = [[vocabulary.setdefault(w, len(vocabulary)) for w in set(d)] for d in documents]
+    df = np.bincount(list(chain.from_iterable(columns)), minlength=len(vocabulary))
+    ends = np.cumsum([0, *map(len, columns)])
+    flat = np.fromiter(chain.from_iterable(columns), int, ends[-1])
+    weights = np.log((1 + len(documents)) / (1 + df))
+    shape = (len(documents), len(vocabulary))
+    return _normed(csr_array((weights[flat], flat, ends), shape))
+
+
+def _normed(X: csr_array) -> csr_array:
+    length = np.sqrt(X.multiply(X).sum(axis=1))
+    scale = 1 / np.where(length > 0, length, 1)
+    return X.multiply(scale[:, None]).tocsr()

@@ -1,0 +1,148 @@
+"""Was every system asked for the same, and for each value as often?"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Hashable
+
+from levelfield.core.continuation import letters
+from levelfield.study.audit.exact import p_of_more
+from levelfield.study.audit.findings import (
+    EXAMPLES,
+    AuditedStudy,
+    Finding,
+    Limits,
+    grouped,
+    only,
+    percent,
+    share_found,
+    shown,
+)
+from levelfield.study.audit.texts import Text
+from levelfield.study.cells import value_name
+
+_LEVEL = 1e-5
+_UNEVEN = 1.2
+_REPEATED = 0.1
+_FEW = 3
+
+
+def labels_unbalanced(study: AuditedStudy) -> list[Finding]:
+    """Values of a control that were asked for more often than others on a dataset.
+
+    Shares found right over all texts then are those of the frequent value, and a system that
+    always writes it is rewarded. Counted: the requests of a dataset, which systems and seeds have
+    in common. A warning where one value has 1.2 times as many as another, and 10 % of the
+    prompts (3 or more) were asked for with several values, so that the difference is no chance;
+    with one value a prompt, where a binomial test has p < 1e-5 besides. One finding a kind of
+    control, for the dataset where it is worst.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        worst: tuple[float, str, Counter[str]] = (0.0, "", Counter())
+        for dataset, of_set in grouped(cells, lambda cell: cell.key.dataset).items():
+            # the cell with most texts stands for the others; what they lack is missing
+            cell = max(of_set, key=lambda cell: len(cell.samples))
+            counts = Counter(value_name(sample.control) for sample in cell.samples)
+            if len(counts) < 2:
+                continue
+            most, least = max(counts.values()), min(counts.values())
+            prompts = grouped(cell.samples, lambda sample: sample.prompt).values()
+            several = sum(len({value_name(s.control) for s in of}) > 1 for of in prompts)
+            crossed = several >= max(_FEW, _REPEATED * len(prompts))
+            chance = p_of_more(most, most + least, 0.5) >= _LEVEL
+            if most >= _UNEVEN * least and (crossed or not chance):
+                worst = max(worst, (most / least, dataset, counts), key=lambda one: one[0])
+        factor, dataset, counts = worst
+        if factor:
+            order = counts.most_common()
+            told = ", ".join(f"{value} {n:,}" for value, n in [*order[:3], *order[3:][-1:]])
+            what = f"values are asked for {factor:.1f} times as often as others: {told} requests"
+            where = ("", dataset, control, None)
+            numbers = (what, order[0][1] - order[-1][1], counts.total())
+            findings.append(Finding("labels-unbalanced", "warning", *where, *numbers))
+    return findings
+
+
+def requests_differ(study: AuditedStudy) -> list[Finding]:
+    """Systems that were asked for other texts than the rest of the study.
+
+    Two things are compared within a dataset and kind of control. A prompt is strange if no other
+    system has it there (with one system, no other seed); white space, quotes and case do not
+    count. A request is strange if its id stands for another prompt or other wanted values in more
+    of the cells. Serious from 5 % of the texts on: they answer other questions; a warning from the
+    first.
+    """
+    findings = []
+    strange: dict[tuple[str, str], list[Text]] = {}
+    changed: dict[tuple[str, str], list[Text]] = {}
+    for cells in grouped(study.cells, lambda cell: (cell.key.control, cell.key.dataset)).values():
+        texts = study.of_system(cells)
+        one = len({text.key.system for text in texts}) == 1
+        asked = [(_prompt(text.sample.prompt), value_name(text.sample.control)) for text in texts]
+        owners: dict[str, set[Hashable]] = {}
+        meanings: dict[str, Counter[Hashable]] = {}
+        for text, meaning in zip(texts, asked, strict=True):
+            owners.setdefault(meaning[0], set()).add(text.key.seed if one else text.key.system)
+            if "request" in text.sample.extra:
+                id = str(text.sample.extra["request"])
+                meanings.setdefault(id, Counter())[meaning] += 1
+        alone = len({owner for of in owners.values() for owner in of}) == 1
+        for text, meaning in zip(texts, asked, strict=True):
+            where = (text.key.system, text.key.control)
+            if not alone and len(owners[meaning[0]]) == 1:
+                strange.setdefault(where, []).append(text)
+            counts = meanings.get(str(text.sample.extra.get("request", "")))
+            if counts and counts[meaning] < max(counts.values()):
+                changed.setdefault(where, []).append(text)
+    for where, of_system in study.systems.items():
+        texts = study.of_system(of_system)
+        what = "continue a prompt that no other system has on this dataset"
+        limits = Limits(0.05, 0)
+        findings += share_found("requests-differ", limits, what, strange.get(where, []), texts)
+        what = "stand for another prompt or value than the same request has in other cells"
+        findings += share_found("requests-differ", limits, what, changed.get(where, []), texts)
+    return findings
+
+
+@functools.lru_cache(maxsize=4096)
+def _prompt(prompt: str) -> str:
+    return letters(prompt)
+
+
+def requests_repeated(study: AuditedStudy) -> list[Finding]:
+    """Requests that are there more often than others, and samples that share an id.
+
+    A prompt that stands twice in a dataset is counted twice in every mean, and what follows it is
+    no observation of its own. A warning where 10 % of the requests of a dataset (prompt and wanted
+    value), and 3 or more, are there more often than most are. Samples of one id are serious, since
+    scores and votes of one are then taken for those of the other.
+    """
+    findings = []
+    for (control, dataset), cells in grouped(
+        study.cells, lambda cell: (cell.key.control, cell.key.dataset)
+    ).items():
+        cell = max(cells, key=lambda cell: len(cell.samples))
+        counts = Counter((_prompt(s.prompt), value_name(s.control)) for s in cell.samples)
+        # without prompts, requests of one value are alike by design
+        if len({prompt for prompt, _ in counts}) < 2:
+            continue
+        usual = Counter(counts.values()).most_common(1)[0][0]
+        more = sum(n > usual for n in counts.values())
+        if more >= max(_FEW, _REPEATED * len(counts)):
+            share = percent(more, len(counts))
+            what = f"{more} of {len(counts)} requests ({share}) are there more often than others"
+            where = ("", dataset, control, None)
+            findings.append(
+                Finding("requests-repeated", "warning", *where, what, more, len(counts))
+            )
+    ids = Counter(sample.id for cell in study.cells for sample in cell.samples)
+    if repeated := [id for id, n in ids.items() if n > 1]:
+        hits = [t for texts in study.texts.values() for t in texts if ids[t.sample.id] > 1]
+        what = f"{len(hits):,} samples share an id with another, e.g. {repeated[0]!r}"
+        examples = shown(hits[:EXAMPLES])
+        where = ("", "", only(text.key.control for text in hits), None)
+        numbers = (what, len(hits), ids.total(), examples)
+        findings.append(Finding("requests-repeated", "serious", *where, *numbers))
+    return findings

@@ -1,0 +1,166 @@
+"""Do the seeds of a system differ by more than chance?"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean, median
+from typing import NamedTuple
+
+from levelfield.study.audit.exact import LEVEL, p_of_order, p_of_shares
+from levelfield.study.audit.findings import (
+    AuditedStudy,
+    Finding,
+    Severity,
+    grouped,
+    only,
+    percent,
+)
+from levelfield.study.audit.judged import Right, rights
+from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
+from levelfield.study.cells import Cell, CellKey
+
+_RIGHT = 0.2
+_STYLE = 0.3
+_LONGER = 1.15
+_ORDER = 0.25
+_ENOUGH = 15
+_MOST = 4
+
+
+class _Difference(NamedTuple):
+    """A difference between two seeds: what it is about, how far, and each seed's number."""
+
+    about: str
+    serious: bool
+    apart: float
+    numbers: tuple[str, str]
+    seeds: tuple[int, int]
+    dataset: str
+
+    def __str__(self) -> str:
+        on = f" on {self.dataset}" if self.dataset else ""
+        each = zip(self.seeds, self.numbers, strict=True)
+        return f"{self.about}{on}: " + ", ".join(f"seed {s} {number}" for s, number in each)
+
+
+def seeds_differ(study: AuditedStudy) -> list[Finding]:
+    """A seed that is not like the other seeds of its system, on one dataset or on all.
+
+    Compared, pair by pair: the share found right, by each judge and by most judges, for each value
+    and for all (20 points apart); the features of `STYLE` (30 points); the number of words (a
+    factor 1.15 between the means); the values of each metric (those of one seed above those of the
+    other in 75 % of the pairs of texts). Each with p < 1e-7, by Fisher's exact test of shares and
+    by Mann and Whitney's test of the others. Seeds of one system differ by chance alone, so that
+    labels, texts, settings or scores must have been mixed up. Serious for shares found right and
+    for metrics, a warning for style and length. A seed is named if all differences are its own.
+    Silent below 15 texts and with one seed.
+    """
+    findings = []
+    right = rights(study)
+    for (system, control), cells in study.systems.items():
+        found = [*_differences(study, cells, right)]
+        if not found:
+            continue
+        worst = grouped(found, lambda one: one.about).values()
+        told = [max(of, key=lambda one: (not one.dataset, one.apart)) for of in worst]
+        told.sort(key=lambda one: (not one.serious, -one.apart))
+        more = f" and {len(told) - _MOST} more" if len(told) > _MOST else ""
+        what = f"seeds differ by more than chance: {'; '.join(map(str, told[:_MOST]))}{more}"
+        seeds = {cell.key.seed for cell in cells}
+        odd = [seed for seed in seeds if all(seed in one.seeds for one in found)]
+        severity: Severity = "serious" if told[0].serious else "warning"
+        dataset = only(one.dataset for one in found)
+        where = (system, dataset, control, odd[0] if len(odd) == 1 else None)
+        numbers = (what, len({seed for one in found for seed in one.seeds}), len(seeds))
+        findings.append(Finding("seeds-differ", severity, *where, *numbers))
+    return findings
+
+
+def _differences(
+    study: AuditedStudy, cells: Sequence[Cell], right: Mapping[CellKey, Right]
+) -> Iterator[_Difference]:
+    seeds = grouped(cells, lambda cell: cell.key.seed)
+    if len(seeds) < 2:
+        return
+    texts = [text for text in study.of_system(cells) if text.written]
+    features = features_of(texts, lambda text: text.key.seed)
+    # with texts or without, as the other seeds have the dataset
+    shared = {
+        dataset
+        for dataset, _ in set.intersection(
+            *({(cell.key.dataset, bool(cell.samples)) for cell in own} for own in seeds.values())
+        )
+    }
+    apart = [({name}, name) for name in shared] if len(shared) > 1 else []
+    for datasets, name in [(shared, ""), *apart]:
+        sides = {
+            seed: _side(study, [c for c in own if c.key.dataset in datasets], features, right)
+            for seed, own in seeds.items()
+        }
+        for pair in combinations(seeds, 2):
+            for found in _between(sides[pair[0]], sides[pair[1]]):
+                yield _Difference(*found, seeds=pair, dataset=name)
+
+
+class _Side(NamedTuple):
+    """What is compared of a seed."""
+
+    rights: Mapping[str, tuple[int, int]]
+    style: Shares
+    lengths: Sequence[float]
+    values: Mapping[str, Sequence[float]]
+
+
+def _side(
+    study: AuditedStudy,
+    cells: Sequence[Cell],
+    features: Mapping[str, frozenset[str]],
+    right: Mapping[CellKey, Right],
+) -> _Side:
+    counts: dict[str, tuple[int, int]] = {}
+    values: dict[str, list[float]] = defaultdict(list)
+    for cell in cells:
+        for (judge, value), (yes, of) in right.get(cell.key, {}).items():
+            for about in (f"found right by {judge}", f"{value} found right by {judge}"):
+                a, n = counts.get(about, (0, 0))
+                counts[about] = (a + yes, n + of)
+        for metric, scores in cell.scores.items():
+            values[metric] += [score for score in scores.values() if math.isfinite(score)]
+    texts = [text for text in study.of_system(cells) if text.written]
+    lengths = [float(text.length) for text in texts]
+    return _Side(counts, shares_of(texts, features), lengths, values)
+
+
+def _between(one: _Side, other: _Side) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
+    """What differs, whether that is serious, how far, and both numbers."""
+    for about in one.rights.keys() & other.rights.keys():
+        yield from _shares(about, True, one.rights[about], other.rights[about], _RIGHT)
+    for feature in FEATURES:
+        about = f"texts that {feature}"
+        yield from _shares(about, False, one.style[feature], other.style[feature], _STYLE)
+    if min(len(one.lengths), len(other.lengths)) >= _ENOUGH:
+        means = [fmean(side.lengths) for side in (one, other)]
+        factor = max(means) / min(means)
+        if factor >= _LONGER and p_of_order(one.lengths, other.lengths)[1] < LEVEL:
+            numbers = (f"{means[0]:.3g}", f"{means[1]:.3g}")
+            yield "words in the mean", False, math.log(factor), numbers
+    for metric in one.values.keys() & other.values.keys():
+        x, y = one.values[metric], other.values[metric]
+        if min(len(x), len(y)) >= _ENOUGH:
+            above, p = p_of_order(x, y)
+            if abs(above - 0.5) >= _ORDER and p < LEVEL:
+                numbers = (f"{median(x):.3g}", f"{median(y):.3g}")
+                yield f"median of {metric}", True, abs(above - 0.5), numbers
+
+
+def _shares(
+    about: str, serious: bool, one: tuple[int, int], other: tuple[int, int], limit: float
+) -> Iterator[tuple[str, bool, float, tuple[str, str]]]:
+    (a, n), (b, m) = one, other
+    if min(n, m) >= _ENOUGH:
+        apart = abs(a / n - b / m)
+        if apart >= limit and p_of_shares(a, n, b, m) < LEVEL:
+            yield about, serious, apart, (percent(a, n), percent(b, m))

@@ -1,0 +1,116 @@
+"""Do the texts of one system look unlike those of all others?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from levelfield.study.audit.exact import LEVEL, p_of_shares
+from levelfield.study.audit.findings import (
+    EXAMPLES,
+    AuditedStudy,
+    Finding,
+    grouped,
+    percent,
+    shown,
+)
+from levelfield.study.audit.texts import STYLE, Text
+
+FOREIGN = "hold mostly words that none of the others use"
+SCRIPT = "are in another script than most texts"
+FEATURES = (*STYLE, SCRIPT, FOREIGN)
+
+# `cut-text` says who is cut, and names and signs beyond ASCII may be those of a topic
+_WHERE_LACKING = ("end in mid-sentence", "hold letters beyond ASCII")
+_ENOUGH = 15
+_APART = 0.4
+_RARE = 0.1
+_NEVER = 0.005
+_FOREIGN = 0.6
+_WORDS = 6
+
+Shares = Mapping[str, tuple[int, int]]
+"""Feature -> how many texts have it, of how many."""
+
+
+def style_differs(study: AuditedStudy) -> list[Finding]:
+    """A system whose texts have a feature of style that those of all others lack, or the reverse.
+
+    Features are those of `STYLE`: case, punctuation, sentences, line breaks, digits, quotes. Also
+    the script, and words that no other system uses, as another language has and another source. A
+    warning where the system is 40 points from the nearest other with Fisher's p < 1e-7 against
+    each, and either at most 10 % (or at least 90 %) of the texts of every other system have it, or
+    at most 0.5 % of its own, with all others above it (or all but 0.5 %, with all others below).
+    One finding a system; of two systems, the first is named. Silent below 15 texts.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        texts = [text for text in study.of_system(cells) if text.written]
+        systems = grouped(texts, lambda text: text.key.system)
+        features = features_of(texts, lambda text: text.key.system)
+        shares = {
+            system: shares_of(own, features)
+            for system, own in systems.items()
+            if len(own) >= _ENOUGH
+        }
+        for n, (system, own) in enumerate(shares.items()):
+            others = [of for name, of in shares.items() if name != system]
+            odd = [feature for feature in FEATURES if _is_odd(feature, own, others)]
+            # of two systems, nobody knows which is the odd one
+            if not odd or (len(others) == 1 and n):
+                continue
+            told = "; ".join(
+                f"{percent(*own[f])} {f} ({_range([of[f] for of in others])} of the other systems)"
+                for f in odd
+            )
+            has = 2 * own[odd[0]][0] > own[odd[0]][1]
+            hits = [t for t in systems[system] if (odd[0] in features[t.sample.id]) == has]
+            what = f"look unlike those of the other systems: {told}"
+            numbers = (what, len(hits), len(systems[system]), shown(hits[:EXAMPLES]))
+            where = (system, "", control, None)
+            findings.append(Finding("style-differs", "warning", *where, *numbers))
+    return findings
+
+
+def features_of(
+    texts: Sequence[Text], group: Callable[[Text], Hashable]
+) -> Mapping[str, frozenset[str]]:
+    """Sample id -> features of the text; foreign words are those of one group alone."""
+    scripts = Counter(text.script for text in texts)
+    usual = max(scripts, key=lambda script: scripts[script], default="")
+    groups = grouped(texts, group).values()
+    users = Counter(w for own in groups for w in {word for text in own for word in text.words})
+    shared = {word for word, n in users.items() if n > 1}
+    features = {}
+    for text in texts:
+        more = set()
+        if text.script not in ("", usual):
+            more.add(SCRIPT)
+        foreign = sum(word not in shared for word in text.words)
+        if len(text.words) >= _WORDS and foreign >= _FOREIGN * len(text.words):
+            more.add(FOREIGN)
+        features[text.sample.id] = text.style | more
+    return features
+
+
+def shares_of(texts: Sequence[Text], features: Mapping[str, frozenset[str]]) -> Shares:
+    counts = Counter(feature for text in texts for feature in features[text.sample.id])
+    return {feature: (counts[feature], len(texts)) for feature in FEATURES}
+
+
+def _is_odd(feature: str, own: Shares, others: Sequence[Shares]) -> bool:
+    a, n = own[feature]
+    if feature in _WHERE_LACKING and 2 * a > n:
+        return False
+    shares = [of[feature][0] / of[feature][1] for of in others]
+    if not others or min(abs(a / n - share) for share in shares) < _APART:
+        return False
+    rest_agrees = max(shares) <= _RARE or min(shares) >= 1 - _RARE
+    alone = min(a, n - a) <= _NEVER * n and (min(shares) > a / n or max(shares) < a / n)
+    return (rest_agrees or alone) and all(p_of_shares(a, n, *of[feature]) < LEVEL for of in others)
+
+
+def _range(shares: Sequence[tuple[int, int]]) -> str:
+    ends = [pick(shares, key=lambda share: share[0] / share[1]) for pick in (min, max)]
+    low, high = (percent(*end) for end in ends)
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,124 @@
+"""A text of a study and what of it is compared: its words, its length, its style."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from levelfield.core.sample import Sample
+from levelfield.study.cells import CellKey
+
+_WORD = re.compile(r"\w+")
+_WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_MID_SENTENCE = ",;:-–—(&/"
+_STOP = re.compile("[.,;:!?。，、；：！？…]")
+_DIGIT = re.compile(r"\d")
+_MARKS = ("*", "#", "-", "•", "[", "{", "<", ">", "|")
+_QUOTES = "\"'“”„‘’«»「」"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a cell. `end` is where its prompt ends in it; None if it begins otherwise."""
+
+    sample: Sample
+    key: CellKey
+    end: int | None
+
+    @functools.cached_property
+    def written(self) -> str:
+        """What the system wrote: what follows the prompt, or all of a text that begins otherwise.
+
+        Edges without the white space.
+        """
+        return self.sample.text[self.end or 0 :].strip()
+
+    @property
+    def request(self) -> tuple[object, ...]:
+        """What it answers: the same for all systems and seeds."""
+        sample = self.sample
+        return (sample.extra.get("request", sample.prompt), tuple(sample.control.items()))
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        """The words after the prompt, without case and punctuation."""
+        return words_of(self.written)
+
+    @functools.cached_property
+    def letters(self) -> str:
+        """What was written without blanks, case and punctuation; empty if that is too short.
+
+        Two systems say the same few words by themselves, but not the same 5 or 20 letters.
+        """
+        letters = "".join(self.words)
+        return letters if len(self.words) >= 5 or len(letters) >= 20 else ""
+
+    @functools.cached_property
+    def length(self) -> int:
+        """Words after the prompt; of scripts without blanks, characters."""
+        return length_of(self.written)
+
+    @functools.cached_property
+    def style(self) -> frozenset[str]:
+        """The names of the features of style that it has; see `STYLE`."""
+        if not self.written:
+            return frozenset()
+        return frozenset(name for name, has in STYLE.items() if has(self))
+
+    @functools.cached_property
+    def script(self) -> str:
+        """The script of most of its first letters, e.g. `LATIN`; empty without letters."""
+        first = [c for c in self.written[:80] if c.isalpha()][:30]
+        names = Counter("LATIN" if c < "\u0250" else _script(c) for c in first)
+        return max(names, key=lambda name: names[name]) if names else ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+
+
+def length_of(text: str) -> int:
+    """Words between blanks; of scripts without blanks, characters."""
+    return len(text.split()) + len(_WITHOUT_BLANKS.findall(text))
+
+
+def words_of(text: str) -> list[str]:
+    """Its words, without case and punctuation."""
+    return _WORD.findall(text.casefold())
+
+
+def in_mid_sentence(text: str) -> bool:
+    """Whether it ends with a letter of a script that has cases, a digit, a comma or a dash."""
+    last = text[-1]
+    return last in _MID_SENTENCE or unicodedata.category(last) in ("Ll", "Lu", "Nd")
+
+
+_SPACED = re.compile(r"\w [,.;!?](?:\s|$)| n't\b| '(?:s|re|ll|ve)\b")
+_SENTENCE_END = re.compile(r"[.!?]\s+\W?[^\W\d_]|[。！？].")
+
+STYLE: Mapping[str, Callable[[Text], bool]] = {
+    "hold an upper-case letter": lambda t: t.sample.text != t.sample.text.lower(),
+    "hold an upper-case letter after their prompt": lambda t: t.written != t.written.lower(),
+    "are all in upper case": lambda t: t.written.isupper() and len(t.written) > 3,
+    "begin with upper case after their prompt": lambda t: t.written.lstrip(_QUOTES)[:1].isupper(),
+    "hold punctuation before their end": lambda t: bool(_STOP.search(t.written[:-1])),
+    "hold a blank before punctuation": lambda t: bool(_SPACED.search(t.written)),
+    "end in mid-sentence": lambda t: in_mid_sentence(t.written),
+    "hold several sentences": lambda t: bool(_SENTENCE_END.search(t.written)),
+    "hold a line break": lambda t: "\n" in t.written,
+    "hold a digit": lambda t: bool(_DIGIT.search(t.written)),
+    "hold letters beyond ASCII": lambda t: not t.written.isascii(),
+    "hold several blanks in a row": lambda t: "  " in t.written,
+    "stand in quotes": lambda t: (
+        len(t.sample.text.strip()) > 2
+        and t.sample.text.strip()[0] in _QUOTES
+        and t.sample.text.strip()[-1] in _QUOTES
+    ),
+    "begin with a mark": lambda t: t.written[:1] in _MARKS,
+}
+"""Features of style: what texts do, and whether a text that says something does it."""
