@@ -119,6 +119,16 @@ def test_intervals_of_ranks_hold_those_of_systems_like_these(S):
     assert all(len(held) > 100 and np.mean(held) >= 0.9 for held in inside.values())
 
 
+def test_many_systems_have_intervals_of_ranks_as_narrow_as_fishers_z_says():
+    rng = np.random.default_rng(13)
+    S = 400
+    cluster, system = systems_of(S, 3)
+    x, y = observed(rng, true_means(rng, S, matrix(0.6), True), 3, 1 - 1e-9)
+    e = system_correlations(x, y, cluster, system, ("kendall",)).estimates["kendall"]
+    z = np.arctanh(e.value) + 1.96 * math.sqrt(0.437 / (S - 4)) * np.array([-1, 1])
+    assert (e.low, e.high) == pytest.approx(np.tanh(z), abs=0.05)  # of a grid
+
+
 def test_without_noise_the_interval_of_r_is_that_of_fishers_z_nearly():
     rng = np.random.default_rng(4)
     cluster, system = systems_of(30, 20)
