@@ -167,6 +167,9 @@ def test_what_has_no_interval_says_why():
     assert [e.why_undefined for e in constant.estimates.values()] == [
         "constant means", "not calibrated at system level",
     ]  # fmt: skip
+    accuracy = system_correlations(np.ones(120), y, cluster, system, ("accuracy",)).estimates
+    assert accuracy["accuracy"].value == 0
+    assert accuracy["accuracy"].why_no_interval == "constant means"
 
 
 @pytest.mark.parametrize("systems", ["these", "like-these"])
