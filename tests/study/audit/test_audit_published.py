@@ -269,4 +269,4 @@ def test_repeats_typed_labels_label_sets_scales_and_biased_judges_are_found(find
 def test_what_is_found_can_be_read_in_one_sitting(findings):
     assert len(findings) <= 45
     assert all("\n" not in f.what and len(f.what) <= 420 for f in findings)
-    assert sum(f.severity == "serious" for f in findings) <= 25
+    assert sum(f.severity == "serious" for f in findings) <= 30
