@@ -92,17 +92,23 @@ def status(file: str, as_json: bool) -> None:
     type=click.Choice(["serious", "warning", "note"]),
     help="Exit with 1 if there is a finding as bad.",
 )
-def audit(target: str, as_json: bool, fail_on: Any) -> None:
+@click.option(
+    "--training",
+    multiple=True,
+    metavar="FILE",
+    help="Texts that systems were trained on, to be looked for in theirs. May be repeated.",
+)
+def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -> None:
     """Look for what should be noticed before a study is published.
 
-    Texts that don't continue their prompt or answer another request, seeds that change nothing,
-    controls without effect, judges that disagree, lengths that can't be compared, missing cells,
-    and more. Reads only.
+    Texts that don't continue their prompt or answer another request, seeds that change nothing or
+    differ too much, copies, controls without effect, judges that disagree, lengths that can't be
+    compared, missing cells, and more. Reads only.
     """
     from levelfield.cli.study_tables import print_findings
     from levelfield.study import load_study
 
-    result = load_study(target).audit()
+    result = load_study(target).audit(training=training)
     if as_json:
         click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:

@@ -13,6 +13,7 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
+from levelfield.io import load_samples
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
@@ -159,9 +160,17 @@ class Study:
         """Returns how far every cell is; writes nothing."""
         return study_status(self._plan())
 
-    def audit(self) -> AuditReport:
-        """Returns what should be noticed before the study is published; writes nothing."""
-        return self._audit(self.cells())
+    def audit(self, *, training: Sequence[str | os.PathLike[str]] = ()) -> AuditReport:
+        """Returns what should be noticed before the study is published; writes nothing.
+
+        Args:
+            training: files of texts that systems were trained on, in any format of samples.
+
+        Raises:
+            UserError: there are no texts yet, or a file can't be read.
+        """
+        known = [sample.text for file in training for sample in load_samples(file)]
+        return self._audit(self.cells(), known)
 
     def report(
         self, *, audit: bool = True, seed: int = 0, family: Family = "metric"
@@ -213,9 +222,9 @@ class Study:
         # of a folder, loading says that it is no study file
         return self.plan or load_plan(self.path)
 
-    def _audit(self, cells: Sequence[Cell]) -> AuditReport:
+    def _audit(self, cells: Sequence[Cell], training: Sequence[str] = ()) -> AuditReport:
         keys = self.plan.cells() if self.plan else []
-        return AuditReport(self.name, tuple(audit(cells, expected=keys)))
+        return AuditReport(self.name, tuple(audit(cells, expected=keys, training=training)))
 
     def _weights(self, cells: Sequence[Cell]) -> Mapping[str, float] | None:
         if self.plan:

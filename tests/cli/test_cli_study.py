@@ -141,6 +141,21 @@ def test_the_audit_finds_what_is_missing(run: Run, study: Write) -> None:
     assert "missing-cell" in shown.out
 
 
+def test_texts_that_stand_in_training_data_are_told(run: Run, study: Write, write: Write) -> None:
+    file = study()
+    run("study", "run", file)
+    texts = [
+        json.loads(line)["text"]
+        for path in Path("study.study/cells/plain").rglob("texts.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    training = write("training.txt", "\n".join(texts))
+    for options, found in (((), []), (("--training", training), ["plain", "other <b>"])):
+        told = json.loads(run("study", "audit", file, "--json", *options).out)["findings"]
+        copied = [f["system"] for f in told if f["check"] == "copied-texts"]
+        assert set(copied) == set(found)
+
+
 def test_without_texts_there_is_nothing_to_report(run: Run, study: Write) -> None:
     file = study()
     for command in ("audit", "report"):
