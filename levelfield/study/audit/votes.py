@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
@@ -45,26 +46,40 @@ def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
 def judges_identical(study: AuditedStudy) -> list[Finding]:
     """Two judges that are one: the same label for every text, errors included.
 
-    Looked at: the texts that two judges voted on, 30 or more. Serious if all labels are equal and
-    10 or more of them are not the wanted one, on which different judges would differ now and then.
+    Two judges who differ on a share d of texts never do so on n with probability (1 − d)^n. Serious
+    if all labels are equal, 10 or more are not the wanted one, and that is below 1e-7, d being half
+    the share on which the two differ from the other judges, and 5 % at least (from 315 texts on).
     Of rates, serious where 12 or more of two judges are equal in all digits and take 6 different
-    values. A majority of judges that count twice is none.
+    values. A majority in which a judge counts twice is none.
     """
     findings = []
     for control, cells in study.controls.items():
         for attribute, votes in _votes(cells).items():
             judges = dict.fromkeys(judge for vote in votes for judge in vote.labels)
             for pair in combinations(judges, 2):
-                both = [v for v in votes if pair[0] in v.labels and pair[1] in v.labels]
-                labels = [[_plain(v.labels[judge]) for judge in pair] for v in both]
-                errors = sum(a != _plain(v.wanted) for (a, _), v in zip(labels, both, strict=True))
-                if len(both) >= _ENOUGH and errors >= _ERRORS and all(a == b for a, b in labels):
+                if n := _never_apart(votes, pair):
                     what = f"{attribute}: {pair[0]} and {pair[1]} give every text the same label"
                     where = ("", "", control, None)
-                    numbers = (what, len(both), len(both))
-                    findings.append(Finding("judges-identical", "serious", *where, *numbers))
+                    findings.append(Finding("judges-identical", "serious", *where, what, n, n))
         findings += _identical_rates(control, cells)
     return findings
+
+
+def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> int:
+    """Number of texts on which two judges agree, if that is all of them and no chance; else 0."""
+    one, other = pair
+    both = [vote for vote in votes if one in vote.labels and other in vote.labels]
+    if any(_plain(vote.labels[one]) != _plain(vote.labels[other]) for vote in both):
+        return 0
+    errors = sum(_plain(vote.labels[one]) != _plain(vote.wanted) for vote in both)
+    apart = [
+        _plain(label) != _plain(vote.labels[one])
+        for vote in both
+        for judge, label in vote.labels.items()
+        if judge not in pair
+    ]
+    d = max(0.05, sum(apart) / max(len(apart), 1) / 2)
+    return len(both) if errors >= _ERRORS and (1 - d) ** len(both) < LEVEL else 0
 
 
 def _identical_rates(control: str, cells: Sequence[Cell]) -> list[Finding]:
@@ -85,6 +100,7 @@ def _identical_rates(control: str, cells: Sequence[Cell]) -> list[Finding]:
     return findings
 
 
+@functools.lru_cache(maxsize=1024)
 def _plain(label: str) -> str:
     return " ".join(words_of(label))
 
