@@ -18,6 +18,7 @@ _ENOUGH = 30
 _ERRORS = 10
 _CONSTANT = 0.99
 _APART = 0.2
+_SURE = 1e-5
 _NOWHERE = CellKey("", "", "", -1)
 
 
@@ -144,10 +145,13 @@ def judge_depends(study: AuditedStudy) -> list[Finding]:
 
     Agreement with the most frequent label of the other judges, on the texts of one system, dataset,
     seed or cell against all other texts: serious where the shares are 20 points apart with Fisher's
-    p < 1e-7, so that votes were mixed up. A judge is always right on a system if it finds at most
-    0.5 % of its texts wrong, with a p < 1e-7 under half the share that it finds wrong elsewhere, or
-    that the other judges find wrong here, whichever is less; these must be 5 %. Serious: it may
-    have been trained on that system, or was told what was wanted. Silent with one judge.
+    p < 1e-7, so that votes were mixed up. A judge is always right on a system if it finds no text
+    wrong, neither of the m that all others find wrong (3 and 2 % at least) nor of the n that all
+    others find right, and (1 − q/2)^m (1 − e/2)^n < 1e-5, where it finds shares q and e of such
+    texts of other systems wrong. Of rates: if it finds at most 0.5 % wrong, with p < 1e-7 under
+    half the share that it finds wrong elsewhere, or that the other judges find wrong here,
+    whichever is less; these must be 5 %. Serious: it may have been trained on that system, or was
+    told what was wanted. Silent with one judge.
     """
     findings = []
     right = rights(study)
@@ -155,6 +159,7 @@ def judge_depends(study: AuditedStudy) -> list[Finding]:
         for attribute, votes in _votes(cells).items():
             for judge in dict.fromkeys(judge for vote in votes for judge in vote.labels):
                 findings += _apart(control, attribute, judge, votes)
+                findings += _never_wrong(control, attribute, judge, votes)
         findings += _always_right(control, cells, right)
     return findings
 
@@ -189,6 +194,32 @@ def _apart(control: str, attribute: str, judge: str, votes: Sequence[_Vote]) -> 
     return [Finding("judge-depends", "serious", *where, what, m - a, m)]
 
 
+def _never_wrong(control: str, attribute: str, judge: str, votes: Sequence[_Vote]) -> list[Finding]:
+    # system -> whether all others find a text right -> how many the judge finds wrong, of how many
+    counts: dict[str, dict[bool, tuple[int, int]]] = {}
+    for vote in votes:
+        others = {label == vote.wanted for name, label in vote.labels.items() if name != judge}
+        if judge in vote.labels and len(others) == 1:
+            own = counts.setdefault(vote.key.system, {False: (0, 0), True: (0, 0)})
+            k, n = own[others == {True}]
+            own[others == {True}] = (k + (vote.labels[judge] != vote.wanted), n + 1)
+    findings = []
+    for system, own in counts.items():
+        elsewhere = [of for name, of in counts.items() if name != system]
+        (k, m), (errors, n) = own[False], own[True]
+        if not elsewhere or k or errors or m < max(3, 0.02 * (m + n)):
+            continue
+        q, e = (_pooled([of[side] for of in elsewhere]) for side in (False, True))
+        if (1 - q / 2) ** m * (1 - e / 2) ** n < _SURE:
+            what = (
+                f"{attribute}: {judge} finds all texts right, also the {m} that all other judges "
+                f"find wrong; of such texts of other systems it finds {percent(q, 1)} wrong"
+            )
+            where = (system, "", control, None)
+            findings.append(Finding("judge-depends", "serious", *where, what, m, m + n))
+    return findings
+
+
 def _usual(vote: _Vote, judge: str) -> str | None:
     """The label that most of the other judges give; None if there is none."""
     others = Counter(label for name, label in vote.labels.items() if name != judge)
@@ -201,7 +232,7 @@ def _always_right(
 ) -> list[Finding]:
     wrong: dict[tuple[str, str], tuple[int, int]] = {}
     for cell in cells:
-        for (judge, _), (yes, n) in right.get(cell.key, {}).items():
+        for (judge, _), (yes, n) in right.get(cell.key, {}).items() if not cell.votes else ():
             if judge != MOST and not is_majority(judge):
                 k, of = wrong.get((judge, cell.key.system), (0, 0))
                 wrong[judge, cell.key.system] = (k + n - yes, of + n)
@@ -224,7 +255,7 @@ def _always_right(
 
 def _pooled(counts: Sequence[tuple[int, int]]) -> float:
     k, n = _summed(counts)
-    return k / n
+    return k / n if n else 0.0
 
 
 def _summed(counts: Collection[tuple[int, int]]) -> tuple[int, int]:
