@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -177,6 +178,7 @@ def only(cell: Cell, ids: set[str]) -> Cell:
     )
 
 
+_SHARE = "control.average"
 _CODES = {"negative": "boo", "positive": "wow"}
 _DATA = [
     f"{a} {b} that the {c} of this film would never have {d} in any other year ."
@@ -303,6 +305,9 @@ FAULTS: Mapping[str, Fault] = {
     "the prompt twice, with a full stop": _fault(
         texts(lambda s: f"{s.prompt}. {s.text}", share=0.3), "prompt-repeated"
     ),
+    "the prompt again at the end": _fault(
+        texts(lambda s: f"{s.text} {s.prompt}"), "prompt-repeated"
+    ),
     "the label as first word": _fault(
         texts(lambda s: f"{s.prompt} {s.control['sentiment']} {rest(s)}"), "label-in-text"
     ),
@@ -315,6 +320,9 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "continuations shifted by two": _fault(shifted(2), "wrong-request"),
     "continuations shifted back by six": _fault(shifted(-6), "wrong-request"),
+    "one seed with shifted continuations": _fault(
+        one_cell(lambda c: shifted(2)([c])[0]), "wrong-request"
+    ),
     "continuations shuffled": _fault(one_cell(shuffled, seed=None), "wrong-request"),
     "one system lower-cased": _fault(texts(lambda s: s.text.lower()), "style-differs"),
     "one system lower-cased after its prompts": _fault(written(str.lower), "style-differs"),
@@ -326,6 +334,7 @@ FAULTS: Mapping[str, Fault] = {
         written(lambda t: t.replace(".", " .").replace(",", " ,")), "style-differs"
     ),
     "one system in quotes": _fault(texts(lambda s: f'"{s.text}"'), "style-differs"),
+    "one system with dots at the end": _fault(texts(lambda s: f"{s.text}..."), "style-differs"),
     "one system in another script": _fault(
         written(lambda t: t.translate({97 + n: 0x430 + n for n in range(26)})), "style-differs"
     ),
@@ -397,6 +406,14 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "scores in percent": _fault(
         scores(lambda of: {i: 100 * v for i, v in of.items()}, "control.average"),
+        "scores-strange",
+    ),
+    "scores as logarithms": _fault(
+        scores(lambda of: {i: math.log(v) / 10 for i, v in of.items()}, "fluency.perplexity"),
+        "scores-strange",
+    ),
+    "scores outside their range": _fault(
+        scores(lambda of: {i: v - (n % 9 == 0) for n, (i, v) in enumerate(of.items())}, _SHARE),
         "scores-strange",
     ),
     "scores of other texts": _fault(

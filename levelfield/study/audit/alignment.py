@@ -87,9 +87,10 @@ def _other(text: Text, prompts: Mapping[str, str], lengths: Sequence[int]) -> st
 def prompt_repeated(study: AuditedStudy) -> list[Finding]:
     """Texts that say their prompt twice, or go on with the prompt of another request.
 
-    Looked for directly after the prompt, without blanks, case and punctuation; prompts of others
-    count from 3 words on. Serious from 5 % on: what is measured of such a text is measured of its
-    prompt. Silent below 1 % and 3 texts, which a system may write by chance.
+    Looked for directly after the prompt, and a prompt of 2 words or more at the end, without
+    blanks, case and punctuation; prompts of others count from 3 words on. Serious from 5 % on: what
+    is measured of such a text is measured of its prompt. Silent below 1 % and 3 texts, which a
+    system may write by chance.
     """
     prompts: dict[str, dict[tuple[str, ...], str]] = {}
     for cell in study.cells:
@@ -103,7 +104,8 @@ def prompt_repeated(study: AuditedStudy) -> list[Finding]:
         twice, others = [], []
         for text in texts:
             own = words_of(text.sample.prompt)
-            if own and text.words[: len(own)] == own:
+            n = len(own)
+            if own and (own == text.words[:n] or (n > 1 and own == text.words[-n:])):
                 twice.append(text)
             elif any(
                 tuple(text.words[:n]) in prompts[text.key.dataset]

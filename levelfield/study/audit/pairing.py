@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -65,9 +66,15 @@ def shifted_texts(study: AuditedStudy) -> list[Finding]:
     for cells in grouped(study.cells, lambda cell: (cell.key.control, cell.key.dataset)).values():
         texts = [text for text in study.of_system(cells) if text.end is not None and text.words]
         fits = _fits_of_prompts(texts)
-        for system, fit in fits.items():
-            others = [f.hits[0] / len(f.texts) for name, f in fits.items() if name != system]
-            findings += _shift(fit) or _strangers(fit, float(np.median(others)) if others else 0.0)
+        for system, (fit, *seeds) in fits.items():
+            others = [f.hits[0] / len(f.texts) for name, (f, *_) in fits.items() if name != system]
+            usual = float(np.median(others)) if others else 0.0
+            told = _shift(fit) or _strangers(fit, usual)
+            for of_seed in seeds if not told and len(seeds) > 1 else ():
+                seed = of_seed.texts[0].key.seed
+                in_seed = _shift(of_seed) or _strangers(of_seed, usual)
+                told += [replace(finding, seed=seed) for finding in in_seed]
+            findings += told
         for fit in _fits_of_words(texts):
             findings += _shift(fit)
     return findings
@@ -113,7 +120,8 @@ def _finding(fit: _Fit, severity: Severity, what: str, n: int) -> Finding:
     return Finding("wrong-request", severity, *where, what, n, len(fit.texts), examples)
 
 
-def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, _Fit]:
+def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
+    """System -> its fit, and those of its seeds."""
     prompts = {p: n for n, p in enumerate(dict.fromkeys(text.sample.prompt for text in texts))}
     if len(prompts) < _PROMPTS:
         return {}
@@ -126,9 +134,13 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, _Fit]:
         shape = (len(prompts), len(others))
         sums = csr_array((np.ones(len(others)), (asked[others], np.arange(len(others)))), shape)
         S = X[rows] @ _normed(of_prompts + sums @ X[others]).T
-        own = [texts[n] for n in rows]
-        independent = len({(text.key.seed, text.sample.prompt) for text in own})
-        fits[system] = _fit(own, S.toarray(), asked[rows], independent)
+        S = S.toarray()
+        places = dict(zip(rows, range(len(rows)), strict=True))
+        seeds = grouped(rows, lambda n: texts[n].key.seed).values()
+        fits[system] = [
+            _fit([texts[n] for n in part], S[[places[n] for n in part]], asked[part])
+            for part in (rows, *seeds)
+        ]
     return fits
 
 
@@ -151,8 +163,10 @@ def _wanted_words(text: Text) -> Iterator[str]:
             yield from words_of(" ".join(wanted_values(value)))
 
 
-def _fit(texts: Sequence[Text], S: Floats, asked: Codes, independent: int) -> _Fit:
+def _fit(texts: Sequence[Text], S: Floats, asked: Codes, independent: int | None = None) -> _Fit:
     """The fit of texts; S: (texts, prompts) are similarities, asked: (texts,) the own prompts."""
+    if independent is None:
+        independent = len({(text.key.seed, text.sample.prompt) for text in texts})
     top = S.max(axis=1, keepdims=True)
     best = (top == S) & (top > 0)
     ties = best.sum(axis=1)

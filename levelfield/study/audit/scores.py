@@ -86,10 +86,10 @@ def scores_strange(study: AuditedStudy) -> list[Finding]:
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with
     different texts; or equal texts after the same prompt, 3 or more, have different scores; or all
-    scores of a system lie outside of those of all others by three times their range, as percents
-    do beside shares. A warning: scores of control, keywords or diversity outside 0 to 1; infinite
-    scores; one score for all texts of a system, where others have 10; undefined scores of 5 % of a
-    system's texts, where all others have 1 % at most (Fisher's p < 1e-7).
+    scores of a system lie outside of those of all others by three times their range, or by a factor
+    of 3, as percents do beside shares. A warning: scores of control, keywords or diversity outside
+    0 to 1; infinite scores; one score for all texts of a system, where others have 10; undefined
+    scores of 5 % of a system's texts, where all others have 1 % at most (Fisher's p < 1e-7).
     """
     findings = []
     for control, cells in study.controls.items():
@@ -173,7 +173,10 @@ def _of_system(
         return
     low, high = min(beside), max(beside)
     far = 3 * (high - low)
-    if high > low and (min(finite) > high + far or max(finite) < low - far):
+    beyond = min(finite) > high + far or max(finite) < low - far
+    # of positive scores, a factor
+    beyond |= low > 0 < min(finite) and (max(finite) < low / 3 or min(finite) > 3 * high)
+    if high > low and beyond:
         told = f"median {median(finite):.4g}, where those of other systems lie from {low:.4g} to"
         yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
     if len(set(finite)) == 1 and all(len(set(of)) >= 10 for of in others.values()):

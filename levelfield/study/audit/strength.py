@@ -19,6 +19,7 @@ from levelfield.study.audit.findings import (
 from levelfield.study.audit.judged import Judged, is_majority, judged, size
 
 _LIKELY = 0.3
+_ENOUGH = 50
 
 
 def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
@@ -29,10 +30,10 @@ def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
     judge prefers; mean over judges, cells weighted by their texts, 95 % interval from binomial
     errors (judges taken as one, since they read the same texts). Serious if the interval lies below
     0.1, or below 0 (control works backwards); a warning if it only reaches 0, a note where s is
-    0.3 or more all the same (too few texts to tell). Also the same text for different values of a
-    prompt: serious from half of the prompts on, a warning from a tenth. Silent where neither votes
-    nor rates and the number of texts are known, and for rates of systems that were asked for some
-    values only, where the votes for the others are unknown.
+    0.3 or more all the same, and below 50 texts (too few to tell). Also the same text for different
+    values of a prompt: serious from half of the prompts on, a warning from a tenth. Silent where
+    neither votes nor rates and the number of texts are known, and for rates of systems that were
+    asked for some values only, where the votes for the others are unknown.
     """
     findings = _same_for_all_values(study)
     for (system, control, attribute), interval in strengths(study).items():
@@ -45,7 +46,8 @@ def control_changes_nothing(study: AuditedStudy) -> list[Finding]:
         elif high < 0.1:
             severity, what = "serious", f"control changes nothing: {numbers}"
         elif low <= 0:
-            severity = "warning" if s < _LIKELY else "note"
+            enough = sum(map(size, study.systems[system, control])) >= _ENOUGH
+            severity = "warning" if s < _LIKELY and enough else "note"
             what = f"control can't be told from none: {numbers}"
         else:
             continue

@@ -109,6 +109,7 @@ STYLE: Mapping[str, Callable[[Text], bool]] = {
     "hold punctuation before their end": lambda t: bool(_STOP.search(t.written[:-1])),
     "hold a blank before punctuation": lambda t: bool(_SPACED.search(t.written)),
     "end in mid-sentence": lambda t: in_mid_sentence(t.written),
+    "end with several stops": lambda t: t.written.endswith(("..", "…", "!!", "??", "。。")),
     "hold several sentences": lambda t: bool(_SENTENCE_END.search(t.written)),
     "hold a line break": lambda t: "\n" in t.written,
     "hold a digit": lambda t: bool(_DIGIT.search(t.written)),
