@@ -30,8 +30,9 @@ OUTCOMES = GOLDEN / "outcomes"
 EXAMPLES = GOLDEN.parents[1] / "examples"
 
 EXACT = 1e-9
-FLOAT32 = 1e-5
-"""How far a value may be from its golden one, in units of the larger of 1 and the golden one."""
+FLOAT32 = 5e-5
+"""How far a value may be from its golden one, in units of the larger of 1 and the golden one.
+Processors add in different orders: random models of two layers then differ by up to 2e-5."""
 
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",

@@ -14,3 +14,12 @@ SCORED = (
     "odd.jsonl -m control.probability -o judges=judges/textcnn,judges/linear",
 )
 """After `score`, each in the folder of the golden records; number n wrote `old/scores/n.jsonl`."""
+
+RENEWED = (
+    "control.average",
+    "control.majority",
+    "control.probability",
+    "keywords.coverage",
+    "keywords.ext-cov",
+)
+"""Metrics whose values and signatures have changed since: old values are not theirs."""
