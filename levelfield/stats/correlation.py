@@ -98,7 +98,7 @@ def estimates(
     wanted: Sequence[Statistic] = STATISTICS,
     resampling: Resampling = DEFAULT,
 ) -> dict[Statistic, Estimate]:
-    """Statistics with percentile intervals from the pairs cluster bootstrap.
+    """Statistics with expanded percentile intervals from the pairs cluster bootstrap.
 
     K clusters are drawn from the K clusters with replacement, each with all its samples, and the
     statistic is computed on what was drawn: Pearson's r from sums per cluster, Spearman's ρ on the

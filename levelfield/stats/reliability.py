@@ -1,9 +1,9 @@
 """What the measures of raters' agreement share: ratings as a matrix, and their resampling.
 
 Ratings are (items, raters) with NaN where there is none. Every statistic but the intraclass
-correlations has a percentile bootstrap interval. It draws whole clusters of items, so each of them
-is written as a function of w, how often a resample drew each cluster: sums over items become sums
-weighted by w, and the value itself is the statistic at w = 1.
+correlations has an expanded percentile bootstrap interval. It draws whole clusters of items, so
+each of them is written as a function of w, how often a resample drew each cluster: sums over items
+become sums weighted by w, and the value itself is the statistic at w = 1.
 """
 
 from __future__ import annotations
