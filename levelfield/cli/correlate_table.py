@@ -74,6 +74,10 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
             out.print(Text(f"  {_compared(comparison, evaluation)}"), soft_wrap=True)
         if len(comparisons) > MOST_PRINTED:
             out.print(Text(f"  … and {len(comparisons) - MOST_PRINTED} more comparisons", "dim"))
+        if comparisons:
+            whose = "this aspect" if evaluation.resampling.family == "metric" else "all aspects"
+            correction = evaluation.correction.capitalize()
+            out.print(Text(f"  {correction}: over the comparisons on {whose}", "dim"))
         for d in evaluation.drifts:
             if d.aspect == aspect:
                 for line in _drifted(d):

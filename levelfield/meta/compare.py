@@ -274,13 +274,15 @@ def _williams(
 
 def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:
     """With a note where no p over so many comparisons can be small enough."""
-    least = 2.0 ** (1 - swapped.n)
-    if test != "swapped systems" or swapped.why_undefined or least * comparisons <= alpha:
-        return swapped
-    over = f", {least * comparisons:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
-    note = (
-        f"with {swapped.n} systems p can't go below {least:.2g}{over}: no difference can be shown"
+    n, units = (
+        (swapped.n, "systems") if test == "swapped systems" else (swapped.clusters, "clusters")
     )
+    least = 2.0 ** (1 - n)
+    most = min(1.0, least * comparisons)
+    if test == "true means" or swapped.why_undefined or most <= alpha:
+        return swapped
+    over = f", {most:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
+    note = f"with {n} {units} p can't go below {least:.2g}{over}: no difference can be shown"
     return replace(swapped, note=note)
 
 

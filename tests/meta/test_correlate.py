@@ -376,3 +376,10 @@ def test_williams_finds_too_much_in_clustered_ratings_and_the_swap_test_does_not
     williams, verdict = np.mean(rejected, axis=0)
     assert williams > 0.15
     assert verdict <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / 150)
+
+
+def test_few_sources_say_that_they_can_show_nothing():
+    columns, rated = made(sources=4)
+    (c, *_) = compare(join(columns, rated), resampling=QUICK).comparisons
+    assert c.swapped.note == "with 4 clusters p can't go below 0.12: no difference can be shown"
+    assert "no difference" in c.verdict()
