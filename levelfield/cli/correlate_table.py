@@ -129,7 +129,9 @@ def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
     if c.swapped.why_undefined:
         p = f"not compared: {c.swapped.why_undefined}"
     else:
-        test = "true means" if c.test == "true means" else "permutation"
+        test = "permutation"
+        if c.test == "true means":
+            test = f"without noise {_shown(c.swapped.difference)}, true means"
         p = f"{test} p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
     w = (
         f"Williams t = {c.williams.t:.2f}, p = {c.williams.p:.3g}"

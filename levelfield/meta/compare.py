@@ -24,6 +24,7 @@ from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.system_level import (
     Systems,
     corrected_difference,
+    corrected_r,
     means_of,
     swap_systems,
 )
@@ -37,7 +38,8 @@ class MetricComparison:
     """Two metrics on one aspect, on the samples for which every metric has a value.
 
     Attributes:
-        aspect, a, b: names; a has the higher correlation.
+        aspect, a, b: names; a has the higher correlation (where `test` is "true means", without
+            the noise of the means).
         r_a, r_b: their correlations with the ratings (means over groups, if there are any).
         r_ab: the correlation of the two with each other, among samples or among systems.
         n: samples (at system level: systems).
@@ -65,11 +67,18 @@ class MetricComparison:
     p_adjusted: float = math.nan
 
     def verdict(self, alpha: float = 0.05) -> str:
-        """Who agrees better, by `swapped`: `a > b`, or that no difference is shown."""
+        """Who agrees better, by `swapped`: `a > b`, `b > a`, or that no difference is shown."""
         if math.isnan(self.p_adjusted):
             return "not compared"
-        shown = self.p_adjusted <= alpha and self.swapped.difference > 0
-        return f"{self.a} > {self.b}" if shown else "no difference shown"
+        better = self.better(alpha)
+        return f"{better[0]} > {better[1]}" if better else "no difference shown"
+
+    def better(self, alpha: float = 0.05) -> tuple[str, str] | None:
+        """The metric that is shown to agree better and the other one; None if none is."""
+        difference = self.swapped.difference
+        if not (self.p_adjusted <= alpha and difference != 0):
+            return None
+        return (self.a, self.b) if difference > 0 else (self.b, self.a)
 
     def to_dict(self, alpha: float = 0.05) -> dict[str, Any]:
         """As JSON has it; the verdict is at `alpha`."""
@@ -90,6 +99,8 @@ class MetricComparison:
                 "groups": self.swapped.groups,
             },
         }
+        if self.test == "true means":
+            tests[key]["difference"] = finite(self.swapped.difference)
         for name, test in (("williams", self.williams), (key, self.swapped)):
             if test.why_undefined:
                 tests[name]["why_undefined"] = test.why_undefined
@@ -122,7 +133,8 @@ class Ranking:
 
     Attributes:
         aspect: its name.
-        clusters: best first; within a cluster by correlation.
+        clusters: best first; within a cluster by correlation, for the true means of these systems
+            by that without noise.
         r: metric -> correlation on the compared samples.
         not_ranked: metric -> why.
     """
@@ -163,7 +175,8 @@ def compare(
     """Every two metrics on every aspect: `williams`, `swap_test`, and `rank_clusters`.
 
     At system level the systems are the sample: the two metrics' standardised means are swapped
-    system by system. For `these` systems the difference is of their true means.
+    system by system. For `these` systems the difference is of their true means, and metrics are in
+    the order of the correlations without noise.
 
     Metrics are compared on the samples that all of them have a value for (a metric without any, or
     a constant one, is left aside with the reason), in the groups where none of them is constant.
@@ -194,7 +207,13 @@ def compare(
             )  # fmt: skip
         for metric in [m for m in usable if math.isnan(r[m])]:
             why_not[metric] = "undefined on the samples that all metrics have values for"
-        order = sorted((m for m in usable if not math.isnan(r[m])), key=lambda m: (-r[m], m))
+        strength = {m: (0.0, v) for m, v in r.items() if not math.isnan(v)}
+        if names is not None and systems == "these" and by == "pearson":
+            codes = coded(table.clusters[rows])[1], coded(names[rows])[1]
+            for m, (_, v) in strength.items():
+                corrected = corrected_r(table.metrics[m][rows], y, *codes, level=resampling.level)
+                strength[m] = (-math.inf if math.isnan(corrected) else corrected, v)
+        order = sorted(sorted(strength), key=strength.__getitem__, reverse=True)
         left_out = table.rows(aspect).size - rows.size
         for a, b in itertools.combinations(order, 2):
             xa, xb = table.metrics[a][rows], table.metrics[b][rows]
@@ -208,7 +227,7 @@ def compare(
                 )  # fmt: skip
             elif systems == "these":
                 test = "true means"
-                swapped = _of_true_means(xa, xb, y, clusters, within, by, resampling)
+                swapped = _of_true_means((a, b), xa, xb, y, clusters, within, by, resampling)
             else:
                 test = "swapped systems"
                 swapped = swap_systems(
@@ -231,8 +250,11 @@ def compare(
             [[c.williams.p for c in of_aspect] for of_aspect in of_aspects],
         )
     )
+    defined = [sum(not math.isnan(c.swapped.p) for c in of_aspect) for of_aspect in of_aspects]
     family = [
-        len(pairs) if resampling.family == "run" else len(of) for of in of_aspects for _ in of
+        sum(defined) if resampling.family == "run" else m
+        for m, of_aspect in zip(defined, of_aspects, strict=True)
+        for _ in of_aspect
     ]
     done = tuple(
         replace(
@@ -243,10 +265,10 @@ def compare(
         )
         for c, p, w, m in zip(pairs, itertools.chain(*p), itertools.chain(*w), family, strict=True)
     )
-    shown = {(c.aspect, c.a, c.b) for c in done if " > " in c.verdict(alpha)}
+    shown = {(c.aspect, c.better(alpha)) for c in done}
 
     def ranking(aspect: str, r: Mapping[str, float], why_not: Mapping[str, str]) -> Ranking:
-        clusters = rank_clusters(list(r), lambda a, b: (aspect, a, b) in shown)
+        clusters = rank_clusters(list(r), lambda a, b: (aspect, (a, b)) in shown)
         return Ranking(aspect, tuple(map(tuple, clusters)), r, why_not)
 
     return Comparisons(done, tuple(ranking(*part) for part in parts))
@@ -287,23 +309,25 @@ def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: floa
 
 
 def _of_true_means(
+    names: tuple[str, str],
     a: Floats,
     b: Floats,
     y: Floats,
     clusters: Codes,
-    names: npt.NDArray[Any],
+    systems: npt.NDArray[Any],
     by: CompareBy,
     resampling: Resampling,
 ) -> Swapped:
     """The test of the true means of these systems."""
     K, cluster = coded(clusters)
-    S, system = coded(names)
+    S, system = coded(systems)
     if by == "spearman":
         nan = math.nan
         return Swapped(nan, nan, nan, S, K, 0, "noise can't be taken out of ranks")
     return corrected_difference(
         a, b, y, cluster, system,
         draws=resampling.permutations, level=resampling.level, seed=resampling.seed,
+        names=(f"metric {names[0]}", f"metric {names[1]}"),
     )  # fmt: skip
 
 

@@ -197,7 +197,7 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
             for c in evaluation.comparisons.comparisons
             if c.aspect == ranking.aspect
             and c.a == best
-            and c.verdict(evaluation.alpha) == "no difference shown"
+            and c.better(evaluation.alpha) != (best, c.b)
         ]
         if not open_:
             said.append(Markup("It is shown to agree better than every other metric."))

@@ -69,20 +69,35 @@ class SystemMeans:
     Attributes:
         means: (S, v), in units of their standard deviation.
         C: (v, v) covariance matrix of the means across systems, its diagonal 1.
-        E: (v, v) covariance matrix of their noise; NaN from one cluster.
-        K: how many clusters.
+        E: (v, v) covariance matrix of their noise; NaN where a system has one cluster.
+        clusters: (S,) how many clusters each system has samples in, K_s.
     """
 
     means: Floats
     C: Floats
     E: Floats
-    K: int
+    clusters: Codes
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom that E has at least, K_s − 1 of the system with the fewest clusters.
+
+        It has no more where the noise of all systems moves together.
+        """
+        return int(self.clusters.min()) - 1
 
     def indistinct(self, names: Sequence[str], level: float) -> str:
-        """Why the true means may be equal, by F = C / E; empty if they are told apart."""
-        S, K = len(self.means), self.K
+        """Why the true means may be equal, by F = C / E; empty if they are told apart.
+
+        F has S − 1 and (S − 1) / S × f degrees of freedom, f Satterthwaite's of S variances that
+        are proportional to 1 / K_s: S (K − 1) where every system has all K clusters.
+        """
+        if not self.df:
+            return "one cluster in a system"
+        S, K_s = len(self.means), self.clusters
+        f = float(np.sum(1 / K_s) ** 2 / np.sum(1 / (K_s**2 * (K_s - 1))))
         for name, c, e in zip(names, np.diag(self.C), np.diag(self.E), strict=True):
-            p = float(scipy.stats.f.sf(c / e, S - 1, (S - 1) * (K - 1))) if e > 0 else 0.0
+            p = float(scipy.stats.f.sf(c / e, S - 1, (S - 1) / S * f)) if e > 0 else 0.0
             if p > (1 - level) / 2:
                 return f"the systems' true means of the {name} can't be told apart (p = {p:.2g})"
         return ""
@@ -92,8 +107,9 @@ def system_means(values: Sequence[Floats], cluster: Codes, system: Codes) -> Sys
     """Means and the covariance of their noise.
 
     A mean x̄_s over the samples of a system moves with cluster k by
-    `(Σ x − n x̄_s) / N_s`, the sum and n over its samples in the cluster; E is the sum over clusters
-    of products of these parts, centred across systems, times K / (K − 1).
+    `(Σ x − n x̄_s) / N_s`, the sum and n over its samples in the cluster, times √(K_s / (K_s − 1))
+    for the K_s clusters in which s has samples; E is the sum over clusters of products of these
+    parts, centred across systems.
 
     Args:
         values: v arrays (n,); none has equal means for all systems.
@@ -104,16 +120,17 @@ def system_means(values: Sequence[Floats], cluster: Codes, system: Codes) -> Sys
     means = np.stack([np.bincount(system, weights=v, minlength=S) / N for v in values], axis=1)
     scale = means.std(axis=0, ddof=1)
     cell = cluster * S + system
+    K_s = np.bincount(np.unique(cell) % S, minlength=S)
     E = np.full((len(values), len(values)), math.nan)
-    if K > 1:
+    if K_s.min() > 1:
         moved = [
             np.bincount(cell, weights=(v - m[system]) / N[system] / s, minlength=K * S)
             for v, m, s in zip(values, means.T, scale, strict=True)
         ]
         parts = np.stack(moved, axis=-1).astype(np.float64).reshape(K, S, len(values))
-        E = _covariances(parts).sum(axis=0) * K / (K - 1)
+        E = _covariances(parts * np.sqrt(K_s / (K_s - 1))[:, None]).sum(axis=0)
     means = (means - means.mean(axis=0)) / scale
-    return SystemMeans(means, _covariances(means), E, K)
+    return SystemMeans(means, _covariances(means), E, K_s)
 
 
 def means_of(values: npt.ArrayLike, systems: npt.ArrayLike) -> Floats:
@@ -165,7 +182,8 @@ def system_correlations(
 
     Pearson's r takes draws of the covariance matrix T of observed means from its fiducial
     distribution (`(S − 1) C` is Wishart with T; for r without noise these draws are exact, Berger
-    and Sun 2008) and of the noise E, which is known up to a χ² of K − 1 degrees of freedom:
+    and Sun 2008) and of the noise E, which is known up to a χ² of K − 1 degrees of freedom, K the
+    clusters of the system with the fewest:
 
     - like-these: r of T − E. A draw whose variance is not positive counts as −1 at the lower end
       and as 1 at the upper.
@@ -178,8 +196,8 @@ def system_correlations(
     Their order under shrinkage depends on how the systems are spread, so for these systems there is
     none.
 
-    No interval: fewer than 4 systems, one cluster, true means of the metric or of the ratings that
-    can't be told apart by an F test at (1 − level) / 2. `calibrated` is undefined.
+    No interval: fewer than 4 systems, a system with one cluster, true means of the metric or of the
+    ratings that can't be told apart by an F test at (1 − level) / 2. `calibrated` is undefined.
 
     Args:
         x, y: (n,) metric and ratings, no NaN.
@@ -226,16 +244,21 @@ def corrected_difference(
     draws: int = 10_000,
     level: float = 0.95,
     seed: int = 0,
+    names: tuple[str, str] = ("metric A", "metric B"),
 ) -> Swapped:
     """Does A agree with people better than B on the true means of these systems?
 
     p is twice the smaller share of draws of the true means (those of `system_correlations`, for
     three variables) in which the difference of the correlations is at most, or at least, 0. A share
-    below 0.5 % is that of Student's t with K − 1 degrees of freedom whose median and whose 0.5 %
-    are those of the drawn differences of atanh r. Metrics that are the same up to scale have p = 1.
+    below 0.5 % is that of Student's t whose median and whose 0.5 % are those of the drawn
+    differences of atanh r, with K − 1 degrees of freedom, K the clusters of the system with the
+    fewest. Metrics that are the same up to scale have p = 1.
 
-    Undefined: fewer than 4 systems, one cluster, constant means, or true means that can't be told
-    apart.
+    Undefined: fewer than 4 systems, a system with one cluster, constant means, or true means that
+    can't be told apart.
+
+    Args:
+        names: of A and B, for the reason.
     """
     S, K, nan = int(system.max(initial=-1)) + 1, int(cluster.max(initial=-1)) + 1, math.nan
     why = f"fewer than {FEWEST} systems" if S < FEWEST else ONE_CLUSTER if K < 2 else ""
@@ -244,18 +267,34 @@ def corrected_difference(
         why = "" if varies else "constant means"
     if not why:
         of = system_means((y, a, b), cluster, system)
-        why = of.indistinct(("ratings", "metric", "metric"), level)
+        why = of.indistinct(("ratings", *names), level)
     if why:
         return Swapped(nan, nan, nan, S, K, 0, why)
-    if np.allclose(of.means[:, 1], of.means[:, 2], atol=1e-9):
+    if np.allclose(of.means[:, 1], of.means[:, 2], rtol=0, atol=1e-9):
         return Swapped(0.0, 1.0, 0.5, S, K, 1)
     r = _r(of.C - of.E)
     drawn = _r(_covariances(_true_means(of, draws, np.random.default_rng(seed))))[:, 0, 1:]
     z = np.arctanh(np.clip(drawn, -1 + _JITTER, 1 - _JITTER))
     d = z[:, 0] - z[:, 1]
     sign = 1.0 if np.median(d) >= 0 else -1.0
-    tail = min(0.5, _tail(sign * d, K - 1))
+    tail = min(0.5, _tail(sign * d, of.df))
     return Swapped(float(r[0, 1] - r[0, 2]), 2 * tail, tail if sign > 0 else 1 - tail, S, K, 1)
+
+
+def corrected_r(
+    x: Floats, y: Floats, cluster: Codes, system: Codes, *, level: float = 0.95
+) -> float:
+    """Pearson's r of the systems' means without their noise, r of C − E.
+
+    NaN for fewer than 4 systems, a system with one cluster, constant means, and true means that
+    can't be told apart.
+    """
+    if int(system.max(initial=-1)) + 1 < FEWEST:
+        return math.nan
+    if any(np.ptp(means_of(v, system)) == 0 for v in (x, y)):
+        return math.nan
+    of = system_means((x, y), cluster, system)
+    return math.nan if of.indistinct(("x", "y"), level) else float(_r(of.C - of.E)[0, 1])
 
 
 def _tail(drawn: Floats, df: int) -> float:
@@ -368,7 +407,7 @@ def _drawn(of: SystemMeans, draws: int, rng: np.random.Generator) -> tuple[Float
     for i in range(v):
         A[:, i, i] = np.sqrt(rng.chisquare(df - i, draws))
     root = math.sqrt(df) * L @ np.linalg.inv(A)
-    noise = (of.K - 1) / rng.chisquare(of.K - 1, draws)
+    noise = of.df / rng.chisquare(of.df, draws)
     return root @ root.transpose(0, 2, 1), noise[:, None, None] * of.E
 
 

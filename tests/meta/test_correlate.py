@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from levelfield.meta.correlate import correlations
 from levelfield.meta.drift import drift
 from levelfield.meta.evaluation import evaluate
 from levelfield.meta.join import join
+from levelfield.report.correlate_page import in_short
 from levelfield.stats.correlation import pearson, statistics
 from levelfield.stats.resampling import Resampling
 
@@ -383,3 +385,80 @@ def test_few_sources_say_that_they_can_show_nothing():
     (c, *_) = compare(join(columns, rated), resampling=QUICK).comparisons
     assert c.swapped.note == "with 4 clusters p can't go below 0.12: no difference can be shown"
     assert "no difference" in c.verdict()
+
+
+def of_noise(*, noisy):
+    """A table of 8 systems: `sharp` agrees well, `noisy` better still but for its noise."""
+    rng = np.random.default_rng(7)
+    ratings, samples = [], {}
+    values = {"sharp": {}, "noisy": {}}
+    off = np.array([1, -1, -1, 1, 1, -1, -1, 1])
+    for k in range(8):
+        around = noisy * rng.normal(size=60)
+        for s in range(60):
+            id = f"{s}-{k}"
+            samples[id] = Sample(id=id, text="", source=f"source {s}", system=f"system {k}")
+            ratings.append(Rating(id, "content", "ann", k + 0.1 * rng.normal()))
+            values["sharp"][id] = k + 0.6 * off[k] + 0.1 * rng.normal()
+            values["noisy"][id] = k + around[s]
+    columns = [column(m, v) for m, v in values.items()]
+    return join(columns, Rated(tuple(ratings), samples))
+
+
+def test_metrics_of_these_systems_are_in_the_order_of_r_without_noise():
+    found = compare(of_noise(noisy=12.0), level="system", systems="these", resampling=QUICK)
+    (c,) = found.comparisons
+    assert (c.a, c.b) == ("noisy", "sharp")
+    assert c.r_a < c.r_b
+    assert c.swapped.difference > 0
+    assert c.to_dict()["true_means"]["difference"] == c.swapped.difference
+    assert next(iter(found.rankings[0].r)) == "noisy"
+    like = compare(of_noise(noisy=12.0), level="system", resampling=QUICK).comparisons[0]
+    assert (like.a, like.b) == ("sharp", "noisy")
+
+
+def test_a_verdict_names_the_metric_that_is_shown_better_whichever_stands_first():
+    (c,) = compare(
+        of_noise(noisy=0.1), level="system", systems="these", resampling=QUICK
+    ).comparisons
+    assert c.verdict() == "noisy > sharp"
+    turned = replace(c, a=c.b, b=c.a, swapped=replace(c.swapped, difference=-c.swapped.difference))
+    assert turned.verdict() == "noisy > sharp"
+    assert replace(turned, p_adjusted=0.06).verdict() == "no difference shown"
+
+
+def test_the_page_calls_no_metric_better_that_is_not_compared():
+    evaluation = of_systems(8, systems="these", by="spearman")
+    said = in_short(evaluation, evaluation.comparisons.rankings[0])
+    assert "better than every other" not in said
+    assert "No difference is shown from <b>bad</b>" in said
+
+
+def test_the_reason_of_true_means_names_the_metric():
+    table = of_noise(noisy=500.0)
+    (c,) = compare(table, level="system", systems="these", resampling=QUICK).comparisons
+    assert "metric noisy can't be told apart" in c.swapped.why_undefined
+
+
+def test_comparisons_without_p_do_not_count_for_the_least_p(monkeypatch):
+    module = sys.modules[compare.__module__]
+    swap_test = module.swap_test
+
+    def of_more_than_five(*args, **how):
+        swapped = swap_test(*args, **how)
+        return swapped if swapped.n > 5 else replace(swapped, p=math.nan, why_undefined="few")
+
+    monkeypatch.setattr(module, "swap_test", of_more_than_five)
+    rng = np.random.default_rng(8)
+    ids = [str(i) for i in range(6)]
+    ratings = [Rating(id, "content", "ann", float(i)) for i, id in enumerate(ids)]
+    ratings += [Rating(id, "style", "ann", float(i)) for i, id in enumerate(ids[:5])]
+    columns = [column(m, dict(zip(ids, rng.normal(size=6), strict=True))) for m in "abc"]
+    resampling = replace(QUICK, family="run")
+    found = compare(join(columns, Rated(tuple(ratings), {})), resampling=resampling).comparisons
+    assert [math.isnan(c.swapped.p) for c in found] == [False] * 3 + [True] * 3
+    for c in found[:3]:
+        assert c.swapped.note == (
+            "with 6 clusters p can't go below 0.031, 0.094 over 3 comparisons: "
+            "no difference can be shown"
+        )

@@ -13,6 +13,7 @@ from levelfield.stats.correlation import pearson
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.system_level import (
     corrected_difference,
+    corrected_r,
     means_of,
     swap_systems,
     system_correlations,
@@ -257,3 +258,78 @@ def test_a_difference_of_true_means_that_can_not_be_tested_says_why():
         found = corrected_difference(*rng.normal(size=(3, S * K)), cluster, system)
         assert why in found.why_undefined
         assert math.isnan(found.p)
+
+
+def of_their_own(S, sizes):
+    """The cluster and the system of S systems with clusters of their own, two samples a cluster."""
+    K_s = np.resize(sizes, S)
+    return np.repeat(np.arange(K_s.sum()), 2), np.repeat(np.arange(S), 2 * K_s)
+
+
+def test_one_cluster_in_a_system_gives_a_reason_and_neither_interval_nor_test():
+    rng = np.random.default_rng(14)
+    system = np.arange(8)
+    y, a, b = observed(rng, true_means(rng, 8, np.eye(3), True), 1, 0.9)
+    for systems in ("these", "like-these"):
+        found = system_correlations(a, y, system, system, ("pearson", "kendall"), systems=systems)
+        for e in found.estimates.values():
+            assert e.why_no_interval == "one cluster in a system"
+            assert math.isnan(e.low)
+        assert math.isnan(found.corrected)
+    tested = corrected_difference(a, b, y, system, system)
+    assert tested.why_undefined == "one cluster in a system"
+    assert math.isnan(tested.p)
+    assert math.isnan(corrected_r(a, y, system, system))
+    assert np.isnan(system_means((a, y), system, system).E).all()
+
+
+def test_the_noise_of_systems_with_clusters_of_their_own_is_unbiased():
+    rng = np.random.default_rng(15)
+    sizes = (2, 3, 5)
+    cluster, system = of_their_own(6, sizes)
+    true = 10.0 * np.arange(6)
+    noise = []
+    for _ in range(2000):
+        x = true[system] + rng.normal(size=cluster.max() + 1)[cluster]
+        of = system_means((x,), cluster, system)
+        noise.append(of.E[0, 0] * np.var(means_of(x, system), ddof=1))
+    assert np.mean(noise) == pytest.approx(np.mean(1 / np.array(sizes)), rel=0.05)
+
+
+def test_equal_true_means_of_systems_with_clusters_of_their_own_are_rarely_told_apart():
+    rng = np.random.default_rng(16)
+    cluster, system = of_their_own(8, (3, 4))
+    apart = [
+        not system_means(
+            (rng.normal(size=cluster.max() + 1)[cluster],), cluster, system
+        ).indistinct(("x",), 0.95)
+        for _ in range(1000)
+    ]
+    assert np.mean(apart) <= 0.04
+
+
+def test_degrees_of_freedom_are_of_the_system_with_the_fewest_clusters():
+    rng = np.random.default_rng(17)
+    for (cluster, system), df in (
+        (systems_of(5, 12), 11), (of_their_own(5, (12,)), 11), (of_their_own(6, (3, 30)), 2),
+    ):  # fmt: skip
+        assert system_means((rng.normal(size=cluster.size),), cluster, system).df == df
+
+
+def test_metrics_are_the_same_only_if_their_means_are_but_for_rounding():
+    rng = np.random.default_rng(18)
+    cluster, system = systems_of(6, 20)
+    y, a = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.95)
+    almost = a + 3e-6 * y
+    assert corrected_difference(a, 2 * a + 1, y, cluster, system).difference == 0
+    assert corrected_difference(a, almost, y, cluster, system).difference < 0
+
+
+def test_the_reason_names_the_metric_that_can_not_tell_systems_apart():
+    rng = np.random.default_rng(19)
+    cluster, system = systems_of(6, 20)
+    y, a = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.95)
+    noise = rng.normal(size=y.size)
+    for metrics, name in (((a, noise), "metric B"), ((noise, a), "metric A")):
+        why = corrected_difference(*metrics, y, cluster, system).why_undefined
+        assert f"true means of the {name} can't be told apart" in why
