@@ -320,7 +320,7 @@ def test_metrics_are_the_same_only_if_their_means_are_but_for_rounding():
     rng = np.random.default_rng(18)
     cluster, system = systems_of(6, 20)
     y, a = observed(rng, true_means(rng, 6, matrix(0.5), True), 20, 0.95)
-    almost = a + 3e-6 * y
+    almost = a + 1e-7 * y
     assert corrected_difference(a, 2 * a + 1, y, cluster, system).difference == 0
     assert corrected_difference(a, almost, y, cluster, system).difference < 0
 
