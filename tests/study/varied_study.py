@@ -1,7 +1,8 @@
 """Synthetic studies without a fault that differ in all that may differ without one.
 
 Sizes, seeds, systems, datasets, kinds of control, judges, scripts, lengths, sentences or texts cut
-at a budget, with prompts or without. What follows a prompt has to do with it; systems differ in
+at a budget, with prompts or without, a baseline of texts that are of no kind, judges that are
+weaker on one dataset. What follows a prompt has to do with it; systems differ in
 strength, vocabulary, habits and in length by a factor of 1.3 at most.
 """
 
@@ -34,7 +35,12 @@ _COMMON = 30
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a study varies."""
+    """What of a study varies.
+
+    Attributes:
+        baseline: half of the texts of the first system are of no kind, so that judges guess.
+        domains: the first judge finds 12 points less right on the first dataset.
+    """
 
     control: str
     script: str
@@ -46,6 +52,8 @@ class Shape:
     judges: int
     with_prompts: bool = True
     cut: bool = False
+    baseline: bool = False
+    domains: bool = False
 
 
 def drawn_shape(rng: random.Random) -> Shape:
@@ -62,6 +70,8 @@ def drawn_shape(rng: random.Random) -> Shape:
             judges=rng.randint(0, 4),
             with_prompts=rng.random() < 0.85,
             cut=rng.random() < 0.5,
+            baseline=rng.random() < 0.3,
+            domains=rng.random() < 0.3,
         )
         cells = shape.systems * shape.datasets * shape.seeds
         texts = cells * shape.prompts * len(KINDS[shape.control])
@@ -89,7 +99,12 @@ def varied_cells(seed: int, shape: Shape | None = None) -> list[Cell]:
             for number in range(1, shape.seeds + 1):
                 key = CellKey(system, dataset, shape.control, number)
                 strength = min(0.98, habit.strength + rng.uniform(-0.03, 0.03))
-                cells.append(_cell(rng, key, prompts, writer, habit, strength, right))
+                neutral = 0.5 if shape.baseline and system == "anchor" else 0.0
+                own = {
+                    name: share - 0.12 * (shape.domains and (name, dataset) == ("judge 0", "set 0"))
+                    for name, share in right.items()
+                }
+                cells.append(_cell(rng, key, prompts, writer, habit, strength, own, neutral))
     return cells
 
 
@@ -163,9 +178,11 @@ def _cell(
     habit: _Habit,
     strength: float,
     judges: Mapping[str, float],
+    neutral: float,
 ) -> Cell:
     kinds = KINDS[key.control]
     samples, true = [], {}
+    guessed = set()
     for n, (prompt, theme) in enumerate(prompts):
         for m, wanted in enumerate(kinds):
             id = f"{key}: {n}-{m}"
@@ -184,12 +201,16 @@ def _cell(
             )
             is_right = rng.random() < strength
             true[id] = m if is_right else rng.randrange(len(kinds))
+            if neutral and rng.random() < neutral:
+                guessed.add(id)
     votes = {}
     if key.control != "keywords" and judges:
         labels = [str(next(iter(wanted.values()))) for wanted in kinds]
         votes[key.control] = {
             judge: {
-                id: labels[m if rng.random() < right else rng.randrange(len(kinds))]
+                id: labels[
+                    m if rng.random() < right and id not in guessed else rng.randrange(len(kinds))
+                ]
                 for id, m in true.items()
             }
             for judge, right in judges.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import product
-from statistics import multimode
+from statistics import median, multimode
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
@@ -16,6 +16,7 @@ from levelfield.study.audit.findings import (
     grouped,
     only,
 )
+from levelfield.study.audit.texts import wants_words
 from levelfield.study.cells import Cell, CellKey, value_name
 
 
@@ -149,7 +150,9 @@ def label_sets_differ(study: AuditedStudy) -> list[Finding]:
     """Systems that were asked for fewer values of a control than others.
 
     Serious: to be right on one of four topics is another task than on all four, and a mean over
-    what each was asked for does not compare. One finding a kind of control.
+    what each was asked for does not compare. One finding a kind of control. Silent for controls
+    that want words in the text, and where most values are asked once a cell: what a system lacks
+    of these are texts.
     """
     findings = []
     for control, cells in study.controls.items():
@@ -157,6 +160,11 @@ def label_sets_differ(study: AuditedStudy) -> list[Finding]:
             system: set().union(*map(values_asked, own))
             for system, own in grouped(cells, lambda cell: cell.key.system).items()
         }
+        numbers = [n for cell in cells for n in _numbers(cell).values()]
+        if (numbers and median(numbers) == 1) or any(
+            wants_words(sample.control) for cell in cells for sample in cell.samples
+        ):
+            continue
         every = set().union(*values_of.values())
         # published values of several attributes at once may be named attribute by attribute
         fewer = {s: every - own for s, own in values_of.items() if own and own < every}
@@ -169,8 +177,8 @@ def label_sets_differ(study: AuditedStudy) -> list[Finding]:
             )
             what = f"{len(fewer)} of {len(values_of)} systems were asked for fewer values: {lacks}"
             where = (only(fewer), "", control, None)
-            numbers = (len(fewer), len(values_of))
-            findings.append(Finding("label-sets-differ", "serious", *where, what, *numbers))
+            counts = (len(fewer), len(values_of))
+            findings.append(Finding("label-sets-differ", "serious", *where, what, *counts))
     return findings
 
 

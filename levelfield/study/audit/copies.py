@@ -79,9 +79,16 @@ def _equal_texts(one: Sequence[Text], other: Sequence[Text]) -> tuple[list[Text]
     equal = [
         text
         for request, text in ours.items()
-        if request in both and (text.words == theirs[request].words or text.letters in long)
+        if request in both and (_say_the_same(text, theirs[request]) or text.letters in long)
     ]
     return equal, len(both)
+
+
+def _say_the_same(one: Text, other: Text) -> bool:
+    """Whether the words are equal; of texts without words, what was written, if anything was."""
+    if one.words or other.words:
+        return one.words == other.words
+    return bool(one.written) and one.written == other.written
 
 
 def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:

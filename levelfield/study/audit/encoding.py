@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html.entities import html5
 
 from levelfield.study.audit.findings import AuditedStudy, Finding, Limits, counted, share_found
-from levelfield.study.audit.texts import Text
+from levelfield.study.audit.texts import Text, script_of
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
@@ -96,12 +96,21 @@ _MAC = re.compile(
 _IMPLAUSIBLE = re.compile("[\u0080-\u009f\u0180-\u036f\u0530-\u058f\u0700-\u08ff]")
 
 
+# how the first byte of Latin letters, punctuation, emoji and Cyrillic shows in these encodings
+_LEADS = frozenset("РСÐÑÃÂâðвр")
+
+
 def _read_twice(run: str) -> bool:
-    """Whether characters beyond ASCII, as bytes of an older encoding, are UTF-8 of others."""
+    """Whether characters beyond ASCII, as bytes of an older encoding, are UTF-8 of others.
+
+    One such character is chance in words of two letters, unless it begins as most of them do.
+    """
     for table in _READ_AS:
         if all(character in table for character in run):
             read = bytes(table[character] for character in run).decode("utf-8", "replace")
             # a closing quote after a letter may be valid, but of a script that is hardly meant
-            if "\ufffd" not in read and not _IMPLAUSIBLE.search(read):
+            if "\ufffd" in read or _IMPLAUSIBLE.search(read):
+                continue
+            if run[0] in _LEADS or (len(read) > 1 and len({script_of(c) for c in read}) == 1):
                 return True
     return bool(_MAC.search(run))

@@ -31,10 +31,10 @@ def majority_is_none(study: AuditedStudy) -> list[Finding]:
     Of J judges who find shares a_1 … a_J right, h = ⌈J / 2⌉ can agree on at most
     min over k < h of (sum of the J − k smallest a) / (h − k) of the texts; the same for being wrong
     gives the least. With more than two values texts may have no majority, so only the least holds.
-    Serious from the first rate outside, by more than
-    0.05 points for rounding. Also named: the alphabetically last value never below the best judge
-    and the first never above the worst, over 6 cells or more: each text has been given the last
-    label that any judge gave. That alone is a warning.
+    Serious from the first rate outside, by more than 0.05 points for rounding. Also named: the
+    alphabetically last value never below the best judge and the first never above the worst, over 6
+    cells or more: each text has been given the last label that any judge gave. That alone is a
+    warning.
     """
     findings = []
     groups = grouped(judged(study), lambda one: (one.key.control, one.attribute))

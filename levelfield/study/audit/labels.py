@@ -19,7 +19,7 @@ from levelfield.study.audit.findings import (
     grouped,
     share_found,
 )
-from levelfield.study.audit.texts import Text
+from levelfield.study.audit.texts import Text, wants_words
 from levelfield.study.cells import value_name
 
 _NEAR = 60
@@ -73,6 +73,9 @@ def label_in_text(study: AuditedStudy) -> list[Finding]:
     findings = []
     for cells in study.systems.values():
         texts = [text for text in study.of_system(cells) if len(text.words) > 2]
+        # of wanted words, one may well be the first
+        if any(wants_words(text.sample.control) for text in texts):
+            continue
         if len({value_name(text.sample.control) for text in texts}) < 2:
             continue
         for side, position in _SIDES.items():
@@ -107,8 +110,6 @@ def _labelled(texts: Sequence[Text], position: int) -> list[Text]:
 
 def _codes(texts: Sequence[Text], position: int) -> Iterator[tuple[str, str]]:
     """Words there that tell the value, with the value."""
-    if any(isinstance(value, tuple) for text in texts for value in text.sample.control.values()):
-        return  # of wanted words, one may well be the first
     values = grouped(texts, lambda text: value_name(text.sample.control))
     words = {value: Counter(text.words[position] for text in of) for value, of in values.items()}
     for value, counts in words.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from levelfield.core.continuation import letters
 from levelfield.study.audit.exact import p_of_more
@@ -69,10 +69,11 @@ def requests_differ(study: AuditedStudy) -> list[Finding]:
     """Systems that were asked for other texts than the rest of the study.
 
     Two things are compared within a dataset and kind of control. A prompt is strange if no other
-    system has it there (with one system, no other seed); white space, quotes and case do not
-    count. A request is strange if its id stands for another prompt or other wanted values in more
-    of the cells. Serious from 5 % of the texts on: they answer other questions; a warning from the
-    first.
+    system has it there; white space, quotes and case do not count. Where all that others have is
+    there too, it is they who lack texts. With one system, a prompt of one seed is strange if all
+    that the other seeds have is shared: seeds may draw their prompts. A request is strange if its
+    id stands for another prompt or other wanted values in more of the cells. Serious
+    from 5 % of the texts on: they answer other questions; a warning from the first.
     """
     findings = []
     strange: dict[tuple[str, str], list[Text]] = {}
@@ -82,16 +83,19 @@ def requests_differ(study: AuditedStudy) -> list[Finding]:
         one = len({text.key.system for text in texts}) == 1
         asked = [(_prompt(text.sample.prompt), value_name(text.sample.control)) for text in texts]
         owners: dict[str, set[Hashable]] = {}
+        prompts: dict[tuple[str, int], set[str]] = {}
         meanings: dict[str, Counter[Hashable]] = {}
         for text, meaning in zip(texts, asked, strict=True):
+            prompts.setdefault((text.key.system, text.key.seed), set()).add(meaning[0])
             owners.setdefault(meaning[0], set()).add(text.key.seed if one else text.key.system)
             if "request" in text.sample.extra:
                 id = str(text.sample.extra["request"])
                 meanings.setdefault(id, Counter())[meaning] += 1
-        alone = len({owner for of in owners.values() for owner in of}) == 1
+        draws = one and len({seed for of in owners.values() if len(of) == 1 for seed in of}) > 1
+        odd = {own for own in prompts if not draws and _lacks_some(own, prompts)}
         for text, meaning in zip(texts, asked, strict=True):
             where = (text.key.system, text.key.control)
-            if not alone and len(owners[meaning[0]]) == 1:
+            if len(owners[meaning[0]]) == 1 and (text.key.system, text.key.seed) in odd:
                 strange.setdefault(where, []).append(text)
             counts = meanings.get(str(text.sample.extra.get("request", "")))
             if counts and counts[meaning] < max(counts.values()):
@@ -104,6 +108,13 @@ def requests_differ(study: AuditedStudy) -> list[Finding]:
         what = "stand for another prompt or value than the same request has in other cells"
         findings += share_found("requests-differ", limits, what, changed.get(where, []), texts)
     return findings
+
+
+def _lacks_some(own: tuple[str, int], prompts: Mapping[tuple[str, int], set[str]]) -> bool:
+    """Whether a system and seed lacks prompts that others have: in its seed, if any have that."""
+    others = [of for of in prompts if of[0] != own[0]] or [of for of in prompts if of != own]
+    others = [of for of in others if of[1] == own[1]] or others
+    return any(prompts[of] - prompts[own] for of in others)
 
 
 @functools.lru_cache(maxsize=4096)

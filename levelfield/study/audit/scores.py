@@ -78,7 +78,7 @@ def _measured(cell: Cell) -> Iterator[tuple[str, set[str]]]:
         wanted = {s.id for s in cell.samples if attribute not in s.control}
         for judge, labels in judges.items():
             # an attribute that was not wanted of a text needs no vote on it
-            yield f"judge {judge}", set(labels) | wanted
+            yield f"judge {judge} of {attribute}", set(labels) | wanted
 
 
 def scores_strange(study: AuditedStudy) -> list[Finding]:
@@ -86,10 +86,12 @@ def scores_strange(study: AuditedStudy) -> list[Finding]:
 
     Serious: 10 or more different scores of a metric are the same, text by text, in two cells with
     different texts; or equal texts after the same prompt, 3 or more, have different scores; or all
-    scores of a system lie outside of those of all others by three times their range, or by a factor
-    of 3, as percents do beside shares. A warning: scores of control, keywords or diversity outside
-    0 to 1; infinite scores; one score for all texts of a system, where others have 10; undefined
-    scores of 5 % of a system's texts, where all others have 1 % at most (Fisher's p < 1e-7).
+    scores of a system lie outside of those of all others, as percents beside shares (medians 50 to
+    200 times apart) or of the other sign. Outside means by three times their range, or by a factor
+    of 3. A warning: scores outside of all others in another way; scores of control, keywords or
+    diversity outside 0 to 1; infinite scores; one score for all texts of a system, where others
+    have 10; undefined scores of 5 % of a system's texts, where all others have 1 % at most
+    (Fisher's p < 1e-7).
     """
     findings = []
     for control, cells in study.controls.items():
@@ -178,6 +180,17 @@ def _of_system(
     beyond |= low > 0 < min(finite) and (max(finite) < low / 3 or min(finite) > 3 * high)
     if high > low and beyond:
         told = f"median {median(finite):.4g}, where those of other systems lie from {low:.4g} to"
-        yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
+        if _is_rescaled(finite, beside):
+            yield "serious", f"scores are of another scale: {told} {high:.4g}", len(finite)
+        else:
+            yield "warning", f"scores lie outside of all others: {told} {high:.4g}", len(finite)
     if len(set(finite)) == 1 and all(len(set(of)) >= 10 for of in others.values()):
         yield "warning", f"all scores are {finite[0]:.4g}", len(finite)
+
+
+def _is_rescaled(own: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether scores are as if in percent beside shares, or of the other sign."""
+    if max(own) < 0 < min(others) or max(others) < 0 < min(own):
+        return True
+    one, other = sorted((abs(median(own)), abs(median(others))))
+    return 50 * one <= other <= 200 * one and one > 0

@@ -41,7 +41,8 @@ def style_differs(study: AuditedStudy) -> list[Finding]:
     warning where the system is 40 points from the nearest other with Fisher's p < 1e-7 against
     each, and either at most 10 % (or at least 90 %) of the texts of every other system have it, or
     at most 0.5 % of its own, with all others above it (or all but 0.5 %, with all others below).
-    One finding a system; of two systems, the first is named. Silent below 15 texts.
+    One finding a system; of two systems that differ in this way from each other, one finding that
+    names none. Silent below 15 texts.
     """
     findings = []
     for control, cells in study.controls.items():
@@ -53,21 +54,25 @@ def style_differs(study: AuditedStudy) -> list[Finding]:
             for system, own in systems.items()
             if len(own) >= _ENOUGH
         }
-        for n, (system, own) in enumerate(shares.items()):
-            others = [of for name, of in shares.items() if name != system]
-            odd = [feature for feature in FEATURES if _is_odd(feature, own, others)]
-            # of two systems, nobody knows which is the odd one
-            if not odd or (len(others) == 1 and n):
-                continue
+        all_odd = {
+            system: odd
+            for system, own in shares.items()
+            if (odd := [f for f in FEATURES if _is_odd(f, own, _others(shares, system))])
+        }
+        # of two systems, nobody knows which is the odd one
+        either = len(shares) == 2 and len(all_odd) == 2
+        for system in sorted(all_odd)[:1] if either else all_odd:
+            own, odd, others = shares[system], all_odd[system], _others(shares, system)
             told = "; ".join(
                 f"{percent(*own[f])} {f} ({_range([of[f] for of in others])} of the other systems)"
                 for f in odd
             )
             has = 2 * own[odd[0]][0] > own[odd[0]][1]
             hits = [t for t in systems[system] if (odd[0] in features[t.sample.id]) == has]
-            what = f"look unlike those of the other systems: {told}"
+            who = f"of {system} " if either else ""
+            what = f"{who}look unlike those of the other systems: {told}"
             numbers = (what, len(hits), len(systems[system]), shown(hits[:EXAMPLES]))
-            where = (system, "", control, None)
+            where = ("" if either else system, "", control, None)
             findings.append(Finding("style-differs", "warning", *where, *numbers))
     return findings
 
@@ -96,6 +101,10 @@ def features_of(
 def shares_of(texts: Sequence[Text], features: Mapping[str, frozenset[str]]) -> Shares:
     counts = Counter(feature for text in texts for feature in features[text.sample.id])
     return {feature: (counts[feature], len(texts)) for feature in FEATURES}
+
+
+def _others(shares: Mapping[str, Shares], system: str) -> Sequence[Shares]:
+    return [of for name, of in shares.items() if name != system]
 
 
 def _is_odd(feature: str, own: Shares, others: Sequence[Shares]) -> bool:

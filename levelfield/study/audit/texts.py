@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from levelfield.core.sample import Sample
+from levelfield.core.sample import Control, Sample
 from levelfield.study.cells import CellKey
 
 _WORD = re.compile(r"\w+")
@@ -73,13 +73,19 @@ class Text:
     def script(self) -> str:
         """The script of most of its first letters, e.g. `LATIN`; empty without letters."""
         first = [c for c in self.written[:80] if c.isalpha()][:30]
-        names = Counter("LATIN" if c < "\u0250" else _script(c) for c in first)
+        names = Counter("LATIN" if c < "\u0250" else script_of(c) for c in first)
         return max(names, key=lambda name: names[name]) if names else ""
 
 
 @functools.lru_cache(maxsize=4096)
-def _script(letter: str) -> str:
+def script_of(letter: str) -> str:
+    """The first word of its Unicode name, e.g. `CYRILLIC`."""
     return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+
+
+def wants_words(control: Control) -> bool:
+    """Whether a control wants words in the text, as keywords are."""
+    return any(isinstance(value, tuple) for value in control.values())
 
 
 def length_of(text: str) -> int:

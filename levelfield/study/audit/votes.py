@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
+from statistics import median
 from typing import NamedTuple
 
+from levelfield.core.votes import EMPTY
 from levelfield.study.audit.exact import LEVEL, p_of_fewer, p_of_shares
-from levelfield.study.audit.findings import AuditedStudy, Finding, percent
+from levelfield.study.audit.findings import AuditedStudy, Finding, Severity, percent
 from levelfield.study.audit.judged import MOST, Right, is_majority, rights
 from levelfield.study.audit.texts import words_of
 from levelfield.study.cells import Cell, CellKey
@@ -17,6 +19,7 @@ from levelfield.study.cells import Cell, CellKey
 _ENOUGH = 30
 _ERRORS = 10
 _CONSTANT = 0.99
+_SEEN = 0.05
 _APART = 0.2
 _SURE = 1e-5
 _NOWHERE = CellKey("", "", "", -1)
@@ -31,14 +34,15 @@ class _Vote(NamedTuple):
 
 
 def _votes(cells: Sequence[Cell]) -> Mapping[str, Sequence[_Vote]]:
-    """Attribute -> votes on the texts that were asked for one value of it."""
+    """Attribute -> votes on the texts that were asked for one value of it and are not empty."""
     votes: dict[str, list[_Vote]] = {}
     for cell in cells:
         for attribute, judges in cell.votes.items():
             own = votes.setdefault(attribute, [])
             for sample in cell.samples:
                 wanted = sample.control.get(attribute)
-                labels = {j: of[sample.id] for j, of in judges.items() if sample.id in of}
+                own_labels = {j: of.get(sample.id, EMPTY) for j, of in judges.items()}
+                labels = {j: label for j, label in own_labels.items() if label != EMPTY}
                 if isinstance(wanted, str) and labels:
                     own.append(_Vote(cell.key, wanted, labels))
     return votes
@@ -50,6 +54,7 @@ def judges_identical(study: AuditedStudy) -> list[Finding]:
     Two judges who differ on a share d of texts never do so on n with probability (1 − d)^n. Serious
     if all labels are equal, 10 or more are not the wanted one, and that is below 1e-7, d being half
     the share on which the two differ from the other judges, and 5 % at least (from 315 texts on).
+    One warning where the other judges never differ from them either: the texts may be easy.
     Of rates, serious where 12 or more of two judges are equal in all digits and take 6 different
     values. A majority in which a judge counts twice is none.
     """
@@ -57,21 +62,28 @@ def judges_identical(study: AuditedStudy) -> list[Finding]:
     for control, cells in study.controls.items():
         for attribute, votes in _votes(cells).items():
             judges = dict.fromkeys(judge for vote in votes for judge in vote.labels)
-            for pair in combinations(judges, 2):
-                if n := _never_apart(votes, pair):
-                    what = f"{attribute}: {pair[0]} and {pair[1]} give every text the same label"
-                    where = ("", "", control, None)
+            agree = {pair: _never_apart(votes, pair) for pair in combinations(judges, 2)}
+            where = ("", "", control, None)
+            for (one, other), (n, all_agree) in agree.items():
+                if n and not all_agree:
+                    what = f"{attribute}: {one} and {other} give every text the same label"
                     findings.append(Finding("judges-identical", "serious", *where, what, n, n))
+            if n := max((n for n, all_agree in agree.values() if all_agree), default=0):
+                what = f"{attribute}: all judges give every text the same label"
+                findings.append(Finding("judges-identical", "warning", *where, what, n, n))
         findings += _identical_rates(control, cells)
     return findings
 
 
-def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> int:
-    """Number of texts on which two judges agree, if that is all of them and no chance; else 0."""
+def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> tuple[int, bool]:
+    """Number of texts on which two judges agree, if that is all of them and no chance; else 0.
+
+    And whether other judges, who read them too, agree as well.
+    """
     one, other = pair
     both = [vote for vote in votes if one in vote.labels and other in vote.labels]
     if any(_plain(vote.labels[one]) != _plain(vote.labels[other]) for vote in both):
-        return 0
+        return 0, False
     errors = sum(_plain(vote.labels[one]) != _plain(vote.wanted) for vote in both)
     apart = [
         _plain(label) != _plain(vote.labels[one])
@@ -80,7 +92,8 @@ def _never_apart(votes: Sequence[_Vote], pair: tuple[str, str]) -> int:
         if judge not in pair
     ]
     d = max(0.05, sum(apart) / max(len(apart), 1) / 2)
-    return len(both) if errors >= _ERRORS and (1 - d) ** len(both) < LEVEL else 0
+    sure = errors >= _ERRORS and (1 - d) ** len(both) < LEVEL
+    return len(both) if sure else 0, bool(apart) and not any(apart)
 
 
 def _identical_rates(control: str, cells: Sequence[Cell]) -> list[Finding]:
@@ -111,7 +124,9 @@ def judge_constant(study: AuditedStudy) -> list[Finding]:
 
     Serious, from 30 votes on: 99 % of its labels are one, and no value was wanted of more than 80 %
     of the texts; it never gives a value that was wanted of 30 texts and of 10 %; or none of its
-    labels is a wanted value. It then finds right or wrong whatever the texts are.
+    labels is a wanted value. It then finds right or wrong whatever the texts are. For the first
+    two, another judge gives other labels, or that value, to 5 % of the same texts: the texts
+    themselves may all be of one kind.
     """
     findings = []
     for control, cells in study.controls.items():
@@ -134,18 +149,36 @@ def _why_constant(judge: str, votes: Sequence[_Vote]) -> str:
     if not labels.keys() & wanted.keys():
         told = ", ".join(label or "undecided" for label, _ in labels.most_common(3))
         return f"gives none of the wanted values: {told}"
-    if most >= _CONSTANT * n and max(wanted.values()) <= 0.8 * n:
+    others: dict[str, Counter[str]] = {}
+    for vote in votes:
+        for name in vote.labels.keys() - {judge}:
+            others.setdefault(name, Counter())[vote.labels[name]] += 1
+    if (
+        most >= _CONSTANT * n
+        and max(wanted.values()) <= 0.8 * n
+        and any(of.total() - of[label] >= _SEEN * of.total() for of in others.values())
+    ):
         return f"gives {percent(most, n)} of the texts one label: {label or 'undecided'}"
-    never = [v for v, k in wanted.items() if k >= max(_ENOUGH, n / 10) and not labels[v]]
+    never = [
+        value
+        for value, k in wanted.items()
+        if k >= max(_ENOUGH, n / 10)
+        and not labels[value]
+        and any(of[value] >= _SEEN * of.total() for of in others.values())
+    ]
     return f"never gives {', '.join(never)}" if never else ""
 
 
 def judge_depends(study: AuditedStudy) -> list[Finding]:
     """A judge that is another judge on one system, dataset or seed, or always right on one system.
 
-    Agreement with the most frequent label of the other judges, on the texts of one system, dataset,
-    seed or cell against all other texts: serious where the shares are 20 points apart with Fisher's
-    p < 1e-7, so that votes were mixed up. A judge is always right on a system if it finds no text
+    Agreement with the most frequent label of the other judges, on the texts of one system, dataset
+    or seed against all other texts, and of a cell against the others of its system and of its
+    dataset: named where the shares are 20 points apart with Fisher's p < 1e-7, and 20 points more
+    than those of the median other judge at the same place, since judges differ more on texts that
+    are of no kind. Serious for a seed or a cell: votes were mixed up. A warning for a system or a
+    dataset, on which a judge may be weak, and with two judges, where only seeds are compared.
+    A judge is always right on a system if it finds no text
     wrong, neither of the m that all others find wrong (3 and 2 % at least) nor of the n that all
     others find right, and (1 − q/2)^m (1 − e/2)^n < 1e-5, where it finds shares q and e of such
     texts of other systems wrong. Of rates: if it finds at most 0.5 % wrong, with p < 1e-7 under
@@ -157,41 +190,109 @@ def judge_depends(study: AuditedStudy) -> list[Finding]:
     right = rights(study)
     for control, cells in study.controls.items():
         for attribute, votes in _votes(cells).items():
+            findings += _apart(control, attribute, votes)
             for judge in dict.fromkeys(judge for vote in votes for judge in vote.labels):
-                findings += _apart(control, attribute, judge, votes)
                 findings += _never_wrong(control, attribute, judge, votes)
         findings += _always_right(control, cells, right)
     return findings
 
 
-def _apart(control: str, attribute: str, judge: str, votes: Sequence[_Vote]) -> list[Finding]:
+class _Place(NamedTuple):
+    """A system, dataset, seed or cell, and the cells that it is compared with, set by set."""
+
+    key: CellKey
+    inside: Sequence[CellKey]
+    outside: Sequence[Sequence[CellKey]]
+
+
+def _places(keys: Sequence[CellKey], axes: Sequence[str]) -> Iterator[_Place]:
+    """The places of each axis; with three axes, also the cells.
+
+    A cell is compared with the others of its system and with the others of its dataset, since a
+    judge may be weak on either.
+    """
+    for axis in axes:
+        for value in dict.fromkeys(getattr(key, axis) for key in keys):
+            inside = [key for key in keys if getattr(key, axis) == value]
+            rest = [key for key in keys if getattr(key, axis) != value]
+            yield _Place(_NOWHERE._replace(**{axis: value}), inside, [rest])
+    for key in keys if len(axes) > 1 else ():
+        of_system, of_dataset = (
+            [other for other in keys if other[axis] == key[axis] and other != key]
+            for axis in (0, 1)
+        )
+        yield _Place(key, [key], [of_system, of_dataset])
+
+
+def _apart(control: str, attribute: str, votes: Sequence[_Vote]) -> list[Finding]:
+    judges = list(dict.fromkeys(judge for vote in votes for judge in vote.labels))
+    agreements = {judge: _agreements(votes, judge) for judge in judges}
+    # two judges agree or not, whichever of them it is: one finding, and of seeds only
+    several = len(judges) > 2
+    keys = list(dict.fromkeys(vote.key for vote in votes))
+    places = list(_places(keys, ("system", "dataset", "seed") if several else ("seed",)))
+    findings = []
+    for judge in judges if several else judges[:1]:
+        others = [of for name, of in agreements.items() if name != judge] if several else []
+        worst: tuple[float, _Place, Severity, _Drop] | None = None
+        for place in places:
+            drop = _drop(agreements[judge], place)
+            if drop is None or abs(drop.points) < max(_APART, worst[0] if worst else 0):
+                continue
+            theirs = [other.points for of in others if (other := _drop(of, place)) is not None]
+            usual = median(theirs) if theirs else 0.0
+            if abs(drop.points - usual) >= _APART and drop.p < LEVEL:
+                serious = several and place.key.seed != _NOWHERE.seed
+                severity: Severity = "serious" if serious else "warning"
+                worst = (abs(drop.points), place, severity, drop)
+        if worst:
+            _, place, severity, drop = worst
+            what = (
+                f"{attribute}: {judge} says what most other judges say of "
+                f"{percent(*drop.inside)} of these texts, and of {percent(*drop.outside)} of others"
+            )
+            seed = place.key.seed if place.key.seed != _NOWHERE.seed else None
+            where = (place.key.system, place.key.dataset, control, seed)
+            yes, n = drop.inside
+            findings.append(Finding("judge-depends", severity, *where, what, n - yes, n))
+    return findings
+
+
+def _agreements(votes: Sequence[_Vote], judge: str) -> Mapping[CellKey, tuple[int, int]]:
+    """Cell -> of how many texts the judge says what most others say, of how many."""
     cells: dict[CellKey, tuple[int, int]] = {}
     for vote in votes:
         if judge in vote.labels and (usual := _usual(vote, judge)) is not None:
             a, n = cells.get(vote.key, (0, 0))
             cells[vote.key] = (a + (vote.labels[judge] == usual), n + 1)
-    yes, n = _summed(cells.values())
-    worst = (0.0, _NOWHERE, 0, 1)
-    for axes in (("system",), ("dataset",), ("seed",), ("system", "dataset", "seed")):
-        groups: dict[CellKey, list[tuple[int, int]]] = {}
-        for key, counts in cells.items():
-            place = _NOWHERE._replace(**{axis: getattr(key, axis) for axis in axes})
-            groups.setdefault(place, []).append(counts)
-        for place, own in groups.items() if len(groups) > 1 else ():
-            a, m = _summed(own)
-            apart = abs(a / m - (yes - a) / (n - m))
-            if apart >= max(_APART, worst[0]) and p_of_shares(a, m, yes - a, n - m) < LEVEL:
-                worst = (apart, place, a, m)
-    apart, place, a, m = worst
-    if not apart:
-        return []
-    what = (
-        f"{attribute}: {judge} says what most other judges say of {percent(a, m)} of these texts, "
-        f"and of {percent(yes - a, n - m)} of all others"
-    )
-    seed = place.seed if place.seed >= 0 else None
-    where = (place.system, place.dataset, control, seed)
-    return [Finding("judge-depends", "serious", *where, what, m - a, m)]
+    return cells
+
+
+class _Drop(NamedTuple):
+    """Agreement at a place and elsewhere: counts, difference of the shares, p of the difference."""
+
+    inside: tuple[int, int]
+    outside: tuple[int, int]
+
+    @property
+    def points(self) -> float:
+        return self.outside[0] / self.outside[1] - self.inside[0] / self.inside[1]
+
+    @property
+    def p(self) -> float:
+        return p_of_shares(*self.inside, *self.outside)
+
+
+def _drop(cells: Mapping[CellKey, tuple[int, int]], place: _Place) -> _Drop | None:
+    """The least difference from what the place is compared with; None without votes on either."""
+    inside = _summed([cells[key] for key in place.inside if key in cells])
+    drops = [
+        _Drop(inside, _summed([cells[key] for key in rest if key in cells]))
+        for rest in place.outside
+    ]
+    if not inside[1] or not all(drop.outside[1] for drop in drops):
+        return None
+    return min(drops, key=lambda drop: abs(drop.points))
 
 
 def _never_wrong(control: str, attribute: str, judge: str, votes: Sequence[_Vote]) -> list[Finding]:

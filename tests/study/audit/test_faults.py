@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from faults import FAULTS, FAULTY, STUDY, shifted, told, written
+from faults import (
+    FAULTS,
+    FAULTY,
+    STUDY,
+    one_cell,
+    rest,
+    shifted,
+    texts,
+    told,
+    with_votes,
+    written,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, fisher_exact
 from varied_study import varied_cells
 
 from levelfield.core.sample import Sample
+from levelfield.core.votes import EMPTY
 from levelfield.study.audit import audit
 from levelfield.study.audit.encoding import wrong_encoding
 from levelfield.study.audit.exact import p_of_fewer, p_of_more, p_of_shares
@@ -142,10 +156,185 @@ def test_traces_of_storage_are_found(text):
         "👩‍👩‍👧 and 🙂",
         "C:\\Programs and \\alpha",
         "می‌خواهم",
+        "Ні, дякую. Ці люди. Ті роки. Ця книга",
+        "О… як тепло",
+        "Ој, како је топло",
     ],
 )
 def test_other_languages_and_signs_are_no_traces_of_storage(text):
     assert wrong_encoding(study_of(text)) == []
+
+
+def checks_of(cells: list[Cell], check: str) -> list[tuple[str, str, str, int | None]]:
+    return [(f.severity, f.system, f.dataset, f.seed) for f in audit(cells) if f.check == check]
+
+
+def guessing(cell: Cell) -> Cell:
+    """Judges guess on most texts, which are of neither kind."""
+    rng = random.Random(str(cell.key))
+    neutral = {s.id: rng.random() < 0.7 for s in cell.samples}
+    of = next(iter(cell.votes.values()))
+    votes = {
+        judge: {i: rng.choice(LABELS) if neutral[i] else label for i, label in labels.items()}
+        for judge, labels in of.items()
+    }
+    return replace(cell, votes={"sentiment": votes})
+
+
+@pytest.mark.parametrize("judges", [2, 3, 4])
+def test_judges_may_differ_more_on_the_neutral_texts_of_a_baseline(judges):
+    cells = varied_cells(5, replace(STUDY, judges=judges, prompts=30))
+    assert not checks_of(one_cell(guessing, seed=None)(cells), "judge-depends")
+
+
+def test_a_judge_that_is_weak_on_a_dataset_is_a_warning():
+    rng = random.Random(2)
+
+    def off(cell: Cell) -> Cell:
+        return with_votes(cell, lambda v, _: v if rng.random() < 0.6 else turned(v))
+
+    cells = varied_cells(5, replace(STUDY, prompts=60))
+    cells = [off(c) if c.key.dataset == "set 1" else c for c in cells]
+    assert checks_of(cells, "judge-depends") == [("warning", "", "set 1", None)]
+
+
+def test_a_judge_swapped_in_one_cell_is_serious(clean):
+    cells = one_cell(lambda c: with_votes(c, lambda v, _: turned(v)), dataset="set 0")(clean)
+    assert checks_of(cells, "judge-depends") == [("serious", FAULTY, "set 0", 2)]
+
+
+def alike(labels_of: Callable[[Sample], str], judges: str = "abc") -> Callable[[Cell], Cell]:
+    def how(cell: Cell) -> Cell:
+        labels = {s.id: labels_of(s) for s in cell.samples}
+        return replace(cell, votes={"sentiment": dict.fromkeys(judges, labels)})
+
+    return how
+
+
+def test_judges_that_all_agree_always_are_one_warning(clean):
+    rng = random.Random(1)
+    easy = alike(lambda s: turned(wanted(s)) if rng.random() < 0.1 else wanted(s))
+    assert checks_of([easy(c) for c in clean], "judges-identical") == [("warning", "", "", None)]
+
+
+def test_votes_on_empty_texts_make_no_judges_identical(clean):
+    """Two judges agree on empty texts, whoever they are."""
+    rng = random.Random(1)
+    cells = [alike(lambda s: EMPTY if rng.random() < 0.5 else wanted(s), "ab")(c) for c in clean]
+    assert not checks_of(cells, "judges-identical")
+
+
+def test_a_system_that_writes_one_kind_only_makes_no_judge_constant(clean):
+    cells = [alike(lambda _: "positive")(c) for c in clean if c.key.system == FAULTY]
+    assert not checks_of(cells, "judge-constant")
+
+
+@pytest.mark.parametrize("signs", ["", "😀😎🎉🔥💯🙏🥳😭"])
+def test_continuations_without_words_are_equal_only_if_their_signs_are(clean, signs):
+    rng = random.Random(1)
+    spoil = texts(lambda s: f"{s.prompt} {''.join(rng.choices(signs, k=9 if signs else 0))}")
+    assert not checks_of(spoil(clean), "identical-seeds")
+    if signs:
+        assert checks_of(texts(lambda s: f"{s.prompt} {signs}")(clean), "identical-seeds")
+
+
+def keyword_study(text: Callable[[str, Sample, random.Random], str]) -> list[Cell]:
+    """Each prompt asks for two words of its own."""
+    rng = random.Random(1)
+    cells = varied_cells(5, replace(STUDY, control="keywords", prompts=30))
+    found = []
+    for cell in cells:
+        samples = []
+        for n, s in enumerate(cell.samples):
+            s = replace(s, control={"keywords": (f"lor{n}in", f"vas{n}ket")})
+            samples.append(replace(s, text=text(cell.key.system, s, rng)))
+        found.append(replace(cell, samples=tuple(samples)))
+    return found
+
+
+def test_a_system_may_begin_with_its_keywords():
+    def text(system: str, s: Sample, rng: random.Random) -> str:
+        begins = system == FAULTY and rng.random() < 0.6
+        return f"{s.prompt} {s.control['keywords'][0]} {rest(s)}" if begins else s.text
+
+    assert not checks_of(keyword_study(text), "label-in-text")
+
+
+def test_a_text_that_is_missing_of_a_keyword_study_is_no_lack_of_values():
+    cells = keyword_study(lambda _, s, __: s.text)
+    cells = [replace(c, samples=c.samples[1:]) if c.key.system == FAULTY else c for c in cells]
+    assert not checks_of(cells, "label-sets-differ")
+
+
+def test_missing_prompts_of_one_system_are_not_strange_of_the_other():
+    cells = varied_cells(5, replace(STUDY, systems=2))
+    cells = [replace(c, samples=c.samples[4:]) if c.key.system == FAULTY else c for c in cells]
+    assert not checks_of(cells, "requests-differ")
+
+
+def test_seeds_of_a_single_system_may_draw_their_prompts():
+    cells = [
+        cell
+        for seed in (1, 2, 3)
+        for cell in varied_cells(seed, replace(STUDY, systems=1, seeds=3))
+        if cell.key.seed == seed
+    ]
+    cells = [
+        replace(c, samples=tuple(replace(s, extra={"input": s.prompt}) for s in c.samples))
+        for c in cells
+    ]
+    assert not checks_of(cells, "requests-differ")
+
+
+@pytest.mark.parametrize(
+    ("factor", "severity"), [(100, "serious"), (0.01, "serious"), (-1, "serious"), (4.5, "warning")]
+)
+def test_scores_outside_of_all_others_are_serious_as_percents_or_with_another_sign(
+    clean, factor, severity
+):
+    rng = random.Random(1)
+
+    def how(cell: Cell) -> Cell:
+        by = factor if cell.key.system == FAULTY else 1
+        return replace(
+            cell, scores={"my.metric": {s.id: by * rng.uniform(1, 1.4) for s in cell.samples}}
+        )
+
+    found = checks_of(list(map(how, clean)), "scores-strange")
+    assert found == [(severity, FAULTY, "", None)]
+
+
+def test_what_is_said_of_two_systems_does_not_depend_on_their_order():
+    cells = varied_cells(5, replace(STUDY, systems=2))
+    lower = texts(lambda s: f"{s.prompt} {rest(s).lower()}", share=0.55)(cells)
+    for order in (lower, lower[::-1]):
+        assert checks_of(order, "style-differs") == [("warning", FAULTY, "", None)]
+    both = written(str.lower)(cells)
+    for order in (both, both[::-1]):
+        assert checks_of(order, "style-differs") == [("warning", "", "", None)]
+
+
+def test_a_judge_of_two_attributes_lacks_the_votes_of_one(clean):
+    def how(cell: Cell) -> Cell:
+        of = {s.id: "World" for s in cell.samples}
+        own = {} if cell.key.system == FAULTY else cell.votes["sentiment"]["judge 0"]
+        samples = (replace(s, control={**s.control, "topic": "World"}) for s in cell.samples)
+        votes = {"sentiment": {"llm": own}, "topic": {"llm": of}}
+        return replace(cell, samples=tuple(samples), votes=votes)
+
+    found = checks_of(list(map(how, clean)), "scores-incomplete")
+    assert found == [("serious", FAULTY, "", None)]
+
+
+LABELS = ("negative", "positive")
+
+
+def turned(label: str) -> str:
+    return LABELS[label == LABELS[0]]
+
+
+def wanted(sample: Sample) -> str:
+    return str(sample.control["sentiment"])
 
 
 def study_of(text: str) -> AuditedStudy:
