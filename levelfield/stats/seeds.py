@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array
 from scipy.special import stdtr, stdtrit
 
 from levelfield.core.arrays import Bools, Codes, Floats
@@ -19,6 +20,9 @@ from levelfield.stats.clusters import cluster_sums, coded
 
 _ROUNDING = 1e-10
 """A standard error below this share of the absolute sum is rounding."""
+
+_MOST_SEEDS = 500
+"""With more seeds, the degrees of freedom of V_a are a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,12 @@ def contrast(
     has all S seeds. V_a is the variance that seeds show, R_a what texts show by themselves
     without any effect of seeds: V_p holds it already.
 
-    The degrees of freedom are `V² / (V_p²/(ν_p + 2) + Σ V_a²/(ν_a + 2)) − 2`, which is
+    Only inputs with two seeds or more add to A and to u. V_a has `ν_a = ‖A‖⁴ / ‖A²‖²` degrees of
+    freedom. For more than 500 seeds on such inputs ν_a is its lower bound `‖A‖² / max_s A_s²`, A_s
+    the weight of seed s on these inputs; the two are equal if all seeds weigh alike and each is
+    with the same others on every input.
+
+    The degrees of freedom of V are `V² / (V_p²/(ν_p + 2) + Σ V_a²/(ν_a + 2)) − 2`, which is
     Satterthwaite's (1946) with an unbiased estimate of each part's variance, at least the smallest
     ν, at most `G / (V_p/ν_p + G_s/ν_s)` with `G_s = Σ V_a`, `ν_s = G_s² / Σ (V_a²/ν_a)` and
     `G = V_p + G_s`; ν_p alone where seeds add nothing. Without that upper bound the test rejects
@@ -87,7 +96,7 @@ def contrast(
     are rejected at 5 % (`benchmarks/seeds.py`).
 
     Args:
-        values, weights: (texts,) defined, weights not 0.
+        values, weights: (texts,) defined; weights not 0, of one sign within a system.
         systems, seeds: (texts,) codes; a seed of one system is none of another.
         inputs: (texts,) codes of what texts of a system with different seeds share.
         clusters: (texts,) codes of what inputs share; no input is in two clusters.
@@ -109,7 +118,7 @@ def contrast(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = cluster_sums(weights * values, place, S * D) / cluster_sums(weights, place, S * D)
     z = cluster_sums(weights * (values - mean[place]), cluster, K)
-    by_stratum = prompts.variances(z[:, None])[:, 0]
+    by_stratum = prompts.variances(z)
     V_p = float(by_stratum.sum())
     net = sum(c.variance - c.residual for c in sampled)
     V = V_p + max(0.0, net)
@@ -161,11 +170,30 @@ class _Clusters(NamedTuple):
         """(D,) the number of clusters in each stratum."""
         return np.bincount(self.of_clusters, minlength=self.D).astype(np.float64)
 
-    def variances(self, Z: Floats) -> Floats:
-        """(D, columns) `K_d / (K_d − 1) Σ_{k∈d} (Z_k − Z̄_d)²` of (K, columns); 0 if K_d is 1."""
-        of, n = self.of_clusters, self.sizes[:, None]
-        centred = Z - (cluster_sums(Z, of, self.D) / n)[of]
-        return cluster_sums(centred**2, of, self.D) * np.where(n > 1, n / np.maximum(n - 1, 1), 0)
+    def variances(self, z: Floats) -> Floats:
+        """(D,) `K_d / (K_d − 1) Σ_{k∈d} (z_k − z̄_d)²` of (K,); 0 if K_d is 1."""
+        of = self.of_clusters
+        centred = z - (cluster_sums(z, of, self.D) / self.sizes)[of]
+        return self._factors * cluster_sums(centred**2, of, self.D)
+
+    def residual(self, deviation: Floats, rows: Codes, seed: Codes) -> float:
+        """`Σ_s Σ_d K_d / (K_d − 1) Σ_{k∈d} (u_sk − ū_sd)²` of the deviations of these texts."""
+        S = int(seed.max()) + 1
+
+        def squares(of: Codes) -> tuple[Floats, Codes]:
+            names, code = np.unique(of * S + seed, return_inverse=True)
+            return cluster_sums(deviation, code, names.size) ** 2, names // S
+
+        of_clusters, k = squares(self.code[rows])
+        of_strata, d = squares(self.stratum[rows])
+        within = cluster_sums(of_clusters, self.of_clusters[k], self.D)
+        return float(self._factors @ (within - cluster_sums(of_strata, d, self.D) / self.sizes))
+
+    @property
+    def _factors(self) -> Floats:
+        """(D,) `K_d / (K_d − 1)`; 0 if K_d is 1."""
+        n = self.sizes
+        return np.where(n > 1, n / np.maximum(n - 1, 1), 0.0)
 
 
 class _Seeds(NamedTuple):
@@ -177,22 +205,40 @@ class _Seeds(NamedTuple):
 
 
 def _seeds(
-    values: Floats, weights: Floats, rows: Bools, seeds: Codes, inputs: Codes, prompts: _Clusters
+    values: Floats, weights: Floats, own: Bools, seeds: Codes, inputs: Codes, prompts: _Clusters
 ) -> _Seeds | None:
     """Returns the component of a system's seeds; None if no input has two."""
-    v, w = values[rows], weights[rows]
+    rows = np.flatnonzero(own)
     S, s = coded(seeds[rows])
     n, i = coded(inputs[rows])
-    F = cluster_sums(w, i * S + s, n * S).reshape(n, S)
-    share = F / F.sum(axis=1, keepdims=True)
-    A = np.diag(F.sum(axis=0)) - F.T @ share
-    size = float((A**2).sum())
-    if size <= _ROUNDING * float((F.sum(axis=0) ** 2).sum()):
+    shared = (np.bincount(np.unique(i * S + s) // S, minlength=n) > 1)[i]
+    if not shared.any():
         return None
-    mean = cluster_sums(w * v, i, n) / F.sum(axis=1)
-    deviation = w * (v - mean[i])
+    w = np.abs(weights[rows])
+    W = cluster_sums(w, s, S)
+    rows, w = rows[shared], w[shared]
+    S, s = coded(s[shared])
+    n, i = coded(i[shared])
+    size, df = _size(csr_array((w, (i, s)), shape=(n, S)))
+    if size <= _ROUNDING * float(W @ W):
+        return None
+    v = values[rows]
+    deviation = w * (v - (cluster_sums(w * v, i, n) / cluster_sums(w, i, n))[i])
     u = cluster_sums(deviation, s, S)
-    Z = cluster_sums(deviation, prompts.code[rows] * S + s, prompts.K * S).reshape(prompts.K, S)
-    c = float((F.sum(axis=0) ** 2).sum()) / size
-    df = size**2 / float(((A @ A.T) ** 2).sum())
-    return _Seeds(c * float(u @ u), c * float(prompts.variances(Z).sum()), df)
+    c = float(W @ W) / size
+    return _Seeds(c * float(u @ u), c * prompts.residual(deviation, rows, s), df)
+
+
+def _size(F: csr_array) -> tuple[float, float]:
+    """Returns ‖A‖² and ν_a from the (inputs, seeds) weights: `A = diag(W) − GᵀG`, G being F with
+    each row over the root of its sum."""
+    n, S = F.shape
+    W = F.sum(axis=0)
+    G = diags_array(1 / np.sqrt(F.sum(axis=1))) @ F
+    if S <= _MOST_SEEDS:
+        A = np.diag(W) - (G.T @ G).toarray()
+        size = float((A**2).sum())
+        return size, size**2 / float(((A @ A) ** 2).sum())
+    gram = G.T @ G if n > S else G @ G.T  # of equal norm
+    size = float(W @ W - 2 * W @ (G**2).sum(axis=0) + (gram**2).sum())
+    return size, size / float(W.max()) ** 2

@@ -1,11 +1,13 @@
 """Prompts and seeds as samples: variances against plain loops, level and coverage by simulation."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from levelfield.stats import seeds as of_seeds
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.seeds import contrast
 from levelfield.stats.sign_flip import sign_flips
@@ -102,9 +104,11 @@ def loop_parts(v, w, rows):
     return spread(z), seeds
 
 
+@pytest.mark.parametrize("texts", [240, 110])  # with 110, some inputs have one seed
 @pytest.mark.parametrize("seed", range(6))
-def test_variance_and_degrees_of_freedom_are_those_of_the_plain_loop(seed: int):
+def test_variance_and_degrees_of_freedom_are_those_of_the_plain_loop(seed: int, texts: int):
     v, w, rows = unbalanced(np.random.default_rng(seed))
+    v, w, rows = v[:texts], w[:texts], {name: code[:texts] for name, code in rows.items()}
     by_stratum, seeds = loop_parts(v, w, rows)
     V_p = sum(part for part, _ in by_stratum)
     df_p = V_p**2 / sum(part**2 / n for part, n in by_stratum)
@@ -214,6 +218,65 @@ def test_seeds_that_share_no_input_are_no_sample():
     c = contrast(x.ravel(), weights(10, 1), **(rows | {"seeds": rows["inputs"]}))
     assert c is not None
     assert not c.of_seeds
+
+
+def test_a_seed_a_text_takes_no_time():
+    n = 20_000
+    one_each = np.arange(n)
+    rows = {"systems": np.zeros(n, int), "seeds": one_each, "inputs": one_each}
+    start = time.perf_counter()
+    c = contrast(
+        np.random.default_rng(0).normal(size=n), np.full(n, 1 / n),
+        **rows, clusters=one_each // 2, strata=one_each // 10_000,
+    )  # fmt: skip
+    assert time.perf_counter() - start < 1
+    assert c is not None
+    assert not c.of_seeds
+
+
+def test_many_seeds_that_share_inputs_with_few_others_take_little_time():
+    n = 20_000
+    rows = {"systems": np.zeros(n, int), "seeds": np.arange(n), "inputs": np.arange(n) // 4}
+    x = np.random.default_rng(0).normal(size=n)
+    start = time.perf_counter()
+    c = contrast(
+        x, np.full(n, 1 / n),
+        **rows, clusters=rows["inputs"], strata=rows["systems"],
+    )  # fmt: skip
+    assert time.perf_counter() - start < 1
+    assert c is not None
+    assert c.of_seeds
+    by_prompt = x.reshape(-1, 4).mean(axis=1)  # seeds of one prompt show nothing besides
+    assert c.variance == pytest.approx(np.var(by_prompt, ddof=1) / by_prompt.size)
+
+
+@pytest.mark.parametrize("crossed", [True, False])
+def test_degrees_of_freedom_of_many_seeds_are_exact_in_a_balanced_design(
+    crossed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    rows = codes(6, 4)
+    seeds = rows["seeds"] if crossed else np.arange(rows["seeds"].size)
+    x = balanced(6, 4, 2.0, np.random.default_rng(10)).ravel()
+    exact = contrast(x, weights(6, 4), **(rows | {"seeds": seeds}))
+    monkeypatch.setattr(of_seeds, "_MOST_SEEDS", 0)
+    bound = contrast(x, weights(6, 4), **(rows | {"seeds": seeds}))
+    assert exact is not None
+    assert bound is not None
+    assert (bound.variance, bound.df) == pytest.approx((exact.variance, exact.df))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_degrees_of_freedom_of_many_seeds_are_at_most_the_exact_ones(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    v, w, rows = unbalanced(np.random.default_rng(seed))
+    exact = contrast(v, w, **rows)
+    monkeypatch.setattr(of_seeds, "_MOST_SEEDS", 0)
+    bound = contrast(v, w, **rows)
+    assert exact is not None
+    assert bound is not None
+    assert bound.variance == pytest.approx(exact.variance)
+    assert bound.df < exact.df
 
 
 def test_one_prompt_is_no_sample_of_prompts():
