@@ -174,6 +174,7 @@ def texts_without(texts: int, total: int, missing: str) -> str:
 # -- values of a study
 
 ONE_SEED = "one seed"
+ONE_PROMPT = "one prompt a dataset"
 NO_COMPLETE_SEEDS = "no two seeds have every dataset"
 ONLY_CELLS = "only values of whole cells are known"
 OF_CORPUS = "a value of a corpus: it has no single texts"

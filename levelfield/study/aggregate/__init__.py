@@ -29,12 +29,10 @@ def aggregate(
 ) -> StudySummary:
     """Returns the tables of a study.
 
-    Every cell weighs as much as its dataset, so all seeds count alike. Prompts and seeds are
-    samples: with two seeds or more of a system, the interval of its mean is that of
-    `stats.seeds.contrast`. With one seed it is the central `resampling.level` of means over
-    resampled prompts, and holds for this run: of each dataset as many prompts as it has are drawn
-    with replacement, each with all its texts, and the weighted mean of the cells' means is taken
-    anew. Measures known for whole cells only have none.
+    Every cell weighs as much as its dataset, so all seeds count alike. Prompts, and with two seeds
+    or more of a system seeds, are samples: the interval of its mean is that of
+    `stats.seeds.contrast`, of shares Wilson's with its variance. With one seed it holds for this
+    run. Measures known for whole cells only have none.
 
     Two systems are compared under every measure known for single texts, except single judges, on
     the requests that they share: their values are averaged over seeds, and the difference is
@@ -42,14 +40,14 @@ def aggregate(
     requests that all of these have a value for (listwise); one that lacks a dataset or a value of
     the control is compared pairwise, on the requests of both. If either has two seeds or more, the
     test and the interval are those of `stats.seeds.contrast`; with one seed each the test flips the
-    signs of whole prompts. Holm over all comparisons of a kind of control.
+    signs of whole prompts. p is adjusted by Holm over the comparisons under one measure, with
+    `resampling.family="run"` over all of a kind of control.
 
     Args:
         cells: of any kinds of control; several with one key count as several runs.
         weights: dataset -> weight; by default the number of its prompts: the texts asked for a
             value, else the different prompts seen; equal weights if neither is known.
-        resampling: how intervals and tests are drawn; permutations are raised with the number of
-            comparisons where an adjusted p could otherwise not become small.
+        resampling: the level of intervals, how tests are drawn, and the family of comparisons.
 
     Raises:
         UserError: no cells, or a weight is missing or not above 0.

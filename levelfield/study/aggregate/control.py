@@ -25,7 +25,7 @@ class ControlData:
         weights: dataset -> its weight.
         cell_weights: (cells,) the weight of each cell's dataset.
         positions: (system, dataset or `ALL`) -> positions of its cells.
-        resampling: how intervals and tests are drawn.
+        resampling: the level of intervals, and how tests are drawn.
     """
 
     observations: Observations
@@ -73,11 +73,6 @@ class ControlData:
     def values(self) -> tuple[str, ...]:
         """The values asked for; none if there are too many to tell apart."""
         return self.observations.values
-
-    def draw_seed(self, dataset: str) -> int:
-        """Returns the seed of a dataset's draws: independent of other datasets', equal for all
-        systems."""
-        return self.resampling.seed + 1_000_003 * sorted(self.datasets).index(dataset)
 
     def dataset_codes(self, rows: Codes) -> Codes:
         """Returns the position of the dataset of each of these texts."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from levelfield.core.undefined import NO_COMPLETE_SEEDS, OF_CORPUS, ONE_SEED, ONLY_CELLS
+from levelfield.core.undefined import (
+    NO_COMPLETE_SEEDS,
+    OF_CORPUS,
+    ONE_PROMPT,
+    ONE_SEED,
+    ONLY_CELLS,
+)
+from levelfield.stats.shares import are_shares
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 from levelfield.study.aggregate.control import ControlData
-from levelfield.study.aggregate.intervals import (
-    interval_of_mean,
-    resampled_cells,
-)
+from levelfield.study.aggregate.intervals import interval_of_mean
 from levelfield.study.aggregate.results import SpreadBetween, TableEntry, places
 from levelfield.study.aggregate.seeds import MeasuredTexts
 from levelfield.study.observations import ALL, Observed
@@ -24,10 +28,11 @@ TableEntries = dict[tuple[str, str, str, str], TableEntry]
 
 def table_entries(control: ControlData) -> TableEntries:
     """Returns every entry of the tables of a kind of control."""
+    shares = {o.measure.name: _are_shares(o) for o in control.observations.observed}
     entries = {
         (e.system, e.measure, e.dataset, e.value): e
         for system in control.systems
-        for e in _entries_of_system(control, system)
+        for e in _entries_of_system(control, system, shares)
     }
     for o in control.observations.observed:
         name = o.measure.name
@@ -42,14 +47,18 @@ def table_entries(control: ControlData) -> TableEntries:
     return entries
 
 
-def _entries_of_system(control: ControlData, system: str) -> list[TableEntry]:
-    resampled = {
-        dataset: resampled_cells(control, system, dataset)
-        for dataset in control.datasets
-        if (system, dataset) in control.positions
-    }
+def _are_shares(o: Observed) -> bool:
+    """Whether the texts of all systems have shares, in percent, as values."""
+    if o.texts is None or not o.measure.percent:
+        return False
+    return are_shares(o.texts[~np.isnan(o.texts)] / 100)
+
+
+def _entries_of_system(
+    control: ControlData, system: str, shares: Mapping[str, bool]
+) -> list[TableEntry]:
     entries = []
-    for column, o in enumerate(control.observations.observed):
+    for o in control.observations.observed:
         texts = (
             None
             if o.texts is None
@@ -81,11 +90,10 @@ def _entries_of_system(control: ControlData, system: str) -> list[TableEntry]:
                             o,
                             texts,
                             positions,
-                            resampled if dataset == ALL else {dataset: resampled[dataset]},
                             mean=mean,
                             n=n,
-                            column=column,
                             value=v,
+                            shares=shares[o.measure.name],
                         ),
                         between_seeds=(
                             _between_seeds(control, o, positions) if overall else SpreadBetween()
@@ -136,6 +144,6 @@ def _between_prompts(control: ControlData, o: Observed, positions: Sequence[int]
         by_dataset.setdefault(observations.prompts[prompt][0], []).append(mean)
     variances = {d: float(np.var(v, ddof=1)) for d, v in by_dataset.items() if len(v) > 1}
     if not variances:
-        return SpreadBetween(n=len(prompts), why="one prompt a dataset")
+        return SpreadBetween(n=len(prompts), why=ONE_PROMPT)
     variance = np.average([*variances.values()], weights=[control.weights[d] for d in variances])
     return SpreadBetween(float(np.sqrt(variance)), len(prompts))

@@ -55,7 +55,10 @@ def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
 
 
 def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
-    """Yields the comparisons of systems with their verdicts; what is undefined is None."""
+    """Yields the comparisons of systems with their verdicts; what is undefined is None.
+
+    `lowest` and `highest` bound the difference where values are undefined for one system alone.
+    """
     for control in summary.controls:
         for measure, comparisons in control.comparisons.items():
             better = control.measure(measure).higher_is_better
@@ -70,6 +73,8 @@ def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                     "left_out": c.left_out,
                     "clusters": c.clusters,
                     **{name: _defined(getattr(c, name)) for name in numbers},
+                    "lowest": c.bounds and _defined(c.bounds.lowest),
+                    "highest": c.bounds and _defined(c.bounds.highest),
                     "seeds_a": control.seeds_of_systems[c.a],
                     "seeds_b": control.seeds_of_systems[c.b],
                     "verdict": verdict(c, better),

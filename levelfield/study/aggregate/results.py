@@ -40,8 +40,8 @@ class TableEntry:
         rank: among the systems by the mean as printed; None except over everything.
         n: number of values it rests on: texts; of corpus metrics and of rates, values of cells.
         undefined: number of undefined values.
-        interval: of the mean; with two seeds or more prompts and seeds are its samples, with one
-            seed it holds for this run.
+        interval: of the mean, with prompts as a sample, and seeds if there are two or more; with
+            one seed it holds for this run.
         between_seeds: `√(Σ (m_s − m̄)² / (S − 1))` over the S seeds, m_s the weighted mean of seed
             s. Only seeds with a value for every dataset that the system has.
         between_prompts: `√(Σ w_d s_d² / Σ w_d)`, s_d the deviation (with n − 1) over the prompts
@@ -147,7 +147,8 @@ class ControlSummary:
             them (keyword coverage where sentiment was asked for); `notes` names it.
         entries: (system, measure, dataset, value) -> entry.
         incomplete: system -> what it lacks that others have; its means rest on other requests.
-        comparisons: measure -> all pairs of systems; p adjusted over all of them together.
+        comparisons: measure -> all pairs of systems; p adjusted over those under one measure,
+            or over all of them together (`StudySummary.resampling.family`).
         agreements: one an attribute with two judges or more.
         correspondences: average against majority, perplexity against SLOR.
         costs: by system; empty if no cell has a cost.
@@ -192,7 +193,7 @@ class StudySummary:
         weights: dataset -> its weight in means over datasets.
         weights_from: where they come from, in words.
         signatures: metric -> its signatures; more than one if cells were measured differently.
-        resampling: how intervals and tests were drawn.
+        resampling: the level of intervals, and how tests were drawn.
     """
 
     controls: tuple[ControlSummary, ...]

@@ -23,12 +23,11 @@ from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
 from levelfield.meta.comparison import verdict
 from levelfield.papers.recipes import lpf as recipe
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.effect import cohen_dz
-from levelfield.stats.estimate import percentile_ends
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.numbers import comparison_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.aggregate.seeds import MeasuredTexts, weights_of_mean
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
@@ -384,10 +383,12 @@ def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means
     summary = aggregate(cells, resampling=QUICK)
     values = {c.key.system: np.array([*c.scores[SLOR].values()]) for c in cells}
     prompts = [s.prompt for s in cells[0].samples]
-    expected = cluster_bootstrap_mean(values["a"], prompts, resampling=Resampling(resamples=200))
     entry = of(summary, "a", SLOR)
-    assert entry.interval.low == pytest.approx(expected.low)
-    assert entry.interval.high == pytest.approx(expected.high)
+    expected = scipy.stats.ttest_1samp(values["a"].reshape(4, 2).mean(axis=1), 0)
+    assert (entry.interval.low, entry.interval.high) == pytest.approx(
+        (expected.confidence_interval().low, expected.confidence_interval().high)
+    )
+    assert entry.interval.clusters == 4
     [c] = summary.controls[0].comparisons[SLOR]
     d = values["a"] - values["b"]
     tests = flips(d, prompts)
@@ -396,22 +397,29 @@ def test_with_one_dataset_and_seed_intervals_and_tests_are_those_of_single_means
     assert c.effect == pytest.approx(cohen_dz(d))
 
 
-def test_intervals_of_several_datasets_are_those_of_the_plain_loop():
+def test_intervals_of_several_datasets_with_one_seed_have_the_variance_within_each():
     cells = [c for c in study(noisy, seeds=1) if c.key.system == "a"]
-    entry = of(aggregate(cells, resampling=Resampling(resamples=4000)), "a", SLOR)
-    rng, means = np.random.default_rng(7), []
-    for _ in range(4000):
-        pairs = []
-        for dataset, K in (("x", 4), ("y", 7)):
-            drawn = rng.integers(K, size=K)
-            for one in (c for c in cells if c.key.dataset == dataset):
-                by_prompt = np.array([*one.scores[SLOR].values()]).reshape(K, 2)
-                pairs.append((float(by_prompt[drawn].mean()), K))
-        means.append(np.average([v for v, _ in pairs], weights=[w for _, w in pairs]))
-    low, high = percentile_ends(np.array(means), 0.95, entry.interval.clusters)
-    width = float(high - low)
-    assert entry.interval.low == pytest.approx(float(low), abs=0.06 * width)
-    assert entry.interval.high == pytest.approx(float(high), abs=0.06 * width)
+    entry = of(aggregate(cells, resampling=QUICK), "a", SLOR)
+    variance = shares = 0.0
+    for K, one in zip((4, 7), cells, strict=True):
+        by_prompt = np.array([*one.scores[SLOR].values()]).reshape(K, 2).mean(axis=1)
+        part = (K / 11) ** 2 * float(np.var(by_prompt, ddof=1)) / K
+        variance, shares = variance + part, shares + part**2 / (K - 1)
+    half = scipy.stats.t.ppf(0.975, variance**2 / shares) * math.sqrt(variance)
+    assert (entry.interval.low, entry.interval.high) == pytest.approx(
+        (entry.mean - half, entry.mean + half)
+    )
+
+
+def test_what_is_a_share_is_decided_for_all_systems():
+    def coverage(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
+        share = random.Random(f"{dataset}{value}{prompt}{seed}").random()
+        return float(share < 0.8) if system == "a" else share
+
+    cells = study(coverage, datasets="vwxyz", metric="keywords.cov")
+    interval = of(aggregate(cells, resampling=QUICK), "a", "keywords.cov").interval
+    assert interval.high < 100
+    assert (interval.low + interval.high) / 2 == pytest.approx(interval.value)
 
 
 def drifting(system: str, dataset: str, value: str, prompt: int, seed: int) -> float:
@@ -476,6 +484,19 @@ def test_bounds_of_undefined_values_hold_seeds_as_well():
     assert c.bounds is not None
     assert (c.bounds.lowest, c.bounds.p_lowest) == pytest.approx((expected.difference, expected.p))
     assert c.bounds.p_highest != c.bounds.p_lowest
+
+
+def test_comparisons_as_json_have_the_bounds_of_their_differences():
+    def holey(*of: str | int) -> float:
+        return NAN if (of[0], of[3]) == ("a", 1) else noisy(*of)  # type: ignore[arg-type]
+
+    summary = aggregate(study(holey), resampling=QUICK)
+    [c] = summary.controls[0].comparisons[SLOR]
+    assert c.bounds is not None
+    [row] = comparison_rows(summary)
+    assert (row["lowest"], row["highest"]) == (c.bounds.lowest, c.bounds.highest)
+    [row] = comparison_rows(aggregate(study(noisy), resampling=QUICK))
+    assert (row["lowest"], row["highest"]) == (None, None)
 
 
 def test_with_one_seed_the_notes_say_that_claims_are_about_this_run():
