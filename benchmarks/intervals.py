@@ -83,7 +83,7 @@ def shares(runs: int) -> Iterator[str]:
                 low, high = plain_percentile(values, code, run)
                 before += low <= p <= high
                 empty += low == high
-                after += covers(cluster_bootstrap_mean(values, code, shares=True), p)
+                after += covers(cluster_bootstrap_mean(values, code, votes=1), p)
             yield (
                 f"{p} {K} × {size}, {correlation} | {shown(before, runs)} ({shown(empty, runs)}) | "
                 f"{shown(after, runs)}"

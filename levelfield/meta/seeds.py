@@ -96,7 +96,7 @@ class _Texts(NamedTuple):
     inputs: Codes
 
 
-def mean_with_seeds(texts: SeededTexts, *, shares: bool, level: float) -> Estimate | None:
+def mean_with_seeds(texts: SeededTexts, *, votes: int, level: float) -> Estimate | None:
     """Returns the mean of one system's texts with an interval that holds prompts and seeds.
 
     The interval is that of `contrast`, of shares that of `share_ends` with its variance. None where
@@ -108,8 +108,8 @@ def mean_with_seeds(texts: SeededTexts, *, shares: bool, level: float) -> Estima
         return None
     K = np.unique(texts.clusters[texts.inputs]).size
     low, high = (
-        share_ends(c.value, c.variance, n=n, clusters=K, level=level, df=c.df)
-        if shares
+        share_ends(c.value, c.variance, n=n, clusters=K, level=level, df=c.df, votes=votes)
+        if votes
         else c.ends(level)
     )
     return estimate_of_mean(c.value, low, high, n=n, clusters=K)

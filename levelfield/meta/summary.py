@@ -19,7 +19,7 @@ from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.shares import are_shares
+from levelfield.stats.shares import votes_of
 
 OVERALL = "all"
 """The name of the row over all groups."""
@@ -99,7 +99,7 @@ def summarise(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare else None
 
-    def group_summary(code: int | None, values: Floats, *, shares: bool) -> GroupSummary:
+    def group_summary(code: int | None, values: Floats, *, votes: int) -> GroupSummary:
         rows = np.ones(values.size, np.bool_) if code is None else table.groups == code
         v = values[rows]
         defined = v[~np.isnan(v)]
@@ -107,9 +107,9 @@ def summarise(
         if pairing is not None and code is not None:
             texts = pairing.seeded(values, code)
             if texts is not None and texts.values.size == defined.size:
-                mean = mean_with_seeds(texts, shares=shares, level=resampling.level)
+                mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
         if mean is None:
-            mean = cluster_bootstrap_mean(v, clusters[rows], shares=shares, resampling=resampling)
+            mean = cluster_bootstrap_mean(v, clusters[rows], votes=votes, resampling=resampling)
         return GroupSummary(
             group=OVERALL if code is None else table.names[code],
             n=v.size,
@@ -134,7 +134,7 @@ def summarise(
     summaries = []
     for column in tally.columns():
         values = table.values[column.metric]
-        shares = are_shares(values[~np.isnan(values)])
+        votes = votes_of(values[~np.isnan(values)])
         summaries.append(
             MetricSummary(
                 metric=column.metric,
@@ -145,9 +145,9 @@ def summarise(
                     truncated=column.truncated,
                 ),
                 higher_is_better=column.higher_is_better,
-                overall=group_summary(None, values, shares=shares),
+                overall=group_summary(None, values, votes=votes),
                 groups=tuple(
-                    group_summary(code, values, shares=shares) for code in range(len(table.names))
+                    group_summary(code, values, votes=votes) for code in range(len(table.names))
                 ),
                 comparisons=tuple(compared(values)),
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),

@@ -26,7 +26,7 @@ def cluster_bootstrap_mean(
     values: npt.ArrayLike,
     clusters: npt.ArrayLike,
     *,
-    shares: bool = False,
+    votes: int = 0,
     resampling: Resampling = DEFAULT,
 ) -> Estimate:
     """Mean with an interval from the pairs cluster bootstrap; of shares, with Wilson's interval.
@@ -44,20 +44,22 @@ def cluster_bootstrap_mean(
     Args:
         values: (n,); NaN is left out.
         clusters: (n,) anything that sorts; equal entries are one cluster.
-        shares: whether the values are of those that `are_shares` tells.
+        votes: of how many the values are shares, as `votes_of` tells; 0 if they are none.
         resampling: how many means are drawn, and the share of them inside the interval; equal
             seeds and equal clusters give equal intervals, in whatever order they come.
 
     Undefined: no ends with fewer than two clusters, since nothing then shows how clusters differ;
     no mean without a value. `Estimate.why_no_interval` says so.
     """
-    if shares:
-        return _mean_of_shares(*defined_rows(values, clusters), resampling.level)
+    if votes:
+        return _mean_of_shares(*defined_rows(values, clusters), votes, resampling.level)
     columns = np.asarray(values, dtype=np.float64)[..., None]
     return cluster_bootstrap(columns, clusters, lambda means: means[:, 0], resampling=resampling)
 
 
-def _mean_of_shares(values: Floats, clusters: npt.NDArray[np.generic], level: float) -> Estimate:
+def _mean_of_shares(
+    values: Floats, clusters: npt.NDArray[np.generic], votes: int, level: float
+) -> Estimate:
     K, code = coded(clusters)
     n = len(values)
     if K < 2:
@@ -66,7 +68,7 @@ def _mean_of_shares(values: Floats, clusters: npt.NDArray[np.generic], level: fl
     S, sizes = cluster_sums(values, code, K), cluster_sizes(code, K)
     p = float(S.sum() / n)
     variance = K / (K - 1) * float(((S - sizes * p) ** 2).sum()) / n**2
-    low, high = share_ends(p, variance, n=n, clusters=K, level=level)
+    low, high = share_ends(p, variance, n=n, clusters=K, level=level, votes=votes)
     return estimate_of_mean(p, low, high, n=n, clusters=K)
 
 

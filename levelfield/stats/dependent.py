@@ -187,9 +187,9 @@ def swap_test(
         p, p_greater = both / tried, greater / tried
     else:
         p, p_greater = (both + 1) / (tried + 1), (greater + 1) / (tried + 1)
-    if both < RARE and RARE / tried > 2.0 ** (1 - K):
-        p = _tilted(defined, observed, K, seed)
-        p_greater = p / 2 if observed > 0 else 1 - p / 2
+        tilted = _tilted(defined, observed, K, seed) if both < RARE * tried else None
+        if tilted is not None:
+            p, p_greater = tilted, tilted / 2 if observed > 0 else 1 - tilted / 2
     return Swapped(
         difference=observed, p=p, p_greater=p_greater, n=n, clusters=K, groups=len(defined)
     )
@@ -209,8 +209,8 @@ def _swaps(K: int, permutations: int, seed: int) -> Iterator[Floats]:
         yield rng.integers(0, 2, size=(r, K), dtype=np.uint8).astype(np.float64)
 
 
-def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int) -> float:
-    """Two-sided p of a difference that hardly any permutation reaches."""
+def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int) -> float | None:
+    """Two-sided p of a difference that hardly any permutation reaches; None if it can't be told."""
     sign = math.copysign(1, observed)
     slopes = sign * np.mean([s.slopes(K) for s in statistics], axis=0)
     active = slopes != 0
@@ -221,8 +221,8 @@ def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int
         d = sign * np.mean([s(swap) for s in statistics], axis=0)
         return np.asarray(np.isnan(d) | (d >= abs(observed) - _SAME))
 
-    p = tilted_p(reaches, slopes[active], abs(observed), seed=seed)
-    return max(p, 2.0 ** (1 - int(active.sum())))
+    p = tilted_p(reaches, slopes[active], abs(observed), seed=seed) if active.any() else None
+    return None if p is None else max(p, 2.0 ** (1 - int(active.sum())))
 
 
 @dataclass(frozen=True)

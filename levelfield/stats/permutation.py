@@ -70,7 +70,7 @@ def swap_permutation(
     half = (S_a + S_b).sum(axis=0) / 2
     slope = np.array([_slope(statistic, half, j) for j in range(half.size)])
     p = tilted_p(reaches, sign * (S_a - S_b) @ slope, abs(observed), seed=seed)
-    return max(p, 2.0 ** (1 - differing))
+    return (reached + 1) / (permutations + 1) if p is None else max(p, 2.0 ** (1 - differing))
 
 
 def _slope(statistic: OfMeans, means: Floats, j: int) -> float:

@@ -13,21 +13,28 @@ MOST_VOTES = 12
 """A value is a share of so many votes at most."""
 
 
-def are_shares(values: Floats) -> bool:
-    """Whether values are 0 or 1, or counts out of equally many votes, such as those of judges.
+def votes_of(values: Floats) -> int:
+    """Of how many votes values are shares, as those of judges: 1 if they are 0 or 1; 0 if none.
 
-    >>> are_shares(np.array([0.0, 1.0, 1.0])), are_shares(np.array([0.0, 0.5, 1.0]))
-    (True, True)
-    >>> are_shares(np.array([0.0, 0.4137])), are_shares(np.array([]))
-    (False, False)
+    >>> votes_of(np.array([0.0, 1.0, 1.0])), votes_of(np.array([0.0, 0.5, 1.0]))
+    (1, 2)
+    >>> votes_of(np.array([0.0, 0.4137])), votes_of(np.array([]))
+    (0, 0)
     """
     if not values.size or values.min() < 0 or values.max() > 1:
-        return False
+        return 0
     distinct = np.unique(values)
-    return distinct.size <= MOST_VOTES + 1 and any(
-        np.allclose(distinct * votes, np.round(distinct * votes), rtol=0, atol=1e-9)
-        for votes in range(1, MOST_VOTES + 1)
-    )
+    if distinct.size > MOST_VOTES + 1:
+        return 0
+    for votes in range(1, MOST_VOTES + 1):
+        if np.allclose(distinct * votes, np.round(distinct * votes), rtol=0, atol=1e-9):
+            return votes
+    return 0
+
+
+def are_shares(values: Floats) -> bool:
+    """Whether values are shares of equally many votes."""
+    return votes_of(values) > 0
 
 
 def share_ends(
@@ -38,15 +45,15 @@ def share_ends(
     clusters: float,
     level: float,
     df: float | None = None,
+    votes: int = 1,
 ) -> tuple[float, float]:
     """The ends of Wilson's interval of a share, with the effective number of values.
 
     The ends are the shares π with `|p − π| = z √(π (1 − π) / n_e)` (Wilson 1927), where
-    `n_e = p (1 − p) / variance`, at most n, counts how many independent values tell as much
-    (Dean and Pagano 2015). z is normal if every value is a cluster, since the variance of
-    independent values follows from p; else it is Student's with the degrees of freedom of the
-    variance.
-    A share of 0 or 1 says nothing of how clusters differ: each then counts as one value.
+    `n_e = p (1 − p) / variance`, at most the number of votes, counts how many independent votes
+    tell as much (Dean and Pagano 2015), and z is Student's with the degrees of freedom of the
+    variance. If every value is 0 or 1 and a cluster, the variance follows from p: n_e is n and z
+    normal. Without any variance each cluster counts as one vote.
 
     >>> low, high = share_ends(1.0, 0.0, n=50, clusters=50, level=0.95)
     >>> round(low, 3), high
@@ -55,15 +62,17 @@ def share_ends(
     Args:
         p: the share, in [0, 1].
         variance: of p, from the differences between clusters; not looked at where every value is
-            a cluster.
+            one vote and a cluster.
         n: how many values, effectively if they differ in weight.
         clusters: how many clusters they form, likewise; two or more.
         df: degrees of freedom of the variance; clusters − 1 by default.
+        votes: of how many a value is the share.
     """
-    if clusters >= n:
+    if clusters >= n and votes == 1:
         n_e, z = float(n), float(scipy.stats.norm.ppf((1 + level) / 2))
     else:
-        n_e = min(p * (1 - p) / variance, float(n)) if variance > 0 and 0 < p < 1 else clusters
+        varies = variance > 0 and 0 < p < 1
+        n_e = min(p * (1 - p) / variance, float(n * votes)) if varies else clusters
         z = float(scipy.stats.t.ppf((1 + level) / 2, clusters - 1 if df is None else df))
     shrunk = z * z / n_e
     centre = (p + shrunk / 2) / (1 + shrunk)

@@ -94,7 +94,8 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
         tested = _tested(S[:, columns], W[:, columns], patterns, resampling, exact=exact)
         p[columns], low[columns], high[columns], reached = tested
         for j in [] if exact else columns[reached < RARE * resampling.permutations]:
-            p[j] = max(least[j], _tilted(S[active[:, j], j], resampling.seed))
+            tilted = _tilted(S[active[:, j], j], resampling.seed)
+            p[j] = p[j] if tilted is None else max(least[j], tilted)
     return SignFlips(p, low, high, np.where(used, least, np.nan))
 
 
@@ -137,27 +138,32 @@ def _random(K: int, resampling: Resampling) -> Iterator[Floats]:
     step = max(1, _SIGNS // K)
     for start in range(0, resampling.permutations, step):
         m = min(step, resampling.permutations - start)
-        bits = np.frombuffer(rng.bytes(-(-m * K // 8)), np.uint8)
-        yield np.unpackbits(bits, count=m * K).reshape(m, K).astype(np.float64)
+        yield _bits(rng, m, K)
 
 
 def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[Floats]:
     """All patterns of the active clusters; those that change no p at δ = 0 are random."""
     columns = np.flatnonzero(active)
-    every = (np.arange(1 << columns.size)[:, None] >> np.arange(columns.size)) & 1
+    every = 1 << columns.size
     idle = bool((used & ~active).any())
-    times = -(-resampling.permutations // len(every)) if idle else 1
+    rows = every * (-(-resampling.permutations // every) if idle else 1)
     rng = np.random.default_rng(resampling.seed)
-    step = max(1, _SIGNS // (len(every) * active.size))
-    for start in range(0, times, step):
-        repeats = min(step, times - start)
-        shape = (repeats * len(every), active.size)
-        plus = rng.integers(2, size=shape).astype(np.float64) if idle else np.zeros(shape)
-        plus[:, columns] = np.tile(every, (repeats, 1))
+    step = max(1, _SIGNS // active.size)
+    for start in range(0, rows, step):
+        patterns = np.arange(start, min(start + step, rows)) % every
+        shape = (patterns.size, active.size)
+        plus = _bits(rng, *shape) if idle else np.zeros(shape)
+        plus[:, columns] = (patterns[:, None] >> np.arange(columns.size)) & 1
         yield plus
 
 
-def _tilted(S: Floats, seed: int) -> float:
+def _bits(rng: np.random.Generator, rows: int, columns: int) -> Floats:
+    """(rows, columns) of 0 and 1 at random."""
+    bits = np.frombuffer(rng.bytes(-(-rows * columns // 8)), np.uint8)
+    return np.unpackbits(bits, count=rows * columns).reshape(rows, columns).astype(np.float64)
+
+
+def _tilted(S: Floats, seed: int) -> float | None:
     """The p of one comparison that random patterns hardly ever reach."""
     S = S * np.sign(S.sum())
     total, tie = float(S.sum()), _TIE * float(np.abs(S).sum())

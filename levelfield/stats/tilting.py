@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
+import scipy.special
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.stats.clusters import chunks
@@ -19,14 +20,15 @@ RARE = 0.005
 """p is estimated by `tilted_p` where a smaller share of random patterns reaches the statistic."""
 
 _DRAWS = 2000
-_NEAR_ALL = 0.999
-"""The statistic aimed at is at most this share of the largest possible one."""
+
+_FEWEST = 20
+"""So many draws at least reach the statistic, or its linear part says little of it."""
 
 Reaches = Callable[[Bools], Bools]
 """(r, K) which signs are + -> (r,) whether the statistic is at least the observed one."""
 
 
-def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: int) -> float:
+def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: int) -> float | None:
     """Two-sided p of a statistic T of K random signs with T(−g) = −T(g), by importance sampling.
 
     Signs are drawn with `P(g_k = 1) = 1 / (1 + e^(−2 θ a_k))`, θ such that `Σ a_k tanh(θ a_k)`, the
@@ -40,18 +42,23 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
         coefficients: (K,) a, the statistic's linear part: T(g) is near Σ a_k g_k. The nearer, the
             smaller the error; without bias whatever they are.
         observed: T with all signs +; above 0.
+
+    Undefined (None): hardly any draw reaches the statistic, since its linear part is far from it.
     """
     a = coefficients
-    aim = min(observed, _NEAR_ALL * float(np.abs(a).sum()))
-    theta = _tilt(a, aim)
+    # nearer to the largest possible value than the smallest coefficient, all signs would be +
+    sizes = np.abs(a)
+    theta = _tilt(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
     log_norm = float(np.sum(np.logaddexp(theta * a, -theta * a) - np.log(2)))
-    chance = 1 / (1 + np.exp(-2 * theta * a))
+    chance = scipy.special.expit(2 * theta * a)
     rng = np.random.default_rng((seed, 1))
     weights = np.zeros(_DRAWS)
     for rows in chunks(_DRAWS, a.size):
         plus = rng.random((rows.stop - rows.start, a.size)) < chance
         weight = np.exp(log_norm - theta * (2 * (plus @ a) - a.sum()))
         weights[rows] = np.where(reaches(plus), weight, 0.0)
+    if np.count_nonzero(weights) < _FEWEST:
+        return None
     error = weights.std() / np.sqrt(_DRAWS)
     return float(min(1.0, 2 * (weights.mean() + 2 * error)))
 

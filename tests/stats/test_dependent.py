@@ -99,6 +99,15 @@ def test_few_clusters_are_swapped_in_every_way():
     assert swap_test(a, b, y, clusters, permutations=64, seed=5).p == found.p
 
 
+@pytest.mark.parametrize("clusters", [18, 40])
+def test_a_p_below_one_permutation_is_told(clusters):
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=clusters)
+    a, b = y + 1e-3 * rng.normal(size=clusters), rng.normal(size=clusters)
+    found = swap_test(a, b, y, np.arange(clusters))
+    assert 2.0 ** (1 - clusters) <= found.p < 5e-5
+
+
 def test_swaps_do_not_depend_on_order_or_on_scale():
     rng = np.random.default_rng(4)
     a, b, y = rng.normal(size=(3, 50))

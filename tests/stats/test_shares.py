@@ -9,7 +9,7 @@ from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.shares import are_shares, share_ends
 
 
-def coverage(p, correlation, clusters, size, *, shares, runs=400, seed=0):
+def coverage(p, correlation, clusters, size, *, runs=400, seed=0):
     """The share of runs whose interval holds p, and of intervals without a width."""
     rng = np.random.default_rng(seed)
     code = np.repeat(np.arange(clusters), size)
@@ -17,7 +17,7 @@ def coverage(p, correlation, clusters, size, *, shares, runs=400, seed=0):
     hits = empty = 0
     for _ in range(runs):
         values = (rng.random(code.size) < rng.beta(a, b, clusters)[code]).astype(float)
-        interval = cluster_bootstrap_mean(values, code, shares=shares)
+        interval = cluster_bootstrap_mean(values, code, votes=1)
         hits += interval.low <= p <= interval.high
         empty += interval.low == interval.high
     return hits / runs, empty / runs
@@ -25,7 +25,7 @@ def coverage(p, correlation, clusters, size, *, shares, runs=400, seed=0):
 
 @pytest.mark.parametrize("correlation", [0.05, 0.4])
 def test_shares_near_one_are_covered_also_in_clusters(correlation):
-    covered, empty = coverage(0.98, correlation, 20, 5, shares=True)
+    covered, empty = coverage(0.98, correlation, 20, 5)
     assert covered >= 0.92
     assert empty == 0
 
@@ -53,8 +53,8 @@ def test_ends_hold_the_share_inside_zero_and_one(share, variance):
 
 def test_clusters_that_agree_within_widen_the_interval():
     values, clusters = np.repeat([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 5), np.repeat(np.arange(6), 5)
-    together = cluster_bootstrap_mean(values, clusters, shares=True)
-    alone = cluster_bootstrap_mean(values, np.arange(30), shares=True)
+    together = cluster_bootstrap_mean(values, clusters, votes=1)
+    alone = cluster_bootstrap_mean(values, np.arange(30), votes=1)
     assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
@@ -67,3 +67,15 @@ def test_other_values_are_no_shares():
     assert not are_shares(np.array([0.0, 2.0]))
     assert not are_shares(np.array([0.5, -0.5]))
     assert not are_shares(np.random.default_rng(0).random(30))
+
+
+def test_votes_of_several_judges_count_each():
+    rng = np.random.default_rng(3)
+    hits, widths = 0, []
+    for _ in range(400):
+        values = rng.binomial(4, 0.5, 200) / 4
+        interval = cluster_bootstrap_mean(values, np.arange(200), votes=4)
+        hits += interval.low <= 0.5 <= interval.high
+        widths.append(interval.high - interval.low)
+    assert 0.92 <= hits / 400 <= 0.98
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(800), rel=0.05)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -86,6 +87,26 @@ def test_a_p_far_below_one_permutation_is_within_a_few_percent(shift):
     exact = sum(p for total, p in distribution(sums).items() if abs(total) >= reached)
     assert exact < 1e-4
     assert exact <= p_of(sums) <= 1.25 * exact
+
+
+def test_one_huge_cluster_does_not_make_p_too_small():
+    rng = np.random.default_rng(3)
+    d = np.r_[1e5, rng.normal(size=60)]
+    d[1:] += 0.47 - d[1:].mean()
+    # the huge one decides the sign, so the others have to reach their own sum on one side
+    signs = rng.integers(0, 2, (400_000, 60)) * 2.0 - 1
+    expected = float(np.mean(signs @ d[1:] >= d[1:].sum()))
+    assert expected < 0.003
+    assert p_of(d) == pytest.approx(expected, rel=0.3)
+
+
+def test_few_active_clusters_among_many_take_little_memory():
+    d = np.zeros(20_000)
+    d[:13] = np.arange(1.0, 14)
+    tracemalloc.start()
+    assert p_of(d, permutations=10_000) == 2 / 2**13
+    assert tracemalloc.get_traced_memory()[1] < 300e6
+    tracemalloc.stop()
 
 
 def test_ties_of_shares_count_in_a_small_p():
