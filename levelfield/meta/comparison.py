@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.meta.seeds import SeededTexts, difference_tests, verdict_basis
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
@@ -33,9 +33,10 @@ class Bounds:
 
     Attributes:
         lowest, highest: the difference a − b on the inputs that both answered and either has a
-            value for, with the worst and the best value of the run in place of an undefined one.
+            value for. Where more texts of one are undefined than of the other, undefined ones have
+            the worst and the best value of the run.
         p_lowest, p_highest: of the same test on these.
-        only_a, only_b: on how many inputs only a, and only b, has no value.
+        only_a, only_b: on how many inputs more texts of a, and of b, have no value.
         inputs: how many inputs these differences rest on.
     """
 
@@ -125,11 +126,13 @@ class UndefinedPair(NamedTuple):
 
     Attributes:
         lowest, highest: (inputs,) a − b; NaN on inputs that do not count.
-        only_a, only_b: on how many inputs only a, and only b, has no value.
+        uneven: (inputs,) whether more texts of one system than of the other are undefined.
+        only_a, only_b: on how many inputs more texts of a, and of b, have no value.
     """
 
     lowest: Floats
     highest: Floats
+    uneven: Bools
     only_a: int
     only_b: int
 
@@ -140,25 +143,36 @@ class UndefinedPair(NamedTuple):
 
 
 def undefined_pair(
-    pair: Floats, answered: Bools, worst: float, best: float
+    pair: Floats, texts: Codes, lacking: Codes, worst: float, best: float
 ) -> UndefinedPair | None:
     """The differences of a pair, (inputs, 2), with its undefined values between two numbers.
 
-    None if no answered input is undefined for one of the two alone. What both lack does not count:
-    that is the input's fault rather than a system's.
+    None if the two lack equally many values on every input that both answered. What both lack does
+    not count: that is the input's fault rather than a system's.
+
+    Args:
+        pair: (inputs, 2) means of the defined values, NaN without any.
+        texts, lacking: (inputs, 2) how many texts there are, and how many of them are undefined.
     """
-    lacks = np.isnan(pair) & answered.all(axis=1, keepdims=True)
-    only = lacks & ~lacks[:, ::-1]
-    if not only.any():
+    share = lacking / np.maximum(texts, 1)
+    uneven: Bools = np.asarray((texts > 0).all(axis=1) & (share[:, 0] != share[:, 1]))
+    if not uneven.any():
         return None
-    (a_low, b_low), (a_high, b_high) = (np.where(only, end, pair).T for end in (worst, best))
-    return UndefinedPair(a_low - b_high, a_high - b_low, *map(int, only.sum(axis=0)))
+
+    def filled(value: float) -> Floats:
+        return np.where(uneven[:, None], (1 - share) * np.nan_to_num(pair) + share * value, pair).T
+
+    (a_low, b_low), (a_high, b_high) = filled(worst), filled(best)
+    more = share[uneven, 0] > share[uneven, 1]
+    return UndefinedPair(
+        a_low - b_high, a_high - b_low, uneven, int(more.sum()), int((~more).sum())
+    )
 
 
 def system_comparisons(
     names: Sequence[str],
     values: Floats,
-    answered: Bools,
+    counts: tuple[Codes, Codes],
     clusters: Hashes,
     texts: SeededTexts | None = None,
     *,
@@ -173,7 +187,8 @@ def system_comparisons(
 
     Args:
         values: (inputs, systems), NaN where undefined.
-        answered: (inputs, systems) whether a system has a text for an input.
+        counts: (inputs, systems) how many texts a system has for an input, and how many of them
+            are undefined.
         clusters: (inputs,).
         texts: those behind the values, with their seeds; None if they have none.
         why_empty: the note where no input counts.
@@ -181,28 +196,30 @@ def system_comparisons(
     complete = ~np.isnan(values).any(axis=1)
     pairs = list(itertools.combinations(range(len(names)), 2))
     columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
-    filled = [(math.nan, math.nan)] * len(pairs)
     undefined: dict[int, UndefinedPair] = {}
     if not np.isnan(values).all():
         worst, best = float(np.nanmin(values)), float(np.nanmax(values))
         for j, p in enumerate(pairs):
-            pair = undefined_pair(values[:, p], answered[:, p], worst, best)
+            pair = undefined_pair(values[:, p], counts[0][:, p], counts[1][:, p], worst, best)
             if pair is not None:
                 undefined[j] = pair
                 columns += [pair.lowest, pair.highest]
-                filled += [(worst, best), (best, worst)]
     D = np.stack(columns, axis=1)
-    counts = ~np.isnan(D)
+    use = ~np.isnan(D)
     K, code = coded(clusters)
-    S = cluster_sums(np.where(counts, D, 0.0), code, K)
-    W = cluster_sums(counts.astype(np.float64), code, K)
+    S = cluster_sums(np.where(use, D, 0.0), code, K)
+    W = cluster_sums(use.astype(np.float64), code, K)
     with np.errstate(invalid="ignore"):
         means = (S.sum(axis=0) / W.sum(axis=0)).tolist()
-    of_columns = [*pairs, *(pairs[j] for j in undefined for _ in range(2))]
-    contrasts: list[Contrast | None] = [
-        texts.difference(*pair, used / max(used.sum(), 1), ends) if texts is not None else None
-        for pair, used, ends in zip(of_columns, counts.T, filled, strict=True)
-    ]
+    contrasts: list[Contrast | None] = [None] * D.shape[1]
+    if texts is not None:
+        omega = use / np.maximum(use.sum(axis=0), 1)
+        contrasts = [texts.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
+        for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
+            for column, ends in ((k, (worst, best)), (k + 1, (best, worst))):
+                contrasts.append(
+                    texts.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
+                )
     tests, of_seeds = difference_tests(S, W, contrasts, resampling)
     bounds = {
         j: pair.bounds((means[k], means[k + 1]), (tests.p[k], tests.p[k + 1]))

@@ -83,7 +83,7 @@ def joint(
         tally: samples and scores of a run that has both metrics.
         compare: whether the groups are systems.
 
-    p is not adjusted for the number of comparisons; `adjusted` does that for all of a run.
+    p is not adjusted for the number of comparisons; `adjusted` does that.
 
     Raises:
         UserError: a metric of which lower is better, or that the run does not have.
@@ -119,7 +119,7 @@ def joint(
         complete: Bools = np.asarray(~np.isnan(both).any(axis=(1, 2)))
         compare = _PairComparison(of, pairing, ends_of_range, complete, resampling)
         return [
-            compare((table.names[a], table.names[b]), both[:, [a, b]], pairing.answered[:, [a, b]])
+            compare((table.names[a], table.names[b]), both[:, [a, b]], pairing.texts[:, [a, b]] > 0)
             for a, b in itertools.combinations(range(len(table.names)), 2)
         ]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Floats, Hashes
+from levelfield.core.arrays import Codes, Floats, Hashes
 from levelfield.meta.seeds import SeededTexts
 from levelfield.meta.tally import NONE, SystemTable
 from levelfield.stats.clusters import coded
@@ -24,25 +24,26 @@ class Pairing:
         self._seeds = None if table.seeds is None else table.seeds[self._rows]
         self._shape = (of_input.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
-        texts = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(self._shape)
-        self.answered: Bools = texts > 0  # (inputs, systems)
+        self.texts: Codes = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(
+            self._shape
+        )  # (inputs, systems)
         self.why_empty = (
             "no input has a value from every system"
-            if np.any(self.answered.all(axis=1))
+            if np.any(self.texts.all(axis=1))
             else "no shared inputs"
         )
 
     def seeded(self, values: Floats, group: int | None = None) -> SeededTexts | None:
-        """The texts with a value, of all groups or of one, each with its seed.
+        """The texts of all groups, or those of one that have a value, each with its seed.
 
         None if no text of the run has a seed.
         """
         if self._seeds is None:
             return None
-        use = ~np.isnan(values[self._rows])
+        rows = np.arange(self._rows.size)
         if group is not None:
-            use &= self._cell % self._shape[1] == group
-        rows = np.flatnonzero(use)
+            use = ~np.isnan(values[self._rows]) & (self._cell % self._shape[1] == group)
+            rows = np.flatnonzero(use)
         inputs, systems = np.divmod(self._cell[rows], self._shape[1])
         return SeededTexts(
             values=values[self._rows[rows]],
@@ -52,6 +53,11 @@ class Pairing:
             clusters=coded(self.clusters)[1],
             strata=np.zeros(self._shape[0], np.intp),
         )
+
+    def lacking(self, values: Floats) -> Codes:
+        """(inputs, systems): how many texts of a system on an input are undefined."""
+        undefined = self._cell[np.isnan(values[self._rows])]
+        return np.bincount(undefined, minlength=math.prod(self._shape)).reshape(self._shape)
 
     def means(self, values: Floats) -> Floats:
         """(inputs, systems): mean of the defined values of a system on an input; NaN if none."""

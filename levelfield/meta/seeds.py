@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,10 +19,10 @@ from levelfield.stats.sign_flip import SignFlips, sign_flips
 
 @dataclass(frozen=True)
 class SeededTexts:
-    """The texts that have a value of a metric.
+    """Texts with their values of a metric.
 
     Attributes:
-        values: (texts,) defined.
+        values: (texts,) NaN where undefined.
         systems, seeds, inputs: (texts,) codes.
         clusters, strata: (inputs,) codes.
     """
@@ -38,7 +39,7 @@ class SeededTexts:
         return len(np.unique(self.seeds[self.systems == system]))
 
     def mean(self, weights: Floats) -> Contrast | None:
-        """Returns the mean of one system with these weights, (texts,)."""
+        """Returns the mean of one system with these weights, (texts,); 0 where undefined."""
         rows = np.flatnonzero(weights)
         if not rows.size:
             return None
@@ -46,33 +47,35 @@ class SeededTexts:
         return self._contrast([texts])
 
     def difference(
-        self, a: int, b: int, omega: Floats, filled: tuple[float, float]
+        self,
+        a: int,
+        b: int,
+        omega: Floats,
+        *,
+        filled: tuple[float, float] = (math.nan, math.nan),
+        uneven: Bools | None = None,
     ) -> Contrast | None:
         """Returns the difference of two systems.
 
         Args:
             a, b: the systems.
-            omega: (inputs,) weight of each input, which a system's texts for it share.
-            filled: the values of a's and of b's texts for an input that has weight and no value.
+            omega: (inputs,) weight of each input, which a system's texts with a value share.
+            filled: the values of a's and of b's undefined texts on inputs that are `uneven`.
         """
         if not omega.any():
             return None
-        of_a, of_b = (self._texts(s, omega, v) for s, v in zip((a, b), filled, strict=True))
+        of_a, of_b = (self._texts(s, omega, v, uneven) for s, v in zip((a, b), filled, strict=True))
         return self._contrast([of_a, of_b._replace(weights=-of_b.weights)])
 
-    def _texts(self, system: int, omega: Floats, filled: float) -> _Texts:
+    def _texts(self, system: int, omega: Floats, filled: float, uneven: Bools | None) -> _Texts:
         own = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
-        seeds = np.unique(self.seeds[own]) if own.size else np.zeros(1, np.intp)
-        n = np.bincount(self.inputs[own], minlength=len(omega))
-        lacking = np.repeat(np.flatnonzero((omega > 0) & (n == 0)), len(seeds))
-        inputs = np.concatenate([self.inputs[own], lacking])
+        values, inputs = self.values[own], self.inputs[own]
+        if uneven is not None:
+            values = np.where(np.isnan(values) & uneven[inputs], filled, values)
+        defined = ~np.isnan(values)
+        values, inputs = values[defined], inputs[defined]
         n = np.bincount(inputs, minlength=len(omega))
-        return _Texts(
-            values=np.concatenate([self.values[own], np.full(lacking.size, filled)]),
-            weights=omega[inputs] / n[inputs],
-            seeds=np.concatenate([self.seeds[own], np.resize(seeds, lacking.size)]),
-            inputs=inputs,
-        )
+        return _Texts(values, omega[inputs] / n[inputs], self.seeds[own][defined], inputs)
 
     def _contrast(self, of_systems: Sequence[_Texts]) -> Contrast | None:
         values, weights, seeds, inputs = map(np.concatenate, zip(*of_systems, strict=True))

@@ -124,7 +124,7 @@ def summarise(
         return system_comparisons(
             table.names,
             pairing.means(values),
-            pairing.answered,
+            (pairing.texts, pairing.lacking(values)),
             pairing.clusters,
             pairing.seeded(values),
             why_empty=pairing.why_empty,

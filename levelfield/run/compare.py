@@ -90,7 +90,7 @@ class SystemComparisons:
             "lllrrrrrr",
             [" & ".join(head) + " \\\\"],
             rows,
-            "Systems on equal inputs: paired permutation test, Holm over the rows of "
+            "Systems on equal inputs: paired tests, Holm over the rows of "
             f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals.",
             comment="; ".join(s.signature for s in self.summaries),
         )
@@ -125,7 +125,7 @@ def compare(
     family: Family = "metric",
     **options: Any,
 ) -> SystemComparisons:
-    """Compares systems on equal inputs: paired permutation tests, Holm over each family.
+    """Compares systems on equal inputs: paired tests, Holm over each family.
 
     Args:
         texts: as for `score`; or what `score` returned, whose comparisons are taken as they are.

@@ -1,5 +1,6 @@
 """Verdicts where values are undefined: what is left alone never decides."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from levelfield.meta.comparison import (
     verdict,
 )
 from levelfield.meta.joint import Criterion, joint
-from levelfield.meta.summary import adjusted
+from levelfield.meta.summary import adjusted, summarise
 from levelfield.meta.tally import RunTally
 
 NAN = float("nan")
@@ -30,10 +31,12 @@ def scores(ids, values, metric):
 
 def compared(values, answered=None):
     values = np.asarray(values, dtype=np.float64)
-    answered = np.ones(values.shape, np.bool_) if answered is None else np.asarray(answered)
+    texts = np.ones(values.shape, np.intp) if answered is None else np.asarray(answered) * 1
     clusters = np.arange(1, len(values) + 1, dtype=np.uint64)
     names = [chr(ord("a") + i) for i in range(values.shape[1])]
-    return system_comparisons(names, values, answered, clusters, why_empty="nothing shared")
+    return system_comparisons(
+        names, values, (texts, texts * np.isnan(values)), clusters, why_empty="nothing shared"
+    )
 
 
 def adjusted_alone(c):
@@ -110,6 +113,26 @@ def test_swapping_systems_turns_the_bounds():
         == (other.bounds.only_b, other.bounds.only_a)
     )
     assert one.p_bounded == pytest.approx(other.p_bounded)
+
+
+def test_a_value_that_some_seeds_lack_alone_does_not_win():
+    rng = np.random.default_rng(0)
+    tally, ids = RunTally(), []
+    for system, i, seed in itertools.product("ab", range(100), range(3)):
+        ids.append(f"{system}{i}/{seed}")
+        tally.add(Sample(ids[-1], "Rain.", prompt=f"P {i}", seed=seed, system=system), system)
+    of_a = np.where(rng.random(300) < 0.4, NAN, 1.0)
+    values = np.r_[of_a, np.full(300, 0.8)]
+    tally.add_scores(scores(ids, values, "keen"))
+    (summary,) = summarise(tally)
+    (c,) = summary.comparisons
+    assert c.difference == pytest.approx(0.2)
+    assert c.p < 0.05
+    lacking = int(np.isnan(values).sum())
+    # the worst value of the run is 0.8
+    assert c.bounds.lowest == pytest.approx(0.2 - 0.2 * lacking / 300, abs=0.02)
+    assert c.bounds.only_a > 50
+    assert c.bounds.only_b == 0
 
 
 def test_the_joint_mean_is_bounded_too():

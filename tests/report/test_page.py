@@ -255,7 +255,7 @@ def test_signatures_and_methods_are_there(html):
         assert f"{metric}|model:offline/minilm|weights:nisf|dtype:float32|v:0.1.0|n:60" in text
     assert "2,000 resamples of whole clusters" in text
     assert "over the comparisons of a metric" in text
-    assert "The fewest clusters behind an interval here are 9" in text or "are 10;" in text
+    assert re.search(r"the fewest here are \d+\.", text)
 
 
 def test_what_a_reader_must_know_of_the_values_is_at_the_top_and_escaped():

@@ -83,17 +83,16 @@ def _compared(control: ControlData, observed: Observed) -> list[Comparison]:
     T = cluster_sums(omega * np.where(use, D, 0.0), k, K)
     means = np.where(use.any(axis=0), T.sum(axis=0), math.nan)
     pairs = _pairs(control)
-    measured = MeasuredTexts.of(control, np.asarray(observed.texts))
+    measured = MeasuredTexts.of(
+        control, np.asarray(observed.texts), measured=_measured(control, observed)
+    )
     worst, best = differences.ends
-    sampled = [
-        measured.difference(*pairs[j], omega[:, c], filled)
-        for c, (j, filled) in enumerate(
-            [
-                *((j, (worst, best)) for j in range(len(pairs))),
-                *((j, ends) for j in undefined for ends in ((worst, best), (best, worst))),
-            ]
-        )
-    ]
+    sampled = [measured.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
+    for (j, pair), c in zip(undefined.items(), itertools.count(len(pairs), 2)):
+        for column, ends in ((c, (worst, best)), (c + 1, (best, worst))):
+            sampled.append(
+                measured.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
+            )
     W = cluster_sums(omega, k, K)
     tests, of_seeds = difference_tests(T, W, sampled, control.resampling)
     bounds = {
@@ -141,7 +140,7 @@ def _pairs(control: ControlData) -> list[tuple[int, int]]:
 def _differences(control: ControlData, observed: Observed) -> _Differences:
     """Returns the differences by input: listwise among complete systems, pairwise otherwise."""
     observations = control.observations
-    X, answered = _by_input(control, observed)
+    X, texts, lacking = _by_input(control, observed)
     inputs, first = np.unique(observations.input, return_index=True)
     dataset = control.dataset_codes(first)
     stratum = dataset * max(1, len(control.values)) + observations.value[first]
@@ -157,28 +156,37 @@ def _differences(control: ControlData, observed: Observed) -> _Differences:
         rows = has[:, systems].all(axis=1)
         D[rows, j] = paired_differences(X[rows, a], X[rows, b])
         if has.any():
-            pair = undefined_pair(X[:, [a, b]], answered[:, [a, b]], *ends)
+            own = [a, b]
+            pair = undefined_pair(X[:, own], texts[:, own], lacking[:, own], *ends)
             undefined |= {j: pair} if pair is not None else {}
     both = np.array([complete[a] and complete[b] for a, b in pairs])
     return _Differences(D, observations.prompt[first], dataset, both, undefined, ends)
 
 
-def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Bools]:
+def _measured(control: ControlData, observed: Observed) -> Bools:
+    """Returns (texts,): whether a text is of a cell that was measured."""
+    cells = len(control.observations.cells)
+    measured = np.array([(i, ALL) in observed.cells for i in range(cells)])
+    return np.asarray(measured[control.observations.cell])
+
+
+def _by_input(control: ControlData, observed: Observed) -> tuple[Floats, Codes, Codes]:
     """Returns (inputs, systems): the mean over a system's texts for an input, NaN without a value;
-    and whether it has measured texts there."""
+    how many it has that were measured, and how many of those have none."""
     observations = control.observations
     texts = np.asarray(observed.texts)
     system = np.array([control.systems.index(c.key.system) for c in observations.cells])
     shape = (int(observations.input.max(initial=-1)) + 1, len(control.systems))
     at = observations.input * shape[1] + system[observations.cell]
-    measured = np.array([(i, ALL) in observed.cells for i in range(len(system))])
-    answered = np.bincount(at[measured[observations.cell]], minlength=math.prod(shape)) > 0
     defined = ~np.isnan(texts)
+    all_texts, with_value = (
+        np.bincount(at[rows], minlength=math.prod(shape)).reshape(shape)
+        for rows in (_measured(control, observed), defined)
+    )
+    sums = np.bincount(at[defined], texts[defined], math.prod(shape)).reshape(shape)
     with np.errstate(invalid="ignore"):
-        means = np.bincount(at[defined], texts[defined], math.prod(shape)) / np.bincount(
-            at[defined], minlength=math.prod(shape)
-        )
-    return means.reshape(shape), answered.reshape(shape)
+        means = sums / with_value
+    return means, all_texts, all_texts - with_value
 
 
 def _note(

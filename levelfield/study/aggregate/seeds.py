@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.core.arrays import Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.meta.seeds import SeededTexts
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import ALL, Observed
@@ -27,11 +27,20 @@ class MeasuredTexts(SeededTexts):
 
     @classmethod
     def of(
-        cls, control: ControlData, texts: Floats, positions: Sequence[int] | None = None
+        cls,
+        control: ControlData,
+        texts: Floats,
+        positions: Sequence[int] | None = None,
+        *,
+        measured: Bools | None = None,
     ) -> MeasuredTexts:
-        """Returns the texts with a value, of all cells or of those at these positions."""
+        """Returns the texts with a value, of all cells or of those at these positions.
+
+        Args:
+            measured: (texts,) which texts, those without a value included.
+        """
         observations = control.observations
-        rows = np.flatnonzero(~np.isnan(texts))
+        rows = np.flatnonzero(~np.isnan(texts) if measured is None else measured)
         if positions is not None:
             rows = rows[np.isin(observations.cell[rows], positions)]
         keys = [cell.key for cell in observations.cells]
