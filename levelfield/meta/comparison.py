@@ -71,6 +71,7 @@ class Comparison:
         effect: d_z, the difference over its standard deviation between inputs.
         p: two-sided, of the test that the interval agrees with.
         p_adjusted: `p_bounded` by Holm over the comparisons of its family.
+        p_unbounded: p by Holm over them, whatever the bounds.
         note: what a reader must know of these numbers; empty if nothing.
         bounds: None where no input is undefined for one of the two alone.
         least_p: the smallest p that differences of so many clusters can have.
@@ -90,6 +91,7 @@ class Comparison:
     note: str
     bounds: Bounds | None = None
     least_p: float = 0.0
+    p_unbounded: float = math.nan
 
     @property
     def p_bounded(self) -> float:
@@ -116,7 +118,7 @@ def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = AL
     if np.isnan(c.p_adjusted):
         return NOT_COMPARED
     if c.p_adjusted > alpha or c.difference == 0:
-        return WITHHELD if c.p <= alpha < c.p_bounded else NOT_SHOWN
+        return WITHHELD if c.p_unbounded <= alpha < c.p_adjusted else NOT_SHOWN
     better, worse = (c.a, c.b) if (c.difference > 0) == higher_is_better else (c.b, c.a)
     return f"{better} > {worse}"
 
@@ -181,7 +183,8 @@ def system_comparisons(
 ) -> list[Comparison]:
     """Every two systems by their values on equal inputs; p is not adjusted.
 
-    An input counts if every system has a value there (listwise); tests and intervals are those of
+    An input counts if every system has a value there (listwise; systems without any value are left
+    aside); tests and intervals are those of
     `difference_tests`. Two systems of which one lacks values that the other has get `Bounds`
     besides.
 
@@ -193,7 +196,8 @@ def system_comparisons(
         texts: those behind the values, with their seeds; None if they have none.
         why_empty: the note where no input counts.
     """
-    complete = ~np.isnan(values).any(axis=1)
+    has_values = ~np.isnan(values).all(axis=0)
+    complete = ~np.isnan(values[:, has_values]).any(axis=1) & has_values.any()
     pairs = list(itertools.combinations(range(len(names)), 2))
     columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
     undefined: dict[int, UndefinedPair] = {}
@@ -225,36 +229,33 @@ def system_comparisons(
         j: pair.bounds((means[k], means[k + 1]), (tests.p[k], tests.p[k + 1]))
         for k, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
     }
-    of = clusters[complete]
     seeds = {} if texts is None else {s: texts.seeds_of(s) for s in range(len(names))}
-    return [
-        Comparison(
-            a=names[a],
-            b=names[b],
-            inputs=of.size,
-            left_out=complete.size - of.size,
-            clusters=np.unique(of).size,
-            difference=means[j],
-            low=float(tests.low[j]),
-            high=float(tests.high[j]),
-            effect=cohen_dz(columns[j][complete]),
-            p=float(tests.p[j]),
-            p_adjusted=math.nan,
-            note=_note(
-                columns[j][complete],
-                of,
-                tests.least[j],
-                verdict_basis({names[s]: seeds[s] for s in (a, b)}, bool(of_seeds[j]))
-                if seeds
-                else "",
-            )
-            if of.size
-            else why_empty,
-            bounds=bounds.get(j),
-            least_p=float(tests.least[j]) if of.size else 0.0,
+    results = []
+    for j, (a, b) in enumerate(pairs):
+        rows = use[:, j]
+        of = clusters[rows]
+        basis = (
+            verdict_basis({names[s]: seeds[s] for s in (a, b)}, bool(of_seeds[j])) if seeds else ""
         )
-        for j, (a, b) in enumerate(pairs)
-    ]
+        results.append(
+            Comparison(
+                a=names[a],
+                b=names[b],
+                inputs=of.size,
+                left_out=rows.size - of.size,
+                clusters=np.unique(of).size,
+                difference=means[j],
+                low=float(tests.low[j]),
+                high=float(tests.high[j]),
+                effect=cohen_dz(D[rows, j]),
+                p=float(tests.p[j]),
+                p_adjusted=math.nan,
+                note=_note(D[rows, j], of, tests.least[j], basis) if of.size else why_empty,
+                bounds=bounds.get(j),
+                least_p=float(tests.least[j]) if of.size else 0.0,
+            )
+        )
+    return results
 
 
 def _note(differences: Floats, clusters: Hashes, least: float, basis: str) -> str:
@@ -279,16 +280,25 @@ def adjusted_comparisons(
 
     Where so few inputs can't give p that stays small when it is adjusted, the note says so.
     """
-    p_adjusted = adjusted_by_family(
-        [[c.p_bounded for c in comparisons] for comparisons in of_metrics], resampling.family
+    bounded, unbounded = (
+        adjusted_by_family(p, resampling.family)
+        for p in (
+            [[c.p_bounded for c in comparisons] for comparisons in of_metrics],
+            [[c.p for c in comparisons] for comparisons in of_metrics],
+        )
     )
     total = sum(map(len, of_metrics))
     return [
         tuple(
-            replace(c, p_adjusted=p, note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]))
-            for c, p in zip(comparisons, of_metric, strict=True)
+            replace(
+                c,
+                p_adjusted=p,
+                p_unbounded=p_unbounded,
+                note="; ".join([*filter(None, [c.note]), *_warnings(c, size)]),
+            )
+            for c, p, p_unbounded in zip(comparisons, *of_metric, strict=True)
         )
-        for comparisons, of_metric in zip(of_metrics, p_adjusted, strict=True)
+        for comparisons, *of_metric in zip(of_metrics, bounded, unbounded, strict=True)
         for size in [len(comparisons) if resampling.family == "metric" else total]
     ]
 

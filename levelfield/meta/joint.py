@@ -11,21 +11,23 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats, Hashes
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature, with_run
-from levelfield.meta.comparison import Bounds, Comparison
+from levelfield.meta.comparison import ALPHA, Bounds, Comparison
 from levelfield.meta.pairing import Pairing
+from levelfield.meta.seeds import SeededTexts, verdict_basis
 from levelfield.meta.summary import OVERALL, GroupSummary, MetricSummary
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import OfMeans, cluster_bootstrap
 from levelfield.stats.estimate import Estimate
-from levelfield.stats.permutation import swap_permutation
+from levelfield.stats.permutation import slopes, swap_permutation
 from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.seeds import Contrast
 
 
 def geometric(means: Floats) -> Floats:
@@ -73,11 +75,11 @@ def joint(
     """Summaries of the geometric and the harmonic mean of content and style, as
     `joint.geometric` and `joint.harmonic`.
 
-    A system's G and H are of its two means over the samples that have both values, in [0, 1]. An
-    empty text whose style counts as 0 counts as 0 for content too where that is undefined.
+    A system's G and H are of its two means over the samples that have both values, in [0, 1].
     Their intervals draw clusters with both columns; systems are compared on the inputs on which
-    all of them have both values, p by swapping the two systems' values of whole clusters. There is
-    no effect size: G and H are no means of differences.
+    all of them have both values, p by swapping the two systems' values of whole clusters. With two
+    seeds or more of a system, intervals and p are those of `contrast` for the linearised G and H.
+    There is no effect size: G and H are no means of differences.
 
     Args:
         tally: samples and scores of a run that has both metrics.
@@ -99,27 +101,43 @@ def joint(
     # an empty rewrite has missed the style (0) and, whatever the metric of content, kept none of it
     values[table.empty & (values[:, 1] == 0) & np.isnan(values[:, 0]), 0] = 0
     clusters = table.own_clusters
-    pairing = Pairing(table) if compare and len(table.names) > 1 else None
+    pairing = Pairing(table) if compare else None
     ends_of_range = (
         np.stack([np.nanmin(values, axis=0), np.nanmax(values, axis=0)])
         if not np.isnan(values).all(axis=0).any()
         else None
     )
 
-    def row(name: str, rows: Bools, of: OfMeans) -> GroupSummary:
+    def row(code: int | None, of: OfMeans) -> GroupSummary:
+        rows = np.ones(len(values), np.bool_) if code is None else table.groups == code
         v = values[rows]
         mean = cluster_bootstrap(v, clusters[rows], of, resampling=resampling)
+        if pairing is not None and code is not None and mean.n:
+            linear = values @ slopes(of, v[~np.isnan(v).any(axis=1)].mean(axis=0))
+            texts = pairing.seeded(linear, code)
+            if texts is not None and texts.values.size == mean.n:
+                c = texts.mean(np.full(mean.n, 1 / mean.n))
+                if c is not None and c.of_seeds and c.variance:
+                    low, high = replace(c, value=mean.value).ends(resampling.level)
+                    mean = replace(mean, low=low, high=high)
+        name = OVERALL if code is None else table.names[code]
         return GroupSummary(name, len(v), len(v) - mean.n, mean)
 
     def compared(of: OfMeans) -> list[Comparison]:
-        if pairing is None:
+        if pairing is None or len(table.names) < 2:
             return []
         of_content, of_style = (pairing.means(column) for column in values.T)
         both = np.stack([of_content, of_style], axis=2)  # (inputs, systems, 2)
         complete: Bools = np.asarray(~np.isnan(both).any(axis=(1, 2)))
-        compare = _PairComparison(of, pairing, ends_of_range, complete, resampling)
+        texts = None
+        if complete.any():
+            of_systems = np.stack([slopes(of, means) for means in both[complete].mean(axis=0)])
+            texts = pairing.seeded((values * of_systems[table.groups]).sum(axis=1))
+        compare = _PairComparison(
+            table.names, of, pairing, texts, ends_of_range, complete, resampling
+        )
         return [
-            compare((table.names[a], table.names[b]), both[:, [a, b]], pairing.texts[:, [a, b]] > 0)
+            compare((a, b), both[:, [a, b]], pairing.texts[:, [a, b]] > 0)
             for a, b in itertools.combinations(range(len(table.names)), 2)
         ]
 
@@ -138,10 +156,8 @@ def joint(
                 signature(f"joint.{name}", choices), n=len(values), undefined=undefined, truncated=0
             ),
             higher_is_better=True,
-            overall=row(OVERALL, np.ones(len(values), np.bool_), of),
-            groups=tuple(
-                row(group, table.groups == code, of) for code, group in enumerate(table.names)
-            ),
+            overall=row(None, of),
+            groups=tuple(row(code, of) for code in range(len(table.names))),
             comparisons=tuple(compared(of)),
             reasons={"content or style undefined": undefined} if undefined else {},
         )
@@ -160,39 +176,62 @@ class _PairComparison:
     """Compares two systems by their values on equal inputs, (inputs, 2 systems, 2 criteria).
 
     Attributes:
+        names: of the systems.
         of: the mean of both criteria.
+        texts: with `of` linearised at each system's means, Σ_j ∂f/∂m_j x_j; None without seeds.
         ends: (2, criteria) the worst and the best value of the run; None without any.
         complete: (inputs,) on which all systems have both values.
     """
 
+    names: tuple[str, ...]
     of: OfMeans
     pairing: Pairing
+    texts: SeededTexts | None
     ends: Floats | None
     complete: Bools
     resampling: Resampling
 
-    def __call__(self, names: tuple[str, str], values: Floats, answered: Bools) -> Comparison:
+    def __call__(self, pair: tuple[int, int], values: Floats, answered: Bools) -> Comparison:
         rows = values[self.complete]
         clusters = self.pairing.clusters[self.complete]
         difference = self._difference(rows, clusters)
+        seeded = self._seeded(pair)
+        low, high, p = difference.low, difference.high, self._p(rows, clusters)
+        least_p = 2.0 ** (1 - difference.clusters) if len(rows) else 0.0
+        if seeded is not None:
+            seeded = replace(seeded, value=difference.value)
+            (low, high), p, least_p = seeded.ends(self.resampling.level), seeded.p, 0.0
+        notes = [] if len(rows) else [self.pairing.why_empty]
+        if self.texts is not None and len(rows):
+            seeds = {self.names[s]: self.texts.seeds_of(s) for s in pair}
+            notes.append(verdict_basis(seeds, seeded is not None))
+        if least_p > ALPHA:
+            notes.append(f"too few independent inputs: p can't go below {least_p:.3g}")
         return Comparison(
-            a=names[0],
-            b=names[1],
+            a=self.names[pair[0]],
+            b=self.names[pair[1]],
             inputs=len(rows),
             left_out=len(values) - len(rows),
             clusters=difference.clusters,
             difference=difference.value,
-            low=difference.low,
-            high=difference.high,
+            low=low,
+            high=high,
             effect=math.nan,
-            p=self._p(rows, clusters),
+            p=p,
             p_adjusted=math.nan,
-            note="" if len(rows) else self.pairing.why_empty,
-            bounds=self._bounds(values, answered),
-            least_p=2.0 ** (1 - difference.clusters) if len(rows) else 0.0,
+            note="; ".join(notes),
+            bounds=self._bounds(values, answered, seeded),
+            least_p=least_p,
         )
 
-    def _bounds(self, values: Floats, answered: Bools) -> Bounds | None:
+    def _seeded(self, pair: tuple[int, int]) -> Contrast | None:
+        """The difference with seeds as a sample; None where they are none."""
+        if self.texts is None or not self.complete.any():
+            return None
+        c = self.texts.difference(*pair, self.complete / self.complete.sum())
+        return c if c is not None and c.of_seeds and c.variance else None
+
+    def _bounds(self, values: Floats, answered: Bools, seeded: Contrast | None) -> Bounds | None:
         lacks: Bools = np.asarray(
             np.isnan(values).any(axis=2) & answered.all(axis=1, keepdims=True)
         )
@@ -204,7 +243,11 @@ class _PairComparison:
         for order in ([0, 1], [1, 0]):  # a at its worst and b at its best, and the other way round
             filled = np.where(fill, self.ends[order], values)
             means.append(self._difference(filled, self.pairing.clusters).value)
-            p.append(self._p(filled, self.pairing.clusters))
+            p.append(
+                self._p(filled, self.pairing.clusters)
+                if seeded is None
+                else replace(seeded, value=means[-1]).p
+            )
         only_a, only_b = map(int, only.sum(axis=0))
         inputs = int((~np.isnan(np.where(fill, 0.0, values))).all(axis=(1, 2)).sum())
         return Bounds(means[0], means[1], p[0], p[1], only_a, only_b, inputs)

@@ -54,29 +54,27 @@ def swap_permutation(
         return np.asarray(statistic(of_a) - statistic(of_b))
 
     observed = float(difference(np.ones((1, K), np.float64))[0])
-    sign, least = 1.0 if observed >= 0 else -1.0, abs(observed) - _TIE * float(np.abs(S).sum())
+    sign, size = 1.0 if observed >= 0 else -1.0, abs(observed) - _TIE * float(np.abs(S).sum())
     rng = np.random.default_rng(seed)
     reached = 0
     for rows in chunks(permutations, K):
         unswapped = rng.integers(2, size=(rows.stop - rows.start, K)).astype(np.float64)
-        reached += int((np.abs(difference(unswapped)) >= least).sum())
+        reached += int((np.abs(difference(unswapped)) >= size).sum())
     differing = int((np.abs(S_a - S_b) > _TIE * np.abs(S).sum()).any(axis=1).sum())
-    if reached >= RARE * permutations or 2.0 ** (1 - differing) > RARE:
-        return (reached + 1) / (permutations + 1)
+    least, p = 2.0 ** (1 - differing), (reached + 1) / (permutations + 1)
+    if p >= RARE or least > RARE:
+        return min(1.0, max(p, least))
 
     def reaches(plus: Bools) -> Bools:
-        return np.asarray(sign * difference(plus.astype(np.float64)) >= least)
+        return np.asarray(sign * difference(plus.astype(np.float64)) >= size)
 
-    half = (S_a + S_b).sum(axis=0) / 2
-    slope = np.array([_slope(statistic, half, j) for j in range(half.size)])
-    p = tilted_p(reaches, sign * (S_a - S_b) @ slope, abs(observed), seed=seed)
-    return (reached + 1) / (permutations + 1) if p is None else max(p, 2.0 ** (1 - differing))
+    a_k = sign * (S_a - S_b) @ slopes(statistic, (S_a + S_b).sum(axis=0) / 2)
+    tilted = tilted_p(reaches, a_k, abs(observed), seed=seed)
+    return p if tilted is None else max(tilted, least)
 
 
-def _slope(statistic: OfMeans, means: Floats, j: int) -> float:
-    """The derivative of a statistic of means by one of them."""
-    step = _STEP * max(abs(float(means[j])), 1e-3)
-    ends = np.stack([means, means])
-    ends[:, j] += [step, -step]
-    above, below = statistic(ends)
-    return float(above - below) / (2 * step)
+def slopes(statistic: OfMeans, means: Floats) -> Floats:
+    """(columns,) the derivatives of a statistic by each of its means."""
+    steps = np.diag(_STEP * np.maximum(np.abs(means), 1e-3))
+    above, below = np.split(statistic(np.concatenate([means + steps, means - steps])), 2)
+    return np.asarray((above - below) / (2 * np.diag(steps)))

@@ -40,7 +40,7 @@ def compared(values, answered=None):
 
 
 def adjusted_alone(c):
-    return replace(c, p_adjusted=c.p_bounded)
+    return replace(c, p_adjusted=c.p_bounded, p_unbounded=c.p)
 
 
 def test_a_system_that_is_undefined_where_it_would_be_bad_does_not_win():
@@ -97,6 +97,12 @@ def test_a_system_without_any_value_is_not_compared():
     assert c.inputs == 0
     assert math.isnan(c.p_bounded)
     assert verdict(adjusted_alone(c), higher_is_better=True) == "not compared"
+
+
+def test_a_system_without_any_value_takes_no_input_from_the_others():
+    values = np.random.default_rng(2).normal(size=(20, 3))
+    values[:, 1] = NAN
+    assert [c.inputs for c in compared(values)] == [0, 20, 0]
 
 
 def test_swapping_systems_turns_the_bounds():

@@ -180,3 +180,42 @@ def test_equal_signatures_are_of_equal_metrics_with_equal_choices():
 
     assert signed("1") == signed("1") != signed("2")
     assert "content:content#" in signed("1")
+
+
+def test_joint_means_take_seeds_as_a_sample():
+    rng = np.random.default_rng(0)
+    shown = 0
+    for _ in range(60):
+        tally, ids, values = RunTally(), [], []
+        effect = {(s, seed): rng.normal(scale=0.1) for s in "ab" for seed in range(3)}
+        for system in "ab":
+            for i in range(30):
+                for seed in range(3):
+                    ids.append(f"{system}{i}/{seed}")
+                    sample = Sample(ids[-1], "Rain.", source=f"S {i}", seed=seed, system=system)
+                    tally.add(sample, system)
+                    both = 0.5 + effect[system, seed] + 0.1 * rng.normal(size=2)
+                    values.append(np.clip(both, 0.01, 1))
+        for name, column in zip(("content", "style"), np.array(values).T, strict=True):
+            tally.add_scores(Scores(name, tuple(ids), column.copy(), {}, f"{name}|v:0", True))
+        (summary, _) = joint(tally, Criterion("content"), Criterion("style"))
+        (c,) = summary.comparisons
+        shown += c.p <= 0.05
+        assert (c.low <= 0 <= c.high) == (c.p > 0.05)
+    assert c.note == "3 seeds each: t test with prompts and seeds as samples"
+    assert shown <= 9  # 5 % of 60; swaps of prompts show about 45
+    mean = summary.groups[0].mean
+    assert mean.low < mean.value < mean.high
+
+
+def test_joint_means_of_four_inputs_say_that_they_can_show_nothing():
+    tally, ids = RunTally(), [f"{s}{i}" for s in "ab" for i in range(4)]
+    for id in ids:
+        tally.add(Sample(id, "Rain.", source=f"S {id[1]}", system=id[0]), id[0])
+    for name in ("content", "style"):
+        values = np.r_[np.linspace(0.1, 0.2, 4), np.linspace(0.7, 0.9, 4)]
+        tally.add_scores(Scores(name, tuple(ids), values, {}, f"{name}|v:0", True))
+    (summary, _) = joint(tally, Criterion("content"), Criterion("style"))
+    (c,) = summary.comparisons
+    assert c.p >= 0.125
+    assert "p can't go below 0.125" in c.note
