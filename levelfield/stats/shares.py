@@ -32,11 +32,6 @@ def votes_of(values: Floats) -> int:
     return 0
 
 
-def are_shares(values: Floats) -> bool:
-    """Whether values are shares of equally many votes."""
-    return votes_of(values) > 0
-
-
 def share_ends(
     p: float,
     variance: float,

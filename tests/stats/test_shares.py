@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.shares import are_shares, share_ends
+from levelfield.stats.shares import share_ends, votes_of
 
 
 def coverage(p, correlation, clusters, size, *, runs=400, seed=0):
@@ -60,13 +60,13 @@ def test_clusters_that_agree_within_widen_the_interval():
 
 @pytest.mark.parametrize("votes", [1, 2, 3, 5])
 def test_votes_of_equally_many_judges_are_shares(votes):
-    assert are_shares(np.arange(votes + 1) / votes)
+    assert votes_of(np.arange(votes + 1) / votes) == votes
 
 
 def test_other_values_are_no_shares():
-    assert not are_shares(np.array([0.0, 2.0]))
-    assert not are_shares(np.array([0.5, -0.5]))
-    assert not are_shares(np.random.default_rng(0).random(30))
+    assert not votes_of(np.array([0.0, 2.0]))
+    assert not votes_of(np.array([0.5, -0.5]))
+    assert not votes_of(np.random.default_rng(0).random(30))
 
 
 def test_votes_of_several_judges_count_each():

@@ -26,7 +26,7 @@ def interval_of_mean(
     mean: float,
     n: int,
     value: int,
-    shares: bool,
+    votes: int,
 ) -> Estimate:
     """Returns the interval of a weighted mean.
 
@@ -41,7 +41,7 @@ def interval_of_mean(
         mean: of the measure.
         n: number of values it rests on.
         value: 0 for all values of the control together, else 1 and the position of one.
-        shares: whether the values are percentages of those that `are_shares` tells.
+        votes: of how many votes the values are shares, in percent; 0 if they are none.
     """
     if texts is None:
         why = OF_CORPUS if o.measure.kind == "corpus" else ONLY_CELLS
@@ -56,14 +56,14 @@ def interval_of_mean(
             mean, math.nan, math.nan, n=n, clusters=clusters, why_no_interval=why
         )
     level = control.resampling.level
-    low, high = _ends_of_share(c, w, of_clusters, level) if shares else c.ends(level)
+    low, high = _ends_of_share(c, w, of_clusters, votes, level) if votes else c.ends(level)
     if o.measure.percent:
         low, high = max(low, 0.0), min(high, 100.0)
     return estimate_of_mean(mean, low, high, n=n, clusters=clusters)
 
 
 def _ends_of_share(
-    c: Contrast, weights: Floats, of_clusters: Floats, level: float
+    c: Contrast, weights: Floats, of_clusters: Floats, votes: int, level: float
 ) -> tuple[float, float]:
     """Returns the ends in percent, from the weights of texts and of clusters, which sum to 1."""
     low, high = share_ends(
@@ -73,6 +73,7 @@ def _ends_of_share(
         clusters=_effective(of_clusters),
         level=level,
         df=c.df,
+        votes=votes,
     )
     return 100 * low, 100 * high
 

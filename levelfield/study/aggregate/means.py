@@ -14,7 +14,7 @@ from levelfield.core.undefined import (
     ONE_SEED,
     ONLY_CELLS,
 )
-from levelfield.stats.shares import are_shares
+from levelfield.stats.shares import votes_of
 from levelfield.stats.weighted import mean_and_deviation, printed_ranks
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.aggregate.intervals import interval_of_mean
@@ -28,11 +28,11 @@ TableEntries = dict[tuple[str, str, str, str], TableEntry]
 
 def table_entries(control: ControlData) -> TableEntries:
     """Returns every entry of the tables of a kind of control."""
-    shares = {o.measure.name: _are_shares(o) for o in control.observations.observed}
+    votes = {o.measure.name: _votes(o) for o in control.observations.observed}
     entries = {
         (e.system, e.measure, e.dataset, e.value): e
         for system in control.systems
-        for e in _entries_of_system(control, system, shares)
+        for e in _entries_of_system(control, system, votes)
     }
     for o in control.observations.observed:
         name = o.measure.name
@@ -47,15 +47,15 @@ def table_entries(control: ControlData) -> TableEntries:
     return entries
 
 
-def _are_shares(o: Observed) -> bool:
-    """Whether the texts of all systems have shares, in percent, as values."""
+def _votes(o: Observed) -> int:
+    """Of how many votes the values of all systems' texts are shares, in percent; 0 if none."""
     if o.texts is None or not o.measure.percent:
-        return False
-    return are_shares(o.texts[~np.isnan(o.texts)] / 100)
+        return 0
+    return votes_of(o.texts[~np.isnan(o.texts)] / 100)
 
 
 def _entries_of_system(
-    control: ControlData, system: str, shares: Mapping[str, bool]
+    control: ControlData, system: str, votes: Mapping[str, int]
 ) -> list[TableEntry]:
     entries = []
     for o in control.observations.observed:
@@ -93,7 +93,7 @@ def _entries_of_system(
                             mean=mean,
                             n=n,
                             value=v,
-                            shares=shares[o.measure.name],
+                            votes=votes[o.measure.name],
                         ),
                         between_seeds=(
                             _between_seeds(control, o, positions) if overall else SpreadBetween()
