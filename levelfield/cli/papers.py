@@ -52,7 +52,7 @@ def print_list(done: Sequence[Reproduction]) -> None:
 def _need(gap: Gap) -> str:
     if gap.files:
         return "files that are not here"
-    if gap.command.startswith("levelfield reproduce"):
+    if " --model " in gap.command:
         return _MODEL
     return "what was not released"
 

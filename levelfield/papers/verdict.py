@@ -61,7 +61,9 @@ def judge(number: Number, derived: Derived) -> Outcome:
     That is, |derived − printed| ≤ half a unit of the last place the number is rounded to.
     """
     if derived.value is None or not math.isfinite(derived.value):
-        undefined = Gap("values of which it is defined", f"levelfield reproduce {number.table}")
+        undefined = Gap(
+            "its value, which is undefined on these data", f"levelfield reproduce {number.table}"
+        )
         lacking = replace(derived, value=None, gap=derived.gap or undefined)
         return Outcome(number, lacking, Verdict.CANNOT)
     if not derived.comparable:
