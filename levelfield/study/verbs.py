@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
-from levelfield.io import load_samples
+from levelfield.io import open_samples
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
@@ -169,8 +169,11 @@ class Study:
         Raises:
             UserError: there are no texts yet, or a file can't be read.
         """
-        known = [sample.text for file in training for sample in load_samples(file)]
-        return self._audit(self.cells(), known)
+        files = [open_samples([file]) for file in training]
+        for file in files:
+            file.check()
+        known = (sample.text for file in files for sample in file)
+        return self._audit(self.cells(), known if files else ())
 
     def report(
         self, *, audit: bool = True, seed: int = 0, family: Family = "metric"
@@ -222,7 +225,7 @@ class Study:
         # of a folder, loading says that it is no study file
         return self.plan or load_plan(self.path)
 
-    def _audit(self, cells: Sequence[Cell], training: Sequence[str] = ()) -> AuditReport:
+    def _audit(self, cells: Sequence[Cell], training: Iterable[str] = ()) -> AuditReport:
         keys = self.plan.cells() if self.plan else []
         return AuditReport(self.name, tuple(audit(cells, expected=keys, training=training)))
 

@@ -263,7 +263,17 @@ def _latin1(text: str) -> str:
     return text.encode().decode("cp1252", "replace")
 
 
-def _cut_sentences(text: str) -> str:
+def cut_to_sentences(cells: list[Cell]) -> list[Cell]:
+    """Texts end at a budget, most in mid-sentence; one system is cut to whole sentences."""
+    rng = random.Random(0)
+
+    def cut(sample: Sample) -> Sample:
+        return replace(sample, text=sample.text.rstrip(".")) if rng.random() < 0.8 else sample
+
+    return written(whole_sentences)([replace(c, samples=tuple(map(cut, c.samples))) for c in cells])
+
+
+def whole_sentences(text: str) -> str:
     end = max(text.rfind(mark) for mark in ".!?")
     return text[: end + 1] if end > 0 else text
 
@@ -278,6 +288,12 @@ FAULTS: Mapping[str, Fault] = {
     "the same, with trailing blanks": _fault(copied(0.4, lambda t: t + "  \n"), "identical-seeds"),
     "the same, in other case": _fault(copied(0.4, str.upper), "identical-seeds"),
     "the same, under other prompts": _fault(copied(0.4, shift=3), "identical-seeds"),
+    "the same, with another last word": _fault(
+        copied(0.4, lambda t: t.rsplit(" ", 1)[0] + " end."), "identical-seeds"
+    ),
+    "the same, without the first word": _fault(
+        copied(0.4, lambda t: t.split(" ", 1)[1]), "identical-seeds"
+    ),
     "one seed truncated by a third": _fault(
         written(lambda t: t[: 2 * len(t) // 3], seed=SEED), "seeds-differ"
     ),
@@ -318,6 +334,13 @@ FAULTS: Mapping[str, Fault] = {
         texts(lambda s: f"{s.prompt} {_CODES[str(s.control['sentiment'])]} {rest(s)}"),
         "label-in-text",
     ),
+    "the label as second word": _fault(
+        texts(lambda s: f"{s.prompt} Sentiment: {s.control['sentiment']}. {rest(s)}"),
+        "label-in-text",
+    ),
+    "the label in brackets at the end": _fault(
+        texts(lambda s: f"{s.text} ({s.control['sentiment']} tone)"), "label-in-text"
+    ),
     "continuations shifted by two": _fault(shifted(2), "wrong-request"),
     "continuations shifted back by six": _fault(shifted(-6), "wrong-request"),
     "one seed with shifted continuations": _fault(
@@ -339,6 +362,7 @@ FAULTS: Mapping[str, Fault] = {
         written(lambda t: t.translate({97 + n: 0x430 + n for n in range(26)})), "style-differs"
     ),
     "one system with other words": _fault(written(lambda t: t.lower()[::-1]), "style-differs"),
+    "one system cut to whole sentences": _fault(cut_to_sentences, "style-differs"),
     "a length ratio of 1.5": _fault(
         written(lambda t: f"{t} {t.lower()[::-1][: len(t) * 9 // 10]}"), "length-differs"
     ),

@@ -99,7 +99,10 @@ def varied_cells(seed: int, shape: Shape | None = None) -> list[Cell]:
             for number in range(1, shape.seeds + 1):
                 key = CellKey(system, dataset, shape.control, number)
                 strength = min(0.98, habit.strength + rng.uniform(-0.03, 0.03))
-                neutral = 0.5 if shape.baseline and system == "anchor" else 0.0
+                neutral = 0.0
+                if shape.baseline and system == "anchor":
+                    # the other half is as wanted, so that control does change something
+                    neutral, strength = 0.5, 0.95
                 own = {
                     name: share - 0.12 * (shape.domains and (name, dataset) == ("judge 0", "set 0"))
                     for name, share in right.items()

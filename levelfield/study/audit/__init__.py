@@ -6,7 +6,7 @@ numbers and examples; see `docs/audit.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from levelfield.study.audit import (
     alignment,
@@ -74,15 +74,15 @@ CHECKS: tuple[Callable[[AuditedStudy], list[Finding]], ...] = (
 
 
 def audit(
-    cells: Sequence[Cell], *, expected: Sequence[CellKey] = (), training: Sequence[str] = ()
+    cells: Sequence[Cell], *, expected: Sequence[CellKey] = (), training: Iterable[str] = ()
 ) -> list[Finding]:
     """Returns the findings of all checks, the serious ones first; changes nothing.
 
     Args:
         cells: of one study, with the texts, votes, rates and values that are known.
         expected: the grid; without it, all combinations of the systems, datasets and seeds seen.
-        training: texts that systems were trained on, where they are known.
+        training: texts that systems were trained on, where they are known; read once, one by one.
     """
-    study = AuditedStudy(tuple(cells), tuple(expected), tuple(training))
+    study = AuditedStudy(tuple(cells), tuple(expected), training)
     findings = [finding for check in CHECKS for finding in check(study)]
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

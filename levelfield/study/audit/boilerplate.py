@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from levelfield.study.audit.findings import AuditedStudy, Finding, Limits, grouped, share_found
-from levelfield.study.audit.texts import Text, words_of
+from levelfield.study.audit.texts import Text, runs_of, words_of
 
 _EDGE = 15
 _SAMPLE = 150
@@ -61,7 +61,7 @@ def _edges(text: Text) -> list[str]:
 
 def _runs(text: Text) -> set[str]:
     own, prompt = (
-        {f" {' '.join(run)} " for run in zip(words, words[1:], words[2:], strict=False)}
+        {f" {' '.join(run)} " for run in runs_of(words, 3)}
         for words in (_edges(text), words_of(text.sample.prompt))
     )
     return own - prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import combinations
+from itertools import chain, combinations
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
@@ -18,22 +18,24 @@ from levelfield.study.audit.findings import (
     share_found,
     shown,
 )
-from levelfield.study.audit.texts import Text, words_of
+from levelfield.study.audit.texts import RUN, Text, runs_of, words_of
 from levelfield.study.cells import Cell
 
 _FEW = 3
-_RUN = 8
 _MOST = 0.8
+_RUNS = 5
 
 
 def identical_seeds(study: AuditedStudy) -> list[Finding]:
     """Seeds that changed nothing: cells that differ in the seed only and have the same texts.
 
-    Texts are compared without blanks, case and punctuation, whichever request they answer. Serious
-    if all texts of two seeds are the same: three such seeds are one observation, and their spread
-    is no uncertainty. A warning from 5 % of the texts on and 3 texts of 5 words (or 20 letters),
-    or from half of texts of any length. Cells without texts are compared by their published values:
-    serious if at least 3 with 6 decimals or more agree in all digits. Silent with one seed.
+    Texts are compared without blanks, case and punctuation, whichever request they answer. Of two
+    that answer the same one, 80 % of their runs of 8 words are enough, in texts of 13 words.
+    Serious if all texts of two seeds are the same: three such seeds are one observation, and their
+    spread is no uncertainty. A warning from 5 % of the texts on and 3 texts of 5 words (or 20
+    letters), or from half of texts of any length. Cells without texts are compared by their
+    published values: serious if at least 3 with 6 decimals or more agree in all digits. Silent with
+    one seed.
     """
     findings = []
     for (system, control), cells in study.systems.items():
@@ -57,7 +59,7 @@ def identical_seeds(study: AuditedStudy) -> list[Finding]:
                     by_values.setdefault(dataset, set()).update(both)
         if alike:
             severity: Severity = "serious" if same == pairs else "warning"
-            how = "byte for byte" if bytes_too else "but for blanks, case and punctuation"
+            how = "byte for byte" if bytes_too else "but for blanks, case, punctuation or few words"
             what = f"the same text, {how}, in {percent(same, pairs)} of the pairs of texts"
             what += f" that differ in the seed only ({_sets(alike)})"
             where = (system, only(alike), control, None)
@@ -85,10 +87,21 @@ def _equal_texts(one: Sequence[Text], other: Sequence[Text]) -> tuple[list[Text]
 
 
 def _say_the_same(one: Text, other: Text) -> bool:
-    """Whether the words are equal; of texts without words, what was written, if anything was."""
+    """Whether the words are equal, or most runs of them, in texts of several.
+
+    Of texts without words, what was written, if anything was.
+    """
     if one.words or other.words:
-        return one.words == other.words
+        return one.words == other.words or _nearly_the_same(one, other)
     return bool(one.written) and one.written == other.written
+
+
+def _nearly_the_same(one: Text, other: Text) -> bool:
+    least, most = sorted((len(one.words), len(other.words)))
+    if least < RUN + _RUNS or least < _MOST * most:
+        return False
+    runs, others = one.runs, other.runs
+    return len(runs & others) >= _MOST * max(len(runs), len(others))
 
 
 def _by_request(texts: Iterable[Text]) -> dict[tuple[object, int], Text]:
@@ -180,13 +193,25 @@ def copied_texts(study: AuditedStudy) -> list[Finding]:
     samples = [sample for cell in study.cells for sample in cell.samples]
     sources = {sample.source for sample in samples} - {""}
     references = {reference for sample in samples for reference in sample.references}
-    data = references | set(study.training)
-    exact = {_letters(text) for text in data | sources}
-    runs = {run for text in data for run in _runs(words_of(text))}
+    if not (sources or references or study.training):
+        return []
+    texts_of = {
+        where: [text for text in study.of_system(cells) if text.letters]
+        for where, cells in study.systems.items()
+    }
+    every = [text for of in texts_of.values() for text in of]
+    letters = {text.letters for text in every} | {_letters(text.sample.text) for text in every}
+    runs = {run for text in every for run in text.runs}
+    # of data of any size, only what stands in texts is kept
+    exact = {_letters(source) for source in sources}
+    copied: set[tuple[str, ...]] = set()
+    for line in chain(references, study.training):
+        words = words_of(line)
+        exact |= {"".join(words)} & letters
+        copied |= runs_of(words, RUN) & runs
     findings = []
-    for cells in study.systems.values() if exact else ():
-        texts = [text for text in study.of_system(cells) if text.letters]
-        hits = [text for text in texts if _stands_in(text, exact, runs)]
+    for texts in texts_of.values() if exact or copied else ():
+        hits = [text for text in texts if _stands_in(text, exact, copied)]
         what = "stand word for word in the references, sources or training texts"
         findings += share_found("copied-texts", Limits(0.5, 0.02), what, hits, texts)
     return findings
@@ -196,12 +221,8 @@ def _letters(text: str) -> str:
     return "".join(words_of(text))
 
 
-def _runs(words: Sequence[str]) -> set[tuple[str, ...]]:
-    return set(zip(*(words[n:] for n in range(_RUN)), strict=False))
-
-
 def _stands_in(text: Text, exact: Set[str], runs: Set[tuple[str, ...]]) -> bool:
     if text.letters in exact or _letters(text.sample.text) in exact:
         return True
-    own = _runs(text.words)
+    own = text.runs
     return bool(own) and len(own & runs) >= _MOST * len(own)

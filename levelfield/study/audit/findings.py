@@ -64,7 +64,7 @@ class AuditedStudy:
 
     cells: tuple[Cell, ...]
     expected: tuple[CellKey, ...] = ()
-    training: tuple[str, ...] = ()
+    training: Iterable[str] = ()
 
     @functools.cached_property
     def texts(self) -> Mapping[CellKey, Sequence[Text]]:

@@ -25,6 +25,7 @@ from levelfield.study.cells import value_name
 _NEAR = 60
 _ENOUGH = 15
 _SIDES = {"first": 0, "last": -1}
+_WINDOW = 4
 
 
 def label_in_input(study: AuditedStudy) -> list[Finding]:
@@ -62,9 +63,10 @@ def label_in_input(study: AuditedStudy) -> list[Finding]:
 
 
 def label_in_text(study: AuditedStudy) -> list[Finding]:
-    """The wanted value as the first or last word of what was written, or a code that tells it.
+    """The wanted value at the beginning or end of what was written, or a code that tells it.
 
-    A word of the wanted value counts if it stands there more often than inside of the texts, by a
+    A word of the wanted value counts, as the first or last word or among the first or last 4, if
+    it stands there more often than inside of the texts, by a
     binomial test with p < 1e-7, since texts about sports may speak of sports anywhere. A code is
     a word at that place in half of the texts asked for one value and in at most 5 % of those asked
     for others (Fisher's p < 1e-7). Judges then read the answer. Serious from 20 % of the texts on,
@@ -79,7 +81,7 @@ def label_in_text(study: AuditedStudy) -> list[Finding]:
         if len({value_name(text.sample.control) for text in texts}) < 2:
             continue
         for side, position in _SIDES.items():
-            hits = _labelled(texts, position)
+            hits = _labelled(texts, position, 1)
             what = f"have the wanted value as the {side} word after their prompt"
             named = share_found("label-in-text", Limits(0.2, 0.05), what, hits, texts)
             if not named and (codes := dict(_codes(texts, position))):
@@ -87,24 +89,29 @@ def label_in_text(study: AuditedStudy) -> list[Finding]:
                 told = ", ".join(f"'{word}' for {value}" for word, value in codes.items())
                 what = f"have a word that tells the wanted value as the {side} one: {told}"
                 named = share_found("label-in-text", Limits(0.2, 0.05), what, hits, texts)
+            if not named:
+                hits = _labelled(texts, position, _WINDOW)
+                what = f"have the wanted value among the {side} {_WINDOW} words after their prompt"
+                named = share_found("label-in-text", Limits(0.2, 0.05), what, hits, texts)
             findings += named
     return findings
 
 
-def _labelled(texts: Sequence[Text], position: int) -> list[Text]:
+def _labelled(texts: Sequence[Text], position: int, width: int) -> list[Text]:
     """The texts with a word of the wanted value there; none if it stands elsewhere as often."""
+    texts = [text for text in texts if len(text.words) > 2 * width]
     hits = []
     inside = total = holding = 0
     for text in texts:
         values = _of_values(text.sample.control)
-        if text.words[position] in values:
+        if not values.isdisjoint(text.words[:width] if position == 0 else text.words[-width:]):
             hits.append(text)
-        n = sum(word in values for word in text.words[1:-1])
-        inside, total = inside + n, total + len(text.words) - 2
+        n = sum(word in values for word in text.words[width:-width])
+        inside, total = inside + n, total + len(text.words) - 2 * width
         holding += n > 0
-    usual = max(inside, 1) / max(total, 2)
-    wants_words = holding > len(texts) / 3
-    sure = hits and not wants_words and p_of_more(len(hits), len(texts), usual) < LEVEL
+    usual = 1 - (1 - max(inside, 1) / max(total, 2)) ** width
+    often = holding > len(texts) / 3
+    sure = hits and not often and p_of_more(len(hits), len(texts), usual) < LEVEL
     return hits if sure else []
 
 

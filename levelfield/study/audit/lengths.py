@@ -29,11 +29,12 @@ def length_differs(study: AuditedStudy) -> list[Finding]:
     """Systems that write much more than others for the same requests.
 
     Compared: the median number of words after the prompt, of the longest and the shortest system
-    in a dataset and kind of control. A warning from a factor 2 on, serious from 4 on: diversity,
-    fluency and judges all depend on length. One finding a kind of control, for the dataset where
-    it is worst. Below 2, a warning from a factor 1.49 of the means over the datasets that both
-    have, where that is 4 standard errors above 1.3 and both have 30 texts. Words are what white
-    space parts; in scripts without blanks, characters.
+    in a dataset and kind of control. A warning from a factor of 2 on, serious from 4 on, without a
+    test: diversity, fluency and judges all depend on length. One finding a kind of control, for the
+    dataset where the factor is largest. If no median differs by a factor of 2, a warning where the
+    means over the datasets that all systems have differ by a factor of 1.49, that factor less 4 of
+    its standard errors is 1.3 or more, and both have 30 texts. Words are separated by white space;
+    scripts without blanks are counted in characters.
     """
     findings = []
     for control, cells in study.controls.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from levelfield.study.audit.texts import Text, words_of
 _PROMPTS = 8
 _TIES = 3
 _OFTEN = 0.2
+_ROWS = 256
 
 
 class _Fit(NamedTuple):
@@ -133,12 +134,11 @@ def _fits_of_prompts(texts: Sequence[Text]) -> Mapping[str, Sequence[_Fit]]:
         others = np.delete(np.arange(len(texts)), rows)
         shape = (len(prompts), len(others))
         sums = csr_array((np.ones(len(others)), (asked[others], np.arange(len(others)))), shape)
-        S = X[rows] @ _normed(of_prompts + sums @ X[others]).T
-        S = S.toarray()
+        best = _best(X[rows], _normed(of_prompts + sums @ X[others]), np.ones(len(prompts)))
         places = dict(zip(rows, range(len(rows)), strict=True))
         seeds = grouped(rows, lambda n: texts[n].key.seed).values()
         fits[system] = [
-            _fit([texts[n] for n in part], S[[places[n] for n in part]], asked[part])
+            _fit([texts[n] for n in part], [best[places[n]] for n in part], asked[part], prompts)
             for part in (rows, *seeds)
         ]
     return fits
@@ -148,13 +148,17 @@ def _fits_of_words(texts: Sequence[Text]) -> Iterator[_Fit]:
     """Of controls that want several words."""
     wanted = {id(text): frozenset(_wanted_words(text)) for text in texts}
     values = {words: n for n, words in enumerate(dict.fromkeys(wanted.values())) if words}
-    for own in grouped(texts, lambda text: text.key.system).values() if len(values) > 1 else ():
+    if len(values) < 2:
+        return
+    vocabulary = {w: n for n, w in enumerate(dict.fromkeys(chain.from_iterable(values)))}
+    Y = _holds(list(values), vocabulary)
+    for own in grouped(texts, lambda text: text.key.system).values():
         own = [text for text in own if wanted[id(text)]]
         if own:
-            held = [set(text.words) for text in own]
-            S = np.array([[len(words & of) / len(words) for words in values] for of in held])
+            held = [set(text.words) & vocabulary.keys() for text in own]
+            best = _best(_holds(held, vocabulary), Y, np.array([len(words) for words in values]))
             asked = np.array([values[wanted[id(text)]] for text in own])
-            yield _fit(own, S, asked, len(own))
+            yield _fit(own, best, asked, values, len(own))
 
 
 def _wanted_words(text: Text) -> Iterator[str]:
@@ -163,32 +167,59 @@ def _wanted_words(text: Text) -> Iterator[str]:
             yield from words_of(" ".join(wanted_values(value)))
 
 
-def _fit(texts: Sequence[Text], S: Floats, asked: Codes, independent: int | None = None) -> _Fit:
-    """The fit of texts; S: (texts, prompts) are similarities, asked: (texts,) the own prompts."""
+def _holds(sets: Sequence[Set[str]], vocabulary: Mapping[str, int]) -> csr_array:
+    """(sets, words): 1 where a set has the word."""
+    columns = [vocabulary[word] for words in sets for word in words]
+    ends = np.cumsum([0, *map(len, sets)])
+    return csr_array((np.ones(len(columns)), columns, ends), (len(sets), len(vocabulary)))
+
+
+def _best(X: csr_array, Y: csr_array, size: Floats | Codes) -> list[list[int]]:
+    """For each row of X, the rows of Y with the largest product ÷ size; none if too many tie.
+
+    Similarities of all texts and prompts would not fit into memory, so it takes rows in blocks.
+    """
+    best: list[list[int]] = []
+    for start in range(0, X.shape[0], _ROWS):
+        S = (X[start : start + _ROWS] @ Y.T).toarray() / size
+        top = S.max(axis=1, keepdims=True)
+        for row in (top == S) & (top > 0):
+            fitting = np.flatnonzero(row).tolist()
+            best.append(fitting if len(fitting) <= _TIES else [])
+    return best
+
+
+def _fit(
+    texts: Sequence[Text],
+    best: Sequence[Sequence[int]],
+    asked: Codes,
+    prompts: Sized,
+    independent: int | None = None,
+) -> _Fit:
+    """The fit of texts.
+
+    best: of each text, the prompts that it fits best; asked: (texts,) the own prompts.
+    """
     if independent is None:
         independent = len({(text.key.seed, text.sample.prompt) for text in texts})
-    top = S.max(axis=1, keepdims=True)
-    best = (top == S) & (top > 0)
-    ties = best.sum(axis=1)
     cells = grouped(range(len(texts)), lambda n: texts[n].key)
-    hits, shared, prompts = np.zeros((3, max(map(len, cells.values()))))
+    hits, shared, others = np.zeros((3, max(map(len, cells.values()))))
     for rows in cells.values():
         fitting: set[tuple[int, int]] = set()
         places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
             places.setdefault(int(asked[row]), []).append(place)
         for here, row in enumerate(rows):
-            if 0 < ties[row] <= _TIES:
-                there = np.flatnonzero(best[row]).tolist()
-                for place in chain.from_iterable(places.get(g, []) for g in there):
-                    hits[(place - here) % len(rows)] += 1 / ties[row]
-                    if asked[rows[place]] != asked[row]:
-                        fitting.add((int(asked[row]), (place - here) % len(rows)))
-                for place in places[int(asked[row])] if best[row, asked[row]] else ():
-                    shared[(place - here) % len(rows)] += 1 / ties[row]
+            there = best[row]
+            for place in chain.from_iterable(places.get(g, []) for g in there):
+                hits[(place - here) % len(rows)] += 1 / len(there)
+                if asked[rows[place]] != asked[row]:
+                    fitting.add((int(asked[row]), (place - here) % len(rows)))
+            for place in places[int(asked[row])] if asked[row] in there else ():
+                shared[(place - here) % len(rows)] += 1 / len(there)
         for _, k in fitting:
-            prompts[k] += 1
-    return _Fit(hits, shared, prompts, independent, 1 / S.shape[1], texts)
+            others[k] += 1
+    return _Fit(hits, shared, others, independent, 1 / len(prompts), texts)
 
 
 def _tf_idf(documents: Sequence[Sequence[str]]) -> csr_array:

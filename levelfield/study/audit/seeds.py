@@ -53,8 +53,10 @@ def seeds_differ(study: AuditedStudy) -> list[Finding]:
     and for all (20 points apart); the features of `STYLE` (30 points); the number of words (a
     factor 1.15 between the means); the values of each metric (those of one seed above those of the
     other in 75 % of the pairs of texts). Each with p < 1e-7, by Fisher's exact test of shares and
-    by Mann and Whitney's test of the others. Seeds of one system differ by chance alone, so that
-    labels, texts, settings or scores must have been mixed up. Serious for shares found right and
+    by Mann and Whitney's test of the others. Where a seed changes the sampling alone, seeds
+    of one system differ by chance, so that labels, texts, settings or scores were mixed up. Where
+    each seed is a model of its own, trained or tuned with that seed, models may truly differ so
+    far: the seeds are then too few for a claim on the method. Serious for shares found right and
     for metrics, a warning for style and length. A seed is named if all differences are its own.
     Silent below 15 texts and with one seed.
     """

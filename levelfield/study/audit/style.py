@@ -21,11 +21,13 @@ SCRIPT = "are in another script than most texts"
 FEATURES = (*STYLE, SCRIPT, FOREIGN)
 
 # `cut-text` says who is cut, and names and signs beyond ASCII may be those of a topic
-_WHERE_LACKING = ("end in mid-sentence", "hold letters beyond ASCII")
+_CUT = "end in mid-sentence"
+_WHERE_LACKING = (_CUT, "hold letters beyond ASCII")
 _ENOUGH = 15
 _APART = 0.4
 _RARE = 0.1
 _NEVER = 0.005
+_WHOLE = 0.15
 _FOREIGN = 0.6
 _WORDS = 6
 
@@ -41,6 +43,7 @@ def style_differs(study: AuditedStudy) -> list[Finding]:
     warning where the system is 40 points from the nearest other with Fisher's p < 1e-7 against
     each, and either at most 10 % (or at least 90 %) of the texts of every other system have it, or
     at most 0.5 % of its own, with all others above it (or all but 0.5 %, with all others below).
+    Texts that end in mid-sentence: at most 15 % of its own, and half of those of every other.
     One finding a system; of two systems that differ in this way from each other, one finding that
     names none. Silent below 15 texts.
     """
@@ -116,6 +119,9 @@ def _is_odd(feature: str, own: Shares, others: Sequence[Shares]) -> bool:
         return False
     rest_agrees = max(shares) <= _RARE or min(shares) >= 1 - _RARE
     alone = min(a, n - a) <= _NEVER * n and (min(shares) > a / n or max(shares) < a / n)
+    if feature == _CUT:
+        # texts cut at a budget end with a sentence now and then, those cut to sentences always do
+        alone = alone or (a <= _WHOLE * n and min(shares) >= 0.5)
     return (rest_agrees or alone) and all(p_of_shares(a, n, *of[feature]) < LEVEL for of in others)
 
 

@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.sample import Control, Sample
@@ -15,6 +15,7 @@ from levelfield.study.cells import CellKey
 _WORD = re.compile(r"\w+")
 _WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _MID_SENTENCE = ",;:-–—(&/"
+RUN = 8
 _STOP = re.compile("[.,;:!?。，、；：！？…]")
 _DIGIT = re.compile(r"\d")
 _MARKS = ("*", "#", "-", "•", "[", "{", "<", ">", "|")
@@ -47,6 +48,11 @@ class Text:
     def words(self) -> list[str]:
         """The words after the prompt, without case and punctuation."""
         return words_of(self.written)
+
+    @property
+    def runs(self) -> set[tuple[str, ...]]:
+        """Its runs of 8 words, which two texts hardly share by themselves."""
+        return runs_of(self.words, RUN)
 
     @functools.cached_property
     def letters(self) -> str:
@@ -96,6 +102,11 @@ def length_of(text: str) -> int:
 def words_of(text: str) -> list[str]:
     """Its words, without case and punctuation."""
     return _WORD.findall(text.casefold())
+
+
+def runs_of(words: Sequence[str], n: int) -> set[tuple[str, ...]]:
+    """Its n words in a row."""
+    return set(zip(*(words[i:] for i in range(n)), strict=False))
 
 
 def in_mid_sentence(text: str) -> bool:

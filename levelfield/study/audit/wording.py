@@ -21,7 +21,7 @@ from levelfield.study.audit.findings import (
     share_found,
     shown,
 )
-from levelfield.study.audit.texts import Text, in_mid_sentence
+from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, words_of
 
 
 class _Leftover(NamedTuple):
@@ -166,7 +166,9 @@ def _leftovers(text: Text, system: str) -> Iterator[str]:
     if ":" in written and _roles(system).search(written):
         yield "role markers"
     instruction = str(text.sample.extra.get("input", "")).replace(text.sample.prompt, "\0")
-    if len(instruction.split()) >= _SHINGLE and (_shingles(instruction) & _runs_of_words(written)):
+    if len(instruction.split()) >= _SHINGLE and (
+        _shingles(instruction) & runs_of(text.words, _SHINGLE)
+    ):
         yield "words of the instruction"
 
 
@@ -180,12 +182,8 @@ def _roles(system: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _shingles(instruction: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(s for part in instruction.split("\0") for s in _runs_of_words(part))
-
-
-def _runs_of_words(text: str) -> set[tuple[str, ...]]:
-    words = re.findall(r"\w+", text.casefold())
-    return set(zip(*(words[i:] for i in range(_SHINGLE)), strict=False))
+    parts = map(words_of, instruction.split("\0"))
+    return frozenset(run for part in parts for run in runs_of(part, _SHINGLE))
 
 
 def repetition(study: AuditedStudy) -> list[Finding]:

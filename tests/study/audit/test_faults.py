@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from faults import (
@@ -17,6 +19,7 @@ from faults import (
     shifted,
     texts,
     told,
+    whole_sentences,
     with_votes,
     written,
 )
@@ -28,9 +31,11 @@ from varied_study import varied_cells
 from levelfield.core.sample import Sample
 from levelfield.core.votes import EMPTY
 from levelfield.study.audit import audit
+from levelfield.study.audit.copies import copied_texts
 from levelfield.study.audit.encoding import wrong_encoding
 from levelfield.study.audit.exact import p_of_fewer, p_of_more, p_of_shares
 from levelfield.study.audit.findings import AuditedStudy
+from levelfield.study.audit.pairing import shifted_texts
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
 from levelfield.study.published import published_cells
 
@@ -68,6 +73,43 @@ def test_texts_of_training_data_are_found_where_the_data_are_known(clean):
     found = [f for f in audit(clean, training=own[:200]) if f.check == "copied-texts"]
     assert [(f.system, f.n, f.of, f.severity) for f in found] == [(FAULTY, 200, 240, "serious")]
     assert audit(clean, training=["The lake froze over in the cold night of a hard winter."]) == []
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7, 8])
+def test_whole_sentences_of_one_system_are_found_where_others_end_at_a_budget(seed):
+    cells = varied_cells(seed, replace(STUDY, cut=True))
+    found = checks_of(written(whole_sentences)(cells), "style-differs")
+    assert found == [("warning", FAULTY, "", None)]
+
+
+def test_training_data_are_read_once_and_only_what_texts_hold_is_kept(clean):
+    own = [s.text for c in clean if c.key.system == FAULTY for s in c.samples][:200]
+    lines = (" ".join(f"w{n}x{k}" for k in range(100)) for n in range(2000))
+    tracemalloc.start()
+    found = copied_texts(AuditedStudy(tuple(clean), training=chain(lines, own)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(f.system, f.n) for f in found] == [(FAULTY, 200)]
+    assert peak < 2e7  # the runs of the lines alone would take twice as much
+
+
+def test_shifts_of_many_keywords_take_no_memory_of_texts_times_keywords():
+    samples = tuple(
+        Sample(
+            id=str(n),
+            text=f"P{n} q w{n + 2} and x{n + 2}.",
+            prompt=f"P{n} q",
+            control={"keywords": (f"w{n}", f"x{n}")},
+        )
+        for n in range(2000)
+    )
+    tracemalloc.start()
+    found = shifted_texts(AuditedStudy((Cell(CellKey("s", "d", "keywords", 1), samples),)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [f.severity for f in found] == ["serious"]
+    assert "2 places later" in found[0].what
+    assert peak < 3e7  # similarities of all pairs would take 32 MB
 
 
 def test_published_values_that_two_systems_share_are_found():
