@@ -26,13 +26,9 @@ from levelfield.stats.dependent import williams
 from levelfield.stats.moments import standardised
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.rows import r_of_rows
-from levelfield.stats.system_level import (
-    Systems,
-    corrected_difference,
-    means_of,
-    swap_systems,
-    system_correlations,
-)
+from levelfield.stats.system_difference import corrected_difference, swap_systems
+from levelfield.stats.system_level import Systems, system_correlations
+from levelfield.stats.system_means import means_of
 
 SEED = 0
 R_VALUES = (0.0, 0.5, 0.9, 0.99)

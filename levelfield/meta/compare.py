@@ -21,13 +21,9 @@ from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import Correction, adjusted_by_family, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.system_level import (
-    Systems,
-    corrected_difference,
-    corrected_r,
-    means_of,
-    swap_systems,
-)
+from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
+from levelfield.stats.system_level import Systems
+from levelfield.stats.system_means import means_of
 
 CompareBy = Literal["pearson", "spearman"]
 Test = Literal["swapped clusters", "swapped systems", "true means"]

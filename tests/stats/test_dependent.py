@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test, williams
 from levelfield.stats.multiplicity import adjusted, bonferroni, rank_clusters
-from levelfield.stats.system_level import corrected_difference, swap_systems
+from levelfield.stats.system_difference import corrected_difference, swap_systems
 
 
 def test_williams_of_an_example_worked_by_hand():

@@ -11,14 +11,9 @@ from scipy import stats
 
 from levelfield.stats.correlation import pearson
 from levelfield.stats.resampling import Resampling
-from levelfield.stats.system_level import (
-    corrected_difference,
-    corrected_r,
-    means_of,
-    swap_systems,
-    system_correlations,
-    system_means,
-)
+from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
+from levelfield.stats.system_level import system_correlations
+from levelfield.stats.system_means import means_of, system_means
 
 QUICK = Resampling(resamples=300)
 

@@ -31,7 +31,7 @@ from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate, finite
 from levelfield.stats.multiplicity import holm
-from levelfield.stats.system_level import swap_systems
+from levelfield.stats.system_difference import swap_systems
 
 _PUBLISHED = {
     "bleu": "BLEU", "meteor": "METEOR", "wmd": "WMD", "rouge-1": "ROUGE-1", "rouge-2": "ROUGE-2",
