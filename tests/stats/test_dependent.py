@@ -129,7 +129,7 @@ def test_a_clear_difference_is_found_by_samples_groups_systems_and_ranks():
         assert swap_test(a, b, y, source, permutations=500, **more).p < 0.01
     assert swap_systems(a, b, y, system).difference > 0.1
     of_these = corrected_difference(a, b, y, source, system)
-    assert "true means of the metric can't be told apart" in of_these.why_undefined
+    assert "true means of the metric B can't be told apart" in of_these.why_undefined
 
 
 def test_groups_in_which_something_is_constant_are_left_out():
