@@ -40,6 +40,7 @@ CONSTANTS = {
     "NOT_SOLVED": "the optimal transport was not solved",
     "NO_SAMPLES": "no samples",
     "NO_TEXT_WITH_VALUE": "no text of the group has a value",
+    "ONE_PROMPT": "one prompt a dataset",
     "ONE_SEED": "one seed",
     "NO_COMPLETE_SEEDS": "no two seeds have every dataset",
     "ONLY_CELLS": "only values of whole cells are known",

@@ -14,6 +14,9 @@ from levelfield.core.errors import ModelError
 from levelfield.models.load import load
 from levelfield.models.torch.regressor import TorchPairRegressor
 
+FLOAT32 = 5e-5
+"""Random weights widen what rounding leaves: processors without AVX-512 differ by up to 2e-5."""
+
 PAIRS = [
     ("The lake froze.", "The lake was frozen over."),
     ("The lake was frozen over.", "The lake froze."),
@@ -57,7 +60,7 @@ def parts(request: pytest.FixtureRequest):
 def test_values_are_those_of_the_plain_loop(parts):
     expected = [plain(*parts, *pair) for pair in PAIRS]
     values, cut = TorchPairRegressor(*parts).values(PAIRS)
-    np.testing.assert_allclose(values, expected, atol=1e-5)
+    np.testing.assert_allclose(values, expected, atol=FLOAT32)
     assert np.ptp(expected) > 0.1  # else any text would do
     assert not cut.any()
 
@@ -76,7 +79,7 @@ def test_bert_knows_which_text_is_the_reference():
 def test_neither_batch_size_nor_order_matters(parts, batch_tokens):
     expected, _ = TorchPairRegressor(*parts).values(PAIRS)
     values, _ = TorchPairRegressor(*parts, batch_tokens=batch_tokens).values(PAIRS[::-1])
-    np.testing.assert_allclose(values[::-1], expected, atol=1e-5)
+    np.testing.assert_allclose(values[::-1], expected, atol=FLOAT32)
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_loses_its_end(parts):
@@ -84,7 +87,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_loses_its_end(parts):
     pairs = [(short, "lake " * 2_000), ("lake " * 2_000, short)]
     values, cut = TorchPairRegressor(*parts).values([*pairs, (short, short)])
     assert cut.tolist() == [True, True, False]
-    np.testing.assert_allclose(values[:2], [plain(*parts, *pair) for pair in pairs], atol=1e-5)
+    np.testing.assert_allclose(values[:2], [plain(*parts, *pair) for pair in pairs], atol=FLOAT32)
 
 
 def test_a_pair_that_just_fits_is_not_cut(parts):
