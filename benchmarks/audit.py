@@ -27,29 +27,29 @@ def main() -> None:
     parser.add_argument("--clean", type=int, default=350, help="studies without a fault, each kind")
     parser.add_argument("--faulty", type=int, default=5, help="studies a fault")
     parser.add_argument("--first", type=int, default=1000, help="first seed of varied studies")
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     begin = time.process_time()
-    said = Counter(
+    kinds = Counter(
         (finding.severity, finding.check)
-        for seed in range(given.clean)
+        for seed in range(options.clean)
         for finding in audit(clean_cells(seed))
     )
-    print(f"{given.clean} studies of one shape: {dict(said) or 'no finding'}")
-    said, texts = Counter(), 0
-    for seed in range(given.first, given.first + given.clean):
+    print(f"{options.clean} studies of one shape: {dict(kinds) or 'no finding'}")
+    kinds, texts = Counter(), 0
+    for seed in range(options.first, options.first + options.clean):
         cells = varied_cells(seed)
         texts += sum(len(cell.samples) for cell in cells)
-        said.update((finding.severity, finding.check) for finding in audit(cells))
-    print(f"{given.clean} varied studies, {texts:,} texts: {dict(said) or 'no finding'}")
+        kinds.update((finding.severity, finding.check) for finding in audit(cells))
+    print(f"{options.clean} varied studies, {texts:,} texts: {dict(kinds) or 'no finding'}")
     print(f"{time.process_time() - begin:.0f} s\n\n| fault | found | checks |\n|---|---|---|")
 
-    studies = [varied_cells(given.first + n, STUDY) for n in range(given.faulty)]
+    studies = [varied_cells(options.first + n, STUDY) for n in range(options.faulty)]
     for name, fault in FAULTS.items():
         findings = [audit(fault.spoil(cells)) for cells in studies]
-        found = sum(told(one, fault) for one in findings)
+        hits = sum(told(one, fault) for one in findings)
         checks = sorted({f.check for one in findings for f in one} & fault.checks)
-        print(f"| {name} | {found} of {given.faulty} | {', '.join(checks)} |", flush=True)
+        print(f"| {name} | {hits} of {options.faulty} | {', '.join(checks)} |", flush=True)
 
 
 if __name__ == "__main__":

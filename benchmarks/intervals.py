@@ -124,8 +124,8 @@ def correlations(runs: int) -> Iterator[str]:
                 y = r * x + np.sqrt(1 - r * r) * e
                 for is_plain in (True, False):
                     with plain_ends(is_plain):
-                        found = estimates(x, y, code, wanted=("pearson",), resampling=_seeded(run))
-                    hits[is_plain] += covers(found["pearson"], r)
+                        r_of = estimates(x, y, code, wanted=("pearson",), resampling=_seeded(run))
+                    hits[is_plain] += covers(r_of["pearson"], r)
             yield f"{r} {K} × 2 | {shown(hits[True], runs)} | {shown(hits[False], runs)}"
 
 
@@ -141,8 +141,8 @@ def alphas(runs: int) -> Iterator[str]:
                 ratings = ratings + np.sqrt(1 - alpha) * rng.normal(size=(items, 3))
                 for is_plain in (True, False):
                     with plain_ends(is_plain):
-                        found = krippendorff_alpha(ratings, resampling=_seeded(run))
-                    hits[is_plain] += covers(found, alpha)
+                        alpha_of_raters = krippendorff_alpha(ratings, resampling=_seeded(run))
+                    hits[is_plain] += covers(alpha_of_raters, alpha)
             yield f"{alpha} {items} | {shown(hits[True], runs)} | {shown(hits[False], runs)}"
 
 

@@ -1,6 +1,8 @@
 """One comparison at a time, for tests of what takes many."""
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.resampling import Resampling
@@ -19,3 +21,15 @@ def flips(differences, clusters=None, **resampling) -> SignFlips:
 
 def p_of(differences, clusters=None, **resampling) -> float:
     return float(flips(differences, clusters, **resampling).p[0])
+
+
+numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
+
+
+@st.composite
+def clustered(draw, most=24):
+    """Values, and the cluster of each."""
+    n = draw(st.integers(2, most))
+    values = draw(hnp.arrays(np.float64, n, elements=numbers))
+    clusters = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 6)))
+    return values, clusters

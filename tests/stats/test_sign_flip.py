@@ -7,24 +7,14 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.stats
-from flips import flips, p_of
+from flips import clustered, flips, p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.sign_flip import sign_flips
 
 NAN = float("nan")
-numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
-
-
-@st.composite
-def clustered(draw, most=24):
-    n = draw(st.integers(2, most))
-    values = draw(hnp.arrays(np.float64, n, elements=numbers))
-    clusters = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 6)))
-    return values, clusters
 
 
 def enumerated_p(differences, clusters, delta=0.0):

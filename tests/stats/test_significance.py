@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from flips import p_of
+from flips import clustered, p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.effect import cohen_dz
@@ -16,15 +15,6 @@ from levelfield.stats.multiplicity import holm
 from levelfield.stats.resampling import Resampling
 
 NAN = float("nan")
-numbers = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
-
-
-@st.composite
-def clustered(draw, most=24):
-    n = draw(st.integers(2, most))
-    values = draw(hnp.arrays(np.float64, n, elements=numbers))
-    clusters = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 6)))
-    return values, clusters
 
 
 def loop_bootstrap(values, clusters, resamples, level, seed):
