@@ -111,8 +111,8 @@ def coverage(S: int, reliability: float, question: Systems, population: str, tim
             if not e.why_no_interval:
                 inside[r].append(e.low - 1e-9 <= r <= e.high + 1e-9)
                 width[r].append(e.high - e.low)
-    given = sum(map(len, inside.values())) / sum(map(len, before.values()))
-    cells = [*_mean_and_lowest(before), f"{given:.2f}", *_mean_and_lowest(inside)]
+    share = sum(map(len, inside.values())) / sum(map(len, before.values()))
+    cells = [*_mean_and_lowest(before), f"{share:.2f}", *_mean_and_lowest(inside)]
     return " | ".join([*cells, _mean_and_lowest(width)[0]])
 
 
@@ -145,14 +145,14 @@ def rejections(
         means = true_means(rng.normal(size=(S, 3)), R, question)
         values = observed(rng, means, 50, reliability)
         y, a, b, cluster, system = flat(values)
-        found = (
+        test = (
             corrected_difference(a, b, y, cluster, system, draws=400)
             if question == "these"
             else swap_systems(a, b, y, system, permutations=1024)
         )
         m_y, m_a, m_b = (means_of(v, system) for v in (y, a, b))
         w = williams(pearson(m_a, m_y), pearson(m_b, m_y), pearson(m_a, m_b), S)
-        p.append((swap_of_sources(values), found.p, w.p))
+        p.append((swap_of_sources(values), test.p, w.p))
     return [float(v) for v in np.mean(np.array(p) <= 0.05, axis=0)]
 
 

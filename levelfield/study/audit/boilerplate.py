@@ -27,17 +27,17 @@ def boilerplate(study: AuditedStudy) -> list[Finding]:
     findings = []
     for cells in study.controls.values():
         systems = grouped(study.of_system(cells), lambda text: text.key.system)
-        said = {s: [f" {' '.join(_edges(text))} " for text in own] for s, own in systems.items()}
+        edges = {s: [f" {' '.join(_edges(text))} " for text in own] for s, own in systems.items()}
         for system, own in systems.items() if len(systems) > 1 else ():
-            others = [texts for name, texts in said.items() if name != system]
+            others = [texts for name, texts in edges.items() if name != system]
             least = max(_TEXTS, _SHARE * len(own))
             runs = {
                 run: n
                 for run in _candidates(own)
-                if (n := sum(run in words for words in said[system])) >= least
+                if (n := sum(run in words for words in edges[system])) >= least
                 and all(sum(run in t for t in of) <= _ELSEWHERE * len(of) for of in others)
             }
-            pairs = zip(own, said[system], strict=True)
+            pairs = zip(own, edges[system], strict=True)
             hits = [text for text, words in pairs if any(run in words for run in runs)]
             if len(hits) >= _TEXTS and len({text.sample.prompt for text in hits}) >= _PROMPTS:
                 most = max(runs, key=lambda run: runs[run])
