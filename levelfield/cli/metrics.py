@@ -25,7 +25,7 @@ def metrics(name: str | None, as_json: bool) -> None:
     """List the installed metrics, or explain those of a NAME.
 
     Metrics of other packages appear here when they announce themselves under the entry point
-    group levelfield.metrics.
+    group levelfield.metrics. PATH.py:CLASS explains the metric in a file.
     """
     names = matching(name) if name else tuple(installed())
     described = [_describe(each) for each in names]
@@ -55,13 +55,13 @@ def _describe(name: str) -> dict[str, Any]:
         return {"name": name, "level": "", "requires": [], "summary": str(error), "broken": True}
     doc = inspect.getdoc(made) or ""
     return {
-        "name": name,
+        "name": getattr(made, "name", name),
         "level": getattr(made, "level", ""),
         "requires": sorted(getattr(made, "requires", ())),
         "higher_is_better": getattr(made, "higher_is_better", None),
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
-        "from": installed()[name].value,
+        "from": installed()[name].value if name in installed() else name,
         "options": {
             option: {
                 "default": _default(p.default),

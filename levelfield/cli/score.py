@@ -48,7 +48,9 @@ class _Outputs:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--metric", "-m", "metrics", multiple=True, help="A metric or a family.")
+@click.option(
+    "--metric", "-m", "metrics", multiple=True, help="A metric, a family, or PATH.py:CLASS."
+)
 @click.option("--task", type=click.Choice(sorted(TASKS)), help="Metrics that belong together.")
 @click.option(
     "--content",

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
+from levelfield.core.metric_file import MetricFile
 
 GROUP = "levelfield.metrics"
 """The entry-point group under which metrics, ours and other people's, announce themselves."""
@@ -25,7 +26,12 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def matching(name: str) -> tuple[str, ...]:
-    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`."""
+    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`.
+
+    `PATH.py:CLASS` stands for the class in that file.
+    """
+    if MetricFile.parse(name):
+        return (name,)
     names = tuple(installed())
     members = tuple(n for n in names if n == name or n.startswith(f"{name}."))
     if not members:
@@ -37,19 +43,29 @@ def matching(name: str) -> tuple[str, ...]:
 
 def metric_class(name: str) -> Callable[..., Metric]:
     """The class (or factory) behind one metric's name."""
-    (exact,) = matching(name) if name in installed() else (None,)
-    if exact is None:
+    file = MetricFile.parse(name)
+    if file is None and name not in installed():
+        if name in _in_files:
+            return _in_files[name]
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    entry = installed()[exact]
+    where = str(file.path) if file else installed()[name].value
     try:
-        factory: Callable[..., Metric] = entry.load()
+        factory: Callable[..., Metric] = (file or installed()[name]).load()
+    except UserError:
+        raise
     except Exception as error:  # whatever a third party's module raises when imported
         raise UserError(
-            f"metric '{name}' can't be loaded from {entry.value}: {type(error).__name__}: {error}"
+            f"metric '{name}' can't be loaded from {where}: {type(error).__name__}: {error}"
         ) from error
     if not callable(factory):
-        raise UserError(f"metric '{name}' can't be loaded: {entry.value} is not a class")
+        raise UserError(f"metric '{name}' can't be loaded: {where} is not a class")
+    if file:
+        _in_files[str(getattr(factory, "name", name))] = factory
     return factory
+
+
+_in_files: dict[str, Callable[..., Metric]] = {}
+"""Metrics of files that this process has loaded, by the names that their values go by."""
 
 
 def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
@@ -151,7 +167,8 @@ def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
 
 def _is_of(name: str, whose: str) -> bool:
     """Whether a metric is what a word names: itself or a member of the family."""
-    return name == whose or name.startswith(f"{whose}.")
+    own = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
+    return whose in (name, own) or own.startswith(f"{whose}.")
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

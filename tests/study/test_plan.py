@@ -9,6 +9,8 @@ import pytest
 
 from levelfield.core.errors import InputError, UserError
 from levelfield.datasets.prompts import PROMPT_SETS
+from levelfield.study.measure import metrics_of
+from levelfield.study.observations import higher_is_better
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,
@@ -133,6 +135,25 @@ def test_metrics_may_be_a_list_of_names(tmp_path):
     top = 'name = "N"\nseeds = [1]\nmetrics = ["ctrleval.coherence", "ctrleval.consistency"]'
     plan = load(tmp_path, top=top, metrics="")
     assert [m.name for m in plan.metrics] == ["ctrleval.coherence", "ctrleval.consistency"]
+
+
+def test_a_metric_may_be_a_class_in_a_file_beside_the_study_file(tmp_path):
+    tmp_path.joinpath("mine.py").write_text(
+        """
+class Length:
+    name, level, higher_is_better = "my.length", "sample", False
+    requires = frozenset({"text"})
+    signature = "my.length|v:1"
+
+    def score(self, samples, **words): ...
+"""
+    )
+    plan = load(tmp_path, metrics='[[metrics]]\nname = "mine.py:Length"')
+    (metric,) = metrics_of(plan, {})
+    assert metric.signature.startswith("my.length|v:1|file:mine.py|sha256:")
+    assert not higher_is_better("my.length")
+    (problem,) = problems(tmp_path, metrics='[[metrics]]\nname = "mine.py:Size"')
+    assert "has no such metric; there is" in problem
 
 
 def test_the_published_prompt_set_is_known_by_name(tmp_path):

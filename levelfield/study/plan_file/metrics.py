@@ -9,6 +9,7 @@ from pathlib import Path
 
 from levelfield.core import registry
 from levelfield.core.errors import UserError
+from levelfield.core.metric_file import MetricFile
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, toml_kind
 from levelfield.study.plan import (
@@ -27,6 +28,8 @@ def read_metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
     members: Counter[str] = Counter()
     for table in top.list_of_tables("metrics", example, named=True):
         name = table.text("name", '"diversity"')
+        if file := MetricFile.parse(name):
+            name = str(MetricFile(folder / file.path, file.cls))
         options = _metric_options(table, folder)
         table.finish()
         if name:
