@@ -13,6 +13,7 @@ import click
 from levelfield.cli.options import MAP, pairs
 from levelfield.cli.terminal import say
 from levelfield.core.errors import UserError
+from levelfield.core.limits import DRAWS
 from levelfield.stats.measures import STATISTICS
 
 
@@ -49,8 +50,8 @@ from levelfield.stats.measures import STATISTICS
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05)
 @click.option("--drift", is_flag=True, help="By system and by quality.")
 @click.option("--parts", metavar="FILE", help="Of `score --parts`: drift by number of evaluators.")
-@click.option("--resamples", type=click.IntRange(1), default=2000, show_default=True)
-@click.option("--permutations", type=click.IntRange(1), default=10_000, show_default=True)
+@click.option("--resamples", type=click.IntRange(1, DRAWS), default=2000, show_default=True)
+@click.option("--permutations", type=click.IntRange(1, DRAWS), default=10_000, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option("--latex", metavar="FILE", help="A booktabs table; - is stdout.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from levelfield.core.errors import UserError
+from levelfield.core.limits import DRAWS
 from levelfield.stats.multiplicity import Family
 
 
@@ -17,6 +19,9 @@ class Resampling:
         level: of the intervals.
         seed: of every random draw.
         family: the comparisons over which p is adjusted.
+
+    Raises:
+        UserError: `resamples` or `permutations` is not from 1 to 1,000,000.
     """
 
     resamples: int = 2000
@@ -24,6 +29,12 @@ class Resampling:
     level: float = 0.95
     seed: int = 0
     family: Family = "metric"
+
+    def __post_init__(self) -> None:
+        for name in ("resamples", "permutations"):
+            value = getattr(self, name)
+            if not 1 <= value <= DRAWS:
+                raise UserError(f"{name}: expected 1 to {DRAWS:,}, found {value:,}")
 
 
 DEFAULT = Resampling()

@@ -48,6 +48,8 @@ _GRID = np.concatenate([[-1.0], np.tanh(np.linspace(-3.5, 3.5, 57)), [1.0]])
 
 _TABLE_DRAWS = 1000
 _MOST_DRAWN = 50
+_BLOCK = 100_000
+"""Draws held at a time."""
 
 
 class SystemCorrelations(NamedTuple):
@@ -135,11 +137,8 @@ def _ends(
     B = resampling.resamples
     ends: dict[Statistic, tuple[float, float]] = {}
     if "pearson" in value:
-        if systems == "these":
-            drawn = r_of_covariances(covariances(drawn_true_means(of, B, rng)))[:, 0, 1]
-        else:
-            T, E = drawn_covariances(of, B, rng)
-            drawn = r_of_covariances(T - E)[:, 0, 1]
+        blocks = [min(_BLOCK, B - start) for start in range(0, B, _BLOCK)]
+        drawn = np.concatenate([_drawn_r(of, draws, systems, rng) for draws in blocks])
         lost = np.isnan(drawn)
         ends["pearson"] = (
             float(np.quantile(np.where(lost, -1.0, drawn), q)),
@@ -159,6 +158,14 @@ def _ends(
             )  # fmt: skip
             ends[s] = (_of_normal(s, low), _of_normal(s, high))
     return ends
+
+
+def _drawn_r(of: SystemMeans, draws: int, systems: Systems, rng: np.random.Generator) -> Floats:
+    """(draws,) Pearson's r; NaN where a variance is not positive."""
+    if systems == "these":
+        return np.asarray(r_of_covariances(covariances(drawn_true_means(of, draws, rng)))[:, 0, 1])
+    T, E = drawn_covariances(of, draws, rng)
+    return np.asarray(r_of_covariances(T - E)[:, 0, 1])
 
 
 def _of_normal(s: Statistic, ρ: float) -> float:

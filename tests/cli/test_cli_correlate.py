@@ -289,3 +289,10 @@ def test_the_rated_set_of_ctrleval_is_read(run, write):
     assert document["correlations"][0]["n"] == 360
     assert document["clusters"] == 15
     json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("option", ["--resamples", "--permutations"])
+def test_counts_without_bounds_are_refused_at_once(run, option):
+    ran = run("correlate", "scores.jsonl", "--ratings", "texts.jsonl", option, 100_000_000)
+
+    assert "100000000 is not in the range 1<=x<=1000000" in ran.complaint

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from levelfield.core.errors import UserError
 from levelfield.stats.correlation import pearson
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
@@ -328,3 +329,11 @@ def test_the_reason_names_the_metric_that_can_not_tell_systems_apart():
     for metrics, name in (((a, noise), "metric B"), ((noise, a), "metric A")):
         why = corrected_difference(*metrics, y, cluster, system).why_undefined
         assert f"true means of the {name} can't be told apart" in why
+
+
+@pytest.mark.parametrize("name", ["resamples", "permutations"])
+def test_more_draws_than_memory_and_time_allow_are_refused(name):
+    with pytest.raises(UserError) as refused:
+        Resampling(**{name: 100_000_000})
+
+    assert str(refused.value) == f"{name}: expected 1 to 1,000,000, found 100,000,000"

@@ -467,3 +467,32 @@ def test_a_byte_order_mark_does_no_harm(tmp_path):
     file = tmp_path / "study.toml"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert load_plan(file).name == "Openings"
+
+
+def test_a_product_of_control_values_is_counted_before_it_is_made(tmp_path):
+    values = [f"v{n}" for n in range(40)]
+    controls = "[controls.all]\n" + "".join(f"a{n} = {json.dumps(values)}\n" for n in range(6))
+
+    assert problems(tmp_path, controls=controls) == [
+        "controls.all: 40 × 40 × 40 × 40 × 40 × 40 = 4,096,000,000 combinations of its values; at "
+        "most 1,000,000 are asked for; leave out values, or make several kinds of control of it"
+    ]
+
+
+def test_a_study_of_too_many_requests_names_the_product(tmp_path):
+    seeds = f'name = "N"\nseeds = {list(range(6_000))}'
+    datasets = f"[datasets.d]\nprompts = {json.dumps([str(n) for n in range(1_000)])}"
+
+    assert problems(tmp_path, top=seeds, datasets=datasets) == [
+        "12,000,000 requests (systems × seeds × prompts × values: 1 × 6,000 × 1,000 × 2 = "
+        "12,000,000), at most 10,000,000 are asked; make several studies of it"
+    ]
+
+
+def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("levelfield.study.plan_file.CELL_REQUESTS", 3)
+
+    assert problems(tmp_path) == [
+        "datasets.openings with controls.sentiment: 2 × 2 = 4 requests (prompts × values) in each "
+        "cell, at most 3 are asked; leave out prompts or values"
+    ]

@@ -17,6 +17,7 @@ from levelfield.models.batching import unique
 from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
+from levelfield.models.small.fasttext_file import check_whole
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
 from levelfield.models.small.textcnn import check_words
 
@@ -171,6 +172,7 @@ def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
     try:
         config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
         labels, splits = config["labels"], config["words"]
+        check_whole(resolved.path / FILE)
         model = fasttext.load_model(str(resolved.path / FILE))
     except DAMAGE as error:
         raise cannot_load(resolved, error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,15 +72,15 @@ def value_slugs(wanted: Sequence[Control]) -> list[str]:
     >>> value_slugs([{"topic": "Sci/Tech"}, {"topic": "Sci-Tech"}, {"topic": "🎉"}])
     ['Sci-Tech', 'Sci-Tech-2', 'value']
     """
-    slugs: list[str] = []
+    slugs: dict[str, None] = {}
+    numbers: Counter[str] = Counter()
     for control in wanted:
         slug = unique = _NO_WORD.sub("-", value_name(control)).strip("-") or "value"
-        times = 1
         while unique in slugs:
-            times += 1
-            unique = f"{slug}-{times}"
-        slugs.append(unique)
-    return slugs
+            numbers[slug] += 1
+            unique = f"{slug}-{numbers[slug] + 1}"
+        slugs[unique] = None
+    return list(slugs)
 
 
 def request_record(request: Request) -> dict[str, Any]:

@@ -5,14 +5,16 @@ What a study file may say is documented in `docs/study-file.md`.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 from levelfield.core.errors import InputError
+from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml, toml_kind
 from levelfield.study.plan import Plan
-from levelfield.study.plan_file.checks import once
+from levelfield.study.plan_file.checks import once, product
 from levelfield.study.plan_file.controls import read_controls
 from levelfield.study.plan_file.datasets import read_datasets
 from levelfield.study.plan_file.metrics import read_metrics
@@ -47,10 +49,39 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")
+    _check_size(top, plan)
     top.finish()
     if problems:
         raise InputError([f"{name}: {problem}" for problem in problems])
     return plan
+
+
+def _check_size(top: TomlTable, plan: Plan) -> None:
+    """Notes a study, or a cell of it, that asks for too much."""
+    total = 0
+    for control in plan.controls:
+        systems = sum(control.name in system.controls for system in plan.systems)
+        for dataset in plan.datasets:
+            counts = [len(dataset.prompts), len(control.values)]
+            in_cell = math.prod(counts)
+            total += in_cell * systems * len(plan.seeds)
+            if in_cell > CELL_REQUESTS:
+                top.wrong(
+                    f"datasets.{printable(dataset.name)} with controls.{printable(control.name)}: "
+                    f"{product(counts)} requests (prompts × values) in each cell, at most "
+                    f"{CELL_REQUESTS:,} are asked; leave out prompts or values"
+                )
+    if total > STUDY_REQUESTS:
+        counts = [
+            len(plan.systems),
+            len(plan.seeds),
+            sum(len(dataset.prompts) for dataset in plan.datasets),
+            sum(len(control.values) for control in plan.controls),
+        ]
+        top.wrong(
+            f"{total:,} requests (systems × seeds × prompts × values: {product(counts)}), at most "
+            f"{STUDY_REQUESTS:,} are asked; make several studies of it"
+        )
 
 
 def _seeds(top: TomlTable) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +47,16 @@ _LONGEST_NAME = 200
 def format_of_path(path: Path) -> Format | None:
     """Returns the format that the suffix says; None if it says none."""
     return next((f for f in FORMATS.values() if path.suffix.lower() in f.suffixes), None)
+
+
+def product(counts: Sequence[int]) -> str:
+    """Returns a product of numbers with its factors.
+
+    >>> product([40, 40])
+    '40 × 40 = 1,600'
+    """
+    factors = " × ".join(f"{count:,}" for count in counts)
+    return f"{factors} = {math.prod(counts):,}" if len(counts) > 1 else factors
 
 
 def attempt(table: TomlTable, key: str, call: Callable[..., T], *args: object) -> T | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 
+from levelfield.core.limits import CELL_REQUESTS
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, toml_kind
 from levelfield.study.cells import value_name
 from levelfield.study.plan import (
     ControlKind,
 )
-from levelfield.study.plan_file.checks import MISPLACED, check_name
+from levelfield.study.plan_file.checks import MISPLACED, check_name, product
 
 
 def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
@@ -24,6 +26,16 @@ def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
         table.finish(elsewhere=MISPLACED)
         if not wanted:
             table.wrong('expected an attribute, such as sentiment = ["positive", "negative"]')
+        counts = [len(values) for values in wanted.values()]
+        if math.prod(counts) > CELL_REQUESTS:
+            table.wrong(
+                f"{product(counts)} combinations of its values; at most {CELL_REQUESTS:,} are "
+                "asked for; leave out values, or make several kinds of control of it"
+            )
+            # each value by itself: what else is wrong with the file is said all the same
+            singles = tuple({a: value} for a, values in wanted.items() for value in values)
+            kinds.append(ControlKind(name, singles))
+            continue
         combinations = tuple(
             dict(zip(wanted, combination, strict=True))
             for combination in itertools.product(*wanted.values())

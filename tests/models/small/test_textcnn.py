@@ -317,6 +317,33 @@ def test_a_quantized_model_is_smaller_and_says_nearly_the_same(tmp_path):
     np.testing.assert_allclose(said[1], said[0], atol=0.05)
 
 
+@pytest.mark.parametrize("quantize", [False, True])
+def test_a_fasttext_file_cut_short_anywhere_is_refused_before_fasttext_reads_it(quantize, tmp_path):
+    pytest.importorskip("fasttext")
+    from levelfield.models.small.fasttext import Settings, train_fasttext
+    from levelfield.models.small.fasttext_file import check_whole
+
+    texts = [f"{word} thing {i}" for i in range(300) for word in ("good", "bad")]
+    settings = Settings(dimension=4, buckets=500, epochs=1, quantize=quantize)
+    targets = np.eye(2)[[0, 1] * 300]
+    train_fasttext(texts, targets, LABELS[:2], settings, seed=0).save(tmp_path, attribute="mood")
+    file = tmp_path / "model.bin"
+    content = file.read_bytes()
+    check_whole(file)
+    for size in (4, 60, 100, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:size])
+        resolve.cache_clear()
+        with pytest.raises(ModelError, match="cut short; copy or train it again"):
+            load("classifier", str(tmp_path))
+    for other, said in ((content + b"x", "after its end"), (b"PK" + content[2:], "no file of")):
+        file.write_bytes(other)
+        with pytest.raises(ModelError, match=said):
+            load("classifier", str(tmp_path))
+    file.write_bytes(b"")
+    with pytest.raises(ModelError, match="can't be loaded"):
+        load("classifier", str(tmp_path))
+
+
 def test_a_target_between_labels_becomes_lines_of_both():
     from levelfield.models.small.fasttext import _shared_out
 

@@ -1,0 +1,33 @@
+"""Limits that keep memory and time bounded, in one place; `docs/files.md` lists them for users.
+
+Whoever meets a limit raises an error that says the limit and what to do instead.
+"""
+
+from __future__ import annotations
+
+TEXT_CHARACTERS = 10_000_000
+"""Of one text or name in a record."""
+
+LINE_BYTES = 1 << 26
+"""Of one line of a text file, and of one row of a table."""
+
+LIST_BYTES = 1 << 28
+"""Of a file that is parsed whole: a JSON list."""
+
+STREAM_BYTES = 1 << 34
+"""Of standard input, or of another pipe, which is copied to a temporary file."""
+
+TOML_BYTES = 1 << 24
+"""Of a TOML file."""
+
+PIPE_WAIT_S = 10.0
+"""How long a named pipe may be without a program that writes to it."""
+
+DRAWS = 1_000_000
+"""Resamples of a bootstrap, and permutations of a test."""
+
+STUDY_REQUESTS = 10_000_000
+"""Of a study: systems × seeds × prompts × values of controls."""
+
+CELL_REQUESTS = 1_000_000
+"""Of a cell, which is held in memory: prompts × values of one kind of control."""
