@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.run.cache import CacheError, Contents, SegmentCache, cache_path, remove_cache
+from levelfield.run.cache import Contents, SegmentCache, cache_path, clear_cache
 
 
 @click.group()
@@ -27,8 +27,8 @@ def info(as_json: bool) -> None:
     """How many values of which metrics are in the cache."""
     path = cache_path()
     contents = Contents({}, 0)
-    if path.exists():
-        with _open() as opened:
+    if _may_be_there(path):
+        with contextlib.closing(SegmentCache(path)) as opened:
             contents = opened.contents()
     counts, size = contents
     if as_json:
@@ -43,21 +43,15 @@ def info(as_json: bool) -> None:
 def clear() -> None:
     """Forget all values."""
     path = cache_path()
-    if not path.exists():
+    if not _may_be_there(path):
         click.echo(f"{path}: nothing there")
         return
-    try:
-        with _open() as opened:
-            click.echo(f"{path}: {opened.clear():,} values forgotten")
-    except CacheError:  # damaged, or of another version
-        remove_cache(path)
-        click.echo(f"{path}: removed")
+    count = clear_cache(path)
+    click.echo(f"{path}: " + ("removed" if count is None else f"{count:,} values forgotten"))
 
 
-@contextlib.contextmanager
-def _open() -> Iterator[SegmentCache]:
-    opened = SegmentCache(cache_path())
+def _may_be_there(path: Path) -> bool:
     try:
-        yield opened
-    finally:
-        opened.close()
+        return path.exists()
+    except OSError:  # it may not be looked for; opening it says why
+        return True

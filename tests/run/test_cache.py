@@ -30,6 +30,8 @@ from levelfield.run.cache import (
     Segment,
     SegmentCache,
     cache_path,
+    clear_cache,
+    keeping,
     sample_key,
     score_with_cache,
 )
@@ -369,3 +371,147 @@ def test_extreme_numbers_keep_every_bit(value: float) -> None:
         assert plain(cache.get([b"k"])[b"k"]) == plain(
             Segment(value, None, False, [("p", value, value)])
         )
+
+
+def bytes_of_a_cache(metric: Scripted, samples: Sequence[Sample]) -> bytes:
+    with keeping([]) as keeper:
+        keeper.score(metric, samples)
+    return cache_path().read_bytes()
+
+
+def leave(raw: bytes) -> None:
+    """Puts these bytes where the cache is, and nothing beside them."""
+    for file in cache_path().parent.iterdir():
+        file.unlink()
+    cache_path().write_bytes(raw)
+
+
+VARIED = Scripted(
+    {
+        str(i): Segment(
+            None if i % 5 == 0 else i / 7,
+            "empty text" if i % 5 == 0 else None,
+            i % 3 == 0,
+            [("part", i / 7, 1.0)],
+        )
+        for i in range(24)
+    }
+)
+
+
+def test_whatever_bit_of_a_cache_is_flipped_no_wrong_value_is_served() -> None:
+    samples = [Sample(f"s{text}", text) for text in VARIED.script]
+    plainly = VARIED.score(samples)
+    whole = bytes_of_a_cache(VARIED, samples)
+    noted = 0
+    # the header, then what is in use of the pages
+    in_use = [at for at in range(len(whole)) if at < 100 or whole[at]]
+    for n, at in enumerate(in_use[:: max(1, len(in_use) // 300)]):
+        raw = bytearray(whole)
+        raw[at] ^= 1 << n % 8
+        leave(bytes(raw))
+        notes: list[str] = []
+        VARIED.asked.clear()
+        with keeping(notes) as keeper:
+            assert_equal(keeper.score(VARIED, samples), plainly)
+        assert len(notes) <= 2
+        noted += bool(notes and VARIED.asked)
+    assert noted > 50
+
+
+def test_damaged_rows_are_scored_anew_once_and_a_note_counts_them() -> None:
+    samples = [Sample(text, text) for text in VARIED.script]
+    bytes_of_a_cache(VARIED, samples)
+    with closing(sqlite3.connect(cache_path())) as db:
+        db.execute("UPDATE segments SET value = value + 1 WHERE value > 3")
+        db.execute("UPDATE segments SET undefined = CAST(x'ff' AS TEXT) WHERE value IS NULL")
+        db.commit()
+    plainly = VARIED.score(samples)
+    said = []
+    for _ in range(2):
+        notes: list[str] = []
+        with keeping(notes) as keeper:
+            assert_equal(keeper.score(VARIED, samples), plainly)
+        said.append(notes)
+    assert "7 damaged values were scored anew" in said[0][0]
+    assert said[1] == []
+
+
+def without_checksums(samples: Sequence[Sample]) -> None:
+    """Makes a cache as versions without checksums left it."""
+    bytes_of_a_cache(VARIED, samples)
+    with closing(sqlite3.connect(cache_path())) as db:
+        db.execute("ALTER TABLE segments DROP COLUMN checksum")
+        db.execute("PRAGMA user_version = 1")
+        db.execute("PRAGMA journal_mode = DELETE")
+
+
+def test_values_of_a_version_without_checksums_are_adopted_once_with_a_note() -> None:
+    samples = [Sample(text, text) for text in VARIED.script]
+    without_checksums(samples)
+    plainly = VARIED.score(samples)
+    VARIED.asked.clear()
+    said = []
+    for _ in range(2):
+        notes: list[str] = []
+        with keeping(notes) as keeper:
+            assert_equal(keeper.score(VARIED, samples), plainly)
+        said.append(notes)
+    assert VARIED.asked == []
+    assert "24 values of an older version" in said[0][0]
+    assert said[1] == []
+
+
+def test_a_damaged_cache_without_checksums_is_not_adopted() -> None:
+    samples = [Sample(str(i), str(i % 24)) for i in range(24)]
+    without_checksums(samples)
+    raw = bytearray(cache_path().read_bytes())
+    raw[4096:4104] = b"\xff" * 8  # the head of the page that has the rows
+    leave(bytes(raw))
+    with pytest.raises(CacheError, match="cache clear"):
+        SegmentCache(cache_path())
+
+
+def adopted(path: Path) -> int:
+    with closing(SegmentCache(path)) as cache:
+        return cache.adopted
+
+
+def test_of_processes_that_open_an_older_cache_at_once_one_adopts_its_values() -> None:
+    without_checksums([Sample(text, text) for text in VARIED.script])
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert sorted(pool.map(adopted, [cache_path()] * 4)) == [0, 0, 0, 24]
+
+
+def test_a_cache_can_be_cleared_whatever_bit_is_flipped() -> None:
+    samples = [Sample(text, text) for text in VARIED.script]
+    whole = bytes_of_a_cache(VARIED, samples)
+    in_use = [at for at in range(len(whole)) if at < 100 or whole[at]]
+    for n, at in enumerate(in_use[:: max(1, len(in_use) // 100)]):
+        raw = bytearray(whole)
+        raw[at] ^= 1 << n % 8
+        leave(bytes(raw))
+        clear_cache(cache_path())
+        notes: list[str] = []
+        VARIED.asked.clear()
+        for _ in range(2):
+            with keeping(notes) as keeper:
+                keeper.score(VARIED, samples)
+        assert notes == []
+        assert len(VARIED.asked) == len(samples)
+
+
+def test_a_cache_that_is_a_folder_or_in_use_is_not_cleared_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache_path().mkdir(parents=True)
+    with pytest.raises(CacheError, match=r"can't be removed .*LEVELFIELD_CACHE"):
+        clear_cache(cache_path())
+    cache_path().rmdir()
+    bytes_of_a_cache(VARIED, [Sample("1", "1")])
+    monkeypatch.setattr("levelfield.run.cache._PATIENCE_S", 0.05)
+    with closing(sqlite3.connect(cache_path(), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CacheError, match="in use"):
+            clear_cache(cache_path())
+    assert cache_path().exists()
