@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
@@ -21,18 +21,13 @@ class Serving:
     """How a study is served.
 
     Attributes:
-        behind_proxy: believe `X-Forwarded-Proto`, `-Host` and `-For`.
+        host, port: where the server listens; port 0 is any that is free.
+        address: where browsers reach it; None if they ask at host and port.
     """
 
     host: str = HOST
     port: int = PORT
-    address: Address = field(default_factory=Address)
-    behind_proxy: bool = False
-
-    @property
-    def is_local(self) -> bool:
-        """Whether nobody elsewhere can reach the server."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+    address: Address | None = None
 
 
 @dataclass(frozen=True)
@@ -44,14 +39,15 @@ class ServedStudy:
         raters: name of a slot and link, of the slots that nobody has been given yet; each link is
             made as it is read, so that none is made without being shown.
         warnings: what deserves a look before anybody rates.
+        address: where browsers reach the pages.
     """
 
     store: RatingStore
     organiser: str
     raters: Iterator[tuple[str, str]]
     warnings: tuple[str, ...]
+    address: Address
     _socket: socket.socket
-    _serving: Serving
 
     def run(self) -> None:
         """Answers requests until the process is interrupted."""
@@ -59,14 +55,8 @@ class ServedStudy:
 
         from levelfield.rating.web.app import create_app
 
-        serving = self._serving
-        app = create_app(
-            self.store,
-            base_path=serving.address.base_path,
-            behind_proxy=serving.behind_proxy,
-        )
         config = uvicorn.Config(
-            app,
+            create_app(self.store, address=self.address),
             log_level="warning",
             access_log=False,  # it has the addresses of raters
             server_header=False,
@@ -86,7 +76,8 @@ def served_study(
 
     Raises:
         UserError: packages of the app are missing, the study has problems, the store has ratings of
-            another study, or nothing can listen there.
+            another study, nothing can listen there, or it listens on every interface and has no
+            address.
         StoreUnavailable: the disk says no.
     """
     _check_installed()
@@ -95,13 +86,15 @@ def served_study(
         contextlib.closing(_listening(serving.host, serving.port)) as listening,
     ):
         warnings = check_study(file).warnings
-        root = serving.address.root(serving.host, listening.getsockname()[1])
-        organiser = f"{root}/organiser/enter/{opened.organiser_secret()}"
+        address = serving.address or _own_address(serving.host, listening)
+        organiser = f"{address.root}/organiser/enter/{opened.organiser_secret()}"
         fresh = [link.slot for link in opened.links() if link.state == "none"]
         raters = (
-            (name, link) for slot in fresh for _, name, link in new_links(opened, [slot], root)
+            (name, link)
+            for slot in fresh
+            for _, name, link in new_links(opened, [slot], address.root)
         )
-        yield ServedStudy(opened, organiser, raters, warnings, listening, serving)
+        yield ServedStudy(opened, organiser, raters, warnings, address, listening)
 
 
 def served_store(file: str | os.PathLike[str], store: str | os.PathLike[str]) -> RatingStore:
@@ -123,6 +116,16 @@ def _check_installed() -> None:
         raise UserError(
             f"the rating app needs {error.name}: pip install 'levelfield[rating]'"
         ) from error
+
+
+def _own_address(host: str, listening: socket.socket) -> Address:
+    at, port = listening.getsockname()[:2]
+    if at in ("0.0.0.0", "::"):
+        raise UserError(
+            f"--host {host}: say with --url where browsers reach the pages, "
+            "such as --url https://example.org/ratings"
+        )
+    return Address.local(host, port)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -199,7 +199,11 @@ def test_links_of_all_slots_go_into_a_csv_that_others_cannot_read(run: Run, stud
         (["--slot", "1", "--new", "--revoke"], "only one"),
         (["--slot", "1", "--csv", "x.csv"], "all slots"),
         (["--slot", "1", "--new", "--url", "example.org"], "https://"),
-        (["--slot", "1", "--new", "--base-path", "/study"], "put them elsewhere"),
+        (["--slot", "1", "--new", "--url", "https://example.org?a=b"], "https://"),
+        (["--slot", "1", "--new", "--url", "https://a@example.org"], "https://"),
+        (["--slot", "1", "--new", "--url", "https://example.org:x"], "https://"),
+        (["--slot", "1", "--new", "--url", "https://example.org/a;b"], "https://"),
+        (["--slot", "1", "--new", "--url", "https://example.org/study"], "put them elsewhere"),
     ],
 )
 def test_wrong_words_about_links_change_nothing(run: Run, study: Path, words: list[str], said: str):
@@ -232,6 +236,12 @@ def test_a_port_that_is_taken_is_said(run: Run, here: Path):
         port = taken.getsockname()[1]
         ran = run("rate", "serve", here / "study" / "STUDY.toml", "--port", port)
     assert f"--port {port}: can't listen there" in ran.complaint
+
+
+def test_who_listens_everywhere_says_where_browsers_reach_the_pages(run: Run, here: Path):
+    run("rate", "init", "study")
+    words = ("rate", "serve", here / "study", "--port", 0, "--host", "0.0.0.0")
+    assert "--url" in run(*words).complaint
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import pytest
 from raters_of_store import STUDY, Now
 from rating_study import small_study
 
+from levelfield.rating.links import Address
 from levelfield.rating.model import Frozen
 from levelfield.rating.store import RatingStore
 
@@ -86,9 +87,14 @@ def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
             frozen = frozen or small_study(items=3, practice=False, examples=False)
             store = RatingStore.create(memory / f"{len(places)}.sqlite", frozen)
             stack.callback(store.close)
-            app = create_app(store, organiser=False, **options)
-            base = stack.enter_context(served(app))
-            places.append(Place(chromium, store, base, app.state.web.cookie, stack))
+            apps = []
+
+            def app_at(address: Address) -> Any:
+                apps.append(create_app(store, organiser=False, address=address, **options))
+                return apps[0]
+
+            base = stack.enter_context(served(app_at))
+            places.append(Place(chromium, store, base, apps[0].state.web.cookie, stack))
             return places[-1]
 
         yield place

@@ -12,13 +12,22 @@ from starlette.testclient import TestClient
 from levelfield.rating.web.security import csrf_token
 
 
+def enter(client, link, **headers):
+    """Opens a link, as the form of its page does."""
+    token = entry_token(client.get(link).text)
+    return client.post(link, data={"csrf": token}, headers=headers, follow_redirects=False)
+
+
+def entry_token(page):
+    return re.search(r'name="csrf" value="(\w+)"', page)[1]
+
+
 class Browser:
     """A rater without a script, who keeps every byte that comes."""
 
-    def __init__(self, store, app, base=""):
+    def __init__(self, store, app):
         self.store = store
         self.client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
-        self.base = base
         self.bytes = b""
         self.page = None
 
@@ -42,12 +51,16 @@ class Browser:
         return self.follow(self.post(path, {"csrf": self.csrf, **fields}))
 
     @property
+    def session(self):
+        return self.client.cookies[self.client.app.state.web.cookie]
+
+    @property
     def csrf(self):
-        return csrf_token(next(iter(self.client.cookies.values())))
+        return csrf_token(self.session)
 
     @property
     def rater(self):
-        return self.store.session(next(iter(self.client.cookies.values())))
+        return self.store.session(self.session)
 
     @property
     def state(self):
@@ -58,9 +71,11 @@ class Browser:
         return self.store.frozen.slots[self.state.slot].items
 
     def open_link(self, slot=0):
-        token = self.store.new_link(slot)
-        self.get(f"/r/{token}")
-        return self.follow(self.post(f"/r/{token}"))
+        return self.follow(self.enter(self.store.new_link(slot)))
+
+    def enter(self, token, **headers):
+        """What the button of a link's page leads to."""
+        return self._keep(enter(self.client, f"/r/{token}", **headers))
 
     def to_rating(self, slot=0):
         self.open_link(slot)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 import uuid
 from collections import Counter
@@ -39,8 +40,9 @@ class Rater:
     def begin(self) -> dict[str, Any]:
         """From the link to the rating; what `/api/state` says then."""
         link = f"/r/{self._token}"
-        self._ask("GET", link)
-        assert self._ask("POST", link).status_code == 303
+        form = re.search(r'name="csrf" value="(\w+)"', self._ask("GET", link).text)
+        assert form is not None
+        assert self._ask("POST", link, data={"csrf": form[1]}).status_code == 303
         csrf = self._state()["csrf"]
         while (phase := self._state()["phase"]) != "rating":
             if phase == "welcome":

@@ -5,27 +5,30 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from levelfield.rating.links import Address
+
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The address of the running app."""
+def served(app_at: Callable[[Address], Any]) -> Iterator[str]:
+    """The address of the running app, which is made for it."""
     import uvicorn
 
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    address = Address.local(*listening.getsockname())
+    server = uvicorn.Server(uvicorn.Config(app_at(address), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     until = time.monotonic() + 30
     while not server.started and time.monotonic() < until:
         time.sleep(0.02)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield address.root
     finally:
         server.should_exit = True
         thread.join(30)

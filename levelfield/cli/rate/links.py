@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.rate.options import BASE_PATH, STORE, STUDY, URL, open_store
+from levelfield.cli.rate.options import STORE, STUDY, URL, open_store
 from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
 
@@ -29,7 +29,6 @@ class LinkOptions:
     reassign: bool
     csv_file: str | None
     url: str
-    base_path: str
 
     def __post_init__(self) -> None:
         chosen = [name for name in ("new", "revoke", "reassign") if getattr(self, name)]
@@ -55,7 +54,6 @@ class LinkOptions:
 @click.option("--reassign", is_flag=True, help="With --slot: a link for another person.")
 @click.option("--csv", "csv_file", metavar="FILE", help="New links of all slots not opened yet.")
 @URL
-@BASE_PATH
 def links(**words: Any) -> None:
     """Show the state of the raters' links; make, revoke and reassign them.
 
@@ -65,7 +63,7 @@ def links(**words: Any) -> None:
     from levelfield.rating.links import Address, write_links
 
     options = LinkOptions(**words)
-    root = Address.of(options.url, options.base_path).root()
+    root = (Address.of(options.url) if options.url else Address()).root
     with open_store(options.file, options.store, read_only=not options.writes) as store:
         slots = store.frozen.slots
         if options.slot is not None and options.slot > len(slots):

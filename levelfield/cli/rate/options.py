@@ -28,10 +28,7 @@ URL = click.option(
     "--url",
     default="",
     metavar="ADDRESS",
-    help="Where raters reach the server, such as https://example.org/ratings; for links.",
-)
-BASE_PATH = click.option(
-    "--base-path", default="", metavar="/PATH", help="Where the proxy puts the pages."
+    help="Where browsers reach the pages, such as https://example.org/ratings.",
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.rate.options import BASE_PATH, STORE, STUDY, URL, store_path, usable_store
+from levelfield.cli.rate.options import STORE, STUDY, URL, store_path, usable_store
 from levelfield.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _UNENCRYPTED = (
     "note: what raters say goes over the network unencrypted; put a proxy with https before it and "
-    "say --behind-proxy"
+    "say --url https://..."
 )
 
 
@@ -27,8 +27,6 @@ class ServeOptions:
     store: str | None
     host: str
     port: int
-    behind_proxy: bool
-    base_path: str
     url: str
 
 
@@ -37,8 +35,6 @@ class ServeOptions:
 @STORE
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for every interface.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True)
-@click.option("--behind-proxy", is_flag=True, help="Believe X-Forwarded-Proto, -Host and -For.")
-@BASE_PATH
 @URL
 def serve(**words: Any) -> None:
     """Open a study to raters until Ctrl-C.
@@ -50,12 +46,12 @@ def serve(**words: Any) -> None:
     from levelfield.rating.serving import Serving, served_study
 
     options = ServeOptions(**words)
-    address = Address.of(options.url, options.base_path)
-    serving = Serving(options.host, options.port, address, options.behind_proxy)
+    address = Address.of(options.url) if options.url else None
+    serving = Serving(options.host, options.port, address)
     path = store_path(options.file, options.store)
     with usable_store(), served_study(options.file, path, serving) as study:
         _greet(study)
-        if not options.behind_proxy and not serving.is_local:
+        if not study.address.is_https and not study.address.is_local:
             say(_UNENCRYPTED)
         study.run()
         say("stopped; the same command goes on")

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from levelfield.rating.links import Address
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RequestRefused, StoreUnavailable
 from levelfield.rating.web import rater
@@ -21,6 +22,7 @@ from levelfield.rating.web.context import Web, static_files, web_of
 from levelfield.rating.web.security import Guard, Turned
 
 _log = logging.getLogger(__name__)
+_REASONS = ("stale", "closed", "link", "links", "entry")
 _SAID = (401, 403, 404, 409, 413, 422, 429, 500, 503)
 
 
@@ -28,30 +30,29 @@ def create_app(
     store: RatingStore,
     *,
     organiser: bool = True,
-    base_path: str = "",
-    behind_proxy: bool = False,
+    address: Address | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """Returns the app for a store.
 
     Args:
         organiser: whether the organiser's pages are there too.
-        base_path: where a reverse proxy puts the app: `/study`; empty for the root.
-        behind_proxy: believe `X-Forwarded-Proto`, `-Host` and `-For`.
+        address: where browsers reach the app; `Address()` if None.
         now: server's time.
     """
-    base = "/" + base_path.strip("/") if base_path.strip("/") else ""
+    address = address or Address()
     app = FastAPI(
         title="levelfield",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to the host that the request names
         middleware=[
-            Middleware(Guard, base_path=base, behind_proxy=behind_proxy),
+            Middleware(Guard, address=address),
             Middleware(_LastResort),
         ],
     )
-    app.state.web = Web(store, base_path=base, behind_proxy=behind_proxy, now=now)
+    app.state.web = Web(store, address, now)
     app.include_router(rater.router)
     if organiser:
         from levelfield.rating.web import organiser as pages
@@ -93,11 +94,12 @@ async def _static(name: str) -> Response:
 async def say(request: Request, status: int, reason: str = "") -> Response:
     """An answer that something was not done: JSON below /api/, else a page; never a trace."""
     web = web_of(request)
-    if "/api/" in request.url.path:
+    if request.scope["path"].removeprefix(web.address.base_path).startswith("/api/"):
         words = {"error": reason or str(status)}
         return JSONResponse(words, status_code=status)
-    known = f"error_{reason}" if reason in ("stale", "closed", "link") else ""
-    message = known or f"error_{status if status in _SAID else 500}"
+    message = f"error_{reason}"
+    if reason not in _REASONS:
+        message = f"error_{status if status in _SAID else 500}"
     return web.page("message.html", status=status, text=web.strings(message), hint=reason == "link")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -12,11 +13,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from levelfield.rating.links import Address
 from levelfield.rating.store import RatingStore
 from levelfield.rating.web import markdown, security
 from levelfield.rating.web.strings import Strings
+
+COOKIE_DAYS = 90
 
 STATIC = {
     ".js": "text/javascript; charset=utf-8",
@@ -41,20 +45,19 @@ class Web:
     """One running app.
 
     Attributes:
-        base_path: what stands before every path outside, behind a proxy; empty or `/something`.
-        behind_proxy: whether `X-Forwarded-*` is believed.
+        address: where browsers reach the app.
         now: server's time, UTC.
         requests: limit for writes of one session.
-        attempts: limit for links that are not valid.
+        wrong_links: limit for links that are not valid, of everybody together: no address of a
+            rater is looked at, and a valid link is never turned away for what others tried.
         study_mark: in names of cookies: two studies on ports of one machine share its cookies.
     """
 
     store: RatingStore
-    base_path: str = ""
-    behind_proxy: bool = False
+    address: Address
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     requests: security.Buckets = field(default_factory=lambda: security.Buckets(300, 5))
-    attempts: security.Buckets = field(default_factory=lambda: security.Buckets(20, 0.2))
+    wrong_links: security.Buckets = field(default_factory=lambda: security.Buckets(60, 1))
     environment: Environment = field(init=False)
     study_mark: str = field(init=False)
 
@@ -85,9 +88,13 @@ class Web:
     def organiser_cookie(self) -> str:
         return f"lfo_{self.study_mark}"
 
+    @property
+    def entry_cookie(self) -> str:
+        return f"lfe_{self.study_mark}"
+
     def url(self, path: str) -> str:
         """Returns a path of the app as browsers see it."""
-        return self.base_path + path
+        return self.address.base_path + path
 
     def static(self, name: str) -> str:
         """Address of a static file; changes with its content, so that it may be kept for ever."""
@@ -102,39 +109,69 @@ class Web:
         )
         return HTMLResponse(html, status_code=status)
 
+    def entry(self, request: Request, template: str, *, action: str) -> Response:
+        """Renders the page of a link, whose form opens it in this browser only.
+
+        A form on another site could sign a rater in as somebody else. It knows neither the cookie
+        that comes with this page nor, therefore, the form's token.
+        """
+        known = request.cookies.get(self.entry_cookie)
+        nonce = known or secrets.token_urlsafe(32)
+        token = security.csrf_token(nonce)
+        response = self.page(template, action=self.url(action), entry_token=token)
+        if not known:
+            self.set_cookie(response, self.entry_cookie, nonce)
+        return response
+
     def opened(
-        self, request: Request, exchange: Callable[[], str | None], *, cookie: str, to: str
-    ) -> RedirectResponse:
+        self,
+        request: Request,
+        fields: Mapping[str, str],
+        exchange: Callable[[], str | None],
+        *,
+        cookie: str,
+        to: str,
+    ) -> Response:
         """Exchanges a link for a session, kept in a cookie, and leads the browser to the page `to`.
 
         Args:
+            fields: of the form that `entry` has rendered.
             exchange: the link for a session; None if it is not valid.
 
         Raises:
-            Turned: 404 for a link that is not valid, 429 after too many of those.
+            Turned: 403 for a form that this browser was not shown, 404 for a link that is not
+                valid, 429 after too many of those.
         """
-        client = security.client_of(request, behind_proxy=self.behind_proxy)
-        if not self.attempts.take(client, 0):
-            raise security.Turned(429, "")
+        nonce = request.cookies.get(self.entry_cookie, "")
+        security.check_csrf(nonce, fields.get("csrf", ""), "entry")
         secret = exchange()
-        if secret is None:
-            self.attempts.take(client)
+        if secret is None and self.wrong_links.take(""):
             raise security.Turned(404, "link")
+        if secret is None:
+            raise security.Turned(429, "links")
         response = RedirectResponse(self.url(to), status_code=303)
-        self.set_cookie(response, request, cookie, secret)
+        self.set_cookie(response, cookie, secret, days=COOKIE_DAYS)
         return response
 
     def set_cookie(
-        self, response: HTMLResponse | Any, request: Request, name: str, secret: str
+        self, response: Response, name: str, secret: str, *, days: int | None = None
     ) -> None:
-        """Gives the browser a session."""
-        security.set_cookie(
-            response,
-            request,
+        """Gives the browser a secret: not for scripts, not from other sites.
+
+        `Lax`, not `Strict`: who follows a link to the study from a mail must find their session.
+        Every write needs the session's token and the right origin besides.
+
+        Args:
+            days: how long it stays; None until the browser is closed.
+        """
+        response.set_cookie(
             name,
             secret,
-            path=self.base_path,
-            behind_proxy=self.behind_proxy,
+            max_age=None if days is None else days * 24 * 3600,
+            path=self.address.base_path or "/",
+            secure=self.address.is_https,
+            httponly=True,
+            samesite="lax",
         )
 
 

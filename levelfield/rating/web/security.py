@@ -1,6 +1,6 @@
 """What every request passes: headers, origin, session, token against forged requests, limits.
 
-Nothing here is kept on disk, and no address of a rater is kept in the clear even in memory.
+Nothing here is kept on disk, and no address of a rater is looked at.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from urllib.parse import parse_qsl
 from fastapi import Depends
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from levelfield.rating.links import Address
 
 BODY_LIMIT = 256 * 1024
 """Bytes of one request; a hundred events with long comments are less."""
-
-COOKIE_DAYS = 90
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -54,42 +54,15 @@ def csrf_token(secret: str) -> str:
     return hmac.new(secret.encode(), b"levelfield csrf", hashlib.sha256).hexdigest()
 
 
-def check_csrf(secret: str, token: str) -> None:
-    """Refuses a write whose token is not the session's.
+def check_csrf(secret: str, token: str, reason: str = "stale") -> None:
+    """Refuses a write whose token is not that of the secret in the browser's cookie.
 
     Raises:
-        Turned: 403.
+        Turned: 403 for this reason.
     """
-    if not hmac.compare_digest(csrf_token(secret).encode(), token.encode("utf-8", "replace")):
-        raise Turned(403, "stale")
-
-
-def is_https(request: Request, *, behind_proxy: bool) -> bool:
-    """Returns whether the browser speaks https; believes a proxy only if there is one."""
-    if behind_proxy:
-        forwarded = request.headers.get("x-forwarded-proto", "")
-        if forwarded:
-            return forwarded.split(",")[-1].strip().lower() == "https"
-    return request.url.scheme == "https"
-
-
-def set_cookie(
-    response: Response, request: Request, name: str, secret: str, *, path: str, behind_proxy: bool
-) -> None:
-    """Gives the browser its session: not for scripts, not from other sites.
-
-    `Lax`, not `Strict`: who follows a link to the study from a mail must find their session. Every
-    write needs the session's token and the right origin besides.
-    """
-    response.set_cookie(
-        name,
-        secret,
-        max_age=COOKIE_DAYS * 24 * 3600,
-        path=path or "/",
-        secure=is_https(request, behind_proxy=behind_proxy),
-        httponly=True,
-        samesite="lax",
-    )
+    expected = csrf_token(secret).encode()
+    if not secret or not hmac.compare_digest(expected, token.encode("utf-8", "replace")):
+        raise Turned(403, reason)
 
 
 async def body_of(request: Request, limit: int = BODY_LIMIT) -> bytes:
@@ -181,33 +154,25 @@ class Buckets:
             return True
 
 
-def client_of(request: Request, *, behind_proxy: bool) -> str:
-    """Returns the nearest address that is not our proxy, for limits in memory only."""
-    if behind_proxy:
-        forwarded = request.headers.get("x-forwarded-for", "")
-        if forwarded:
-            return forwarded.split(",")[-1].strip()
-    return request.client.host if request.client else ""
-
-
 class Guard:
     """ASGI middleware: headers on every response, and no write from another origin.
 
     `Referrer-Policy: no-referrer` makes browsers send `Origin: null` with a plain form; then
     `Sec-Fetch-Site` says where it came from, where a browser sends it (https and localhost). Where
-    neither says anything the session's token is what is left, and it is always required.
+    neither says anything a token is what is left: the session's, or that of a link's page.
     """
 
-    def __init__(self, app: ASGIApp, *, base_path: str = "", behind_proxy: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, address: Address) -> None:
         self.app = app
-        self.base_path = base_path
-        self.behind_proxy = behind_proxy
+        self.address = address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope["root_path"] = self.base_path  # whether the proxy takes it off or not
+        scope["root_path"] = self.address.base_path  # whether the proxy takes it off or not
+        if scope["path"] == self.address.base_path:
+            scope["path"] += "/"
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -217,23 +182,17 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        if scope["method"] not in ("GET", "HEAD") and self._foreign(scope):
+        if scope["method"] not in ("GET", "HEAD") and self._foreign(Headers(scope=scope)):
             refusal = PlainTextResponse("This request came from another site.", status_code=403)
             await refusal(scope, receive, guarded)
             return
         await self.app(scope, receive, guarded)
 
-    def _foreign(self, scope: Scope) -> bool:
-        headers = Headers(scope=scope)
+    def _foreign(self, headers: Headers) -> bool:
         site = headers.get("sec-fetch-site")
         if site is not None and site not in ("same-origin", "none"):
             return True
-        origin = headers.get("origin")
-        if origin is None or origin == "null":
-            return False
-        request = Request(scope)
-        scheme = "https" if is_https(request, behind_proxy=self.behind_proxy) else "http"
-        hosts = [headers.get("host", "")]
-        if self.behind_proxy and "x-forwarded-host" in headers:
-            hosts.append(headers["x-forwarded-host"].split(",")[-1].strip())
-        return origin.lower() not in {f"{scheme}://{host}".lower() for host in hosts}
+        origin = headers.get("origin", "null")
+        if origin == "null":
+            origin = "/".join(headers.get("referer", "null").split("/")[:3])
+        return origin != "null" and origin.lower() not in self.address.origins

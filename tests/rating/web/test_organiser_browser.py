@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> RatingStore:
 
 @pytest.fixture
 def base(store: RatingStore) -> Iterator[str]:
-    with served(create_app(store)) as base:
+    with served(lambda address: create_app(store, address=address)) as base:
         yield base
 
 

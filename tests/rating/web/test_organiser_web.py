@@ -11,11 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plain_browser import enter
 from rating_study import small_study
 from simulated_raters import clipped, comment, direct_study, opened, rate, rater_of
 from starlette.testclient import TestClient
 
 from levelfield.rating.export.documents import documents
+from levelfield.rating.links import Address
 from levelfield.rating.model import Item, RatingCriterion
 from levelfield.rating.results.raters import counted
 from levelfield.rating.store import RatingStore
@@ -45,7 +47,7 @@ def desk(store: RatingStore) -> Iterator[TestClient]:
 
 
 def sign_in(browser: TestClient, store: RatingStore) -> None:
-    answer = browser.post(f"/organiser/enter/{store.organiser_secret()}", follow_redirects=False)
+    answer = enter(browser, f"/organiser/enter/{store.organiser_secret()}")
     assert answer.status_code == 303
     assert answer.headers["location"] == "/organiser"
 
@@ -87,14 +89,14 @@ def test_looking_at_the_link_signs_nobody_in(store: RatingStore):
         secret = store.organiser_secret()
         page = browser.get(f"/organiser/enter/{secret}")
         assert page.status_code == 200
-        assert not browser.cookies
+        assert browser.app.state.web.organiser_cookie not in browser.cookies
         assert browser.get("/organiser").status_code == 401
 
 
 def test_the_cookie_is_not_for_scripts(store: RatingStore):
     with TestClient(create_app(store)) as browser:
         link = f"/organiser/enter/{store.organiser_secret()}"
-        said = browser.post(link, follow_redirects=False).headers["set-cookie"].lower()
+        said = enter(browser, link).headers["set-cookie"].lower()
         assert "httponly" in said
         assert "samesite=lax" in said
 
@@ -140,10 +142,11 @@ def test_without_an_organiser_there_are_no_such_pages(store: RatingStore):
 
 def test_a_wrong_secret_opens_nothing_and_guessing_is_slowed(store: RatingStore):
     with TestClient(create_app(store)) as browser:
-        codes = [browser.post(f"/organiser/enter/{n}").status_code for n in range(30)]
+        browser.app.state.web.wrong_links.size = 9
+        codes = [enter(browser, f"/organiser/enter/{n}").status_code for n in range(12)]
         assert codes[0] == 404
         assert codes[-1] == 429
-        assert not browser.cookies
+        assert browser.app.state.web.organiser_cookie not in browser.cookies
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -200,13 +203,13 @@ def test_the_overview_shows_how_far_everybody_is(store: RatingStore, desk: TestC
 def test_links_are_made_shown_once_revoked_and_reassigned(store: RatingStore, desk: TestClient):
     made = act(desk, "link", slot=2)
     assert made.status_code == 200
-    (token,) = re.findall(r"http://testserver/r/([\w-]+)", made.text)
+    (token,) = re.findall(r"http://127.0.0.1:8765/r/([\w-]+)", made.text)
     assert token not in desk.get("/organiser/links").text
     assert store.exchange(token) is not None
     assert act(desk, "revoke", slot=2).status_code == 200
     assert store.exchange(token) is None
     again = act(desk, "reassign", slot=2)
-    (other,) = re.findall(r"http://testserver/r/([\w-]+)", again.text)
+    (other,) = re.findall(r"http://127.0.0.1:8765/r/([\w-]+)", again.text)
     assert store.exchange(other) is not None
     assert [s.rater for s in store.raters()] == ["r1", "r2"]
     assert "r1" in store.excluded()
@@ -364,10 +367,10 @@ def test_texts_show_systems_and_which_sample_is_negative(desk: TestClient):
     assert "Number 0, as owl has it." in page
 
 
-def test_behind_a_proxy_links_carry_the_address_that_raters_use(store: RatingStore):
-    app = create_app(store, base_path="/letters", behind_proxy=True)
+def test_links_carry_the_address_that_was_configured_whatever_requests_say(store: RatingStore):
+    app = create_app(store, address=Address.of("https://example.org/letters"))
     with TestClient(app) as browser:
-        forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "example.org"}
+        forwarded = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
         secret = store.organiser_exchange(store.organiser_secret()) or ""
         browser.cookies.set(app.state.web.organiser_cookie, secret)
         found = re.search(
@@ -378,6 +381,7 @@ def test_behind_a_proxy_links_carry_the_address_that_raters_use(store: RatingSto
             "/organiser/do/link", data={"csrf": found[1], "slot": "0"}, headers=forwarded
         )
         assert re.search(r"https://example\.org/letters/r/[\w-]{40,}", answer.text)
+        assert "evil" not in answer.text
 
 
 def test_records_of_samples_that_the_store_keeps_reach_no_rater(tmp_path: Path):
@@ -389,7 +393,8 @@ def test_records_of_samples_that_the_store_keeps_reach_no_rater(tmp_path: Path):
     made = opened(tmp_path, replace(frozen, samples=marked))
     token = made.new_link(0)
     with TestClient(create_app(made)) as browser:
-        pages = [browser.post(f"/r/{token}"), browser.get("/study")]
+        enter(browser, f"/r/{token}")
+        pages = [browser.get("/study"), browser.get("/study/withdraw")]
         (state,) = made.raters()
         made.consent(state.rater, "1")
         made.enter(state.rater, "instructions")

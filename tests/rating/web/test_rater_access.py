@@ -7,8 +7,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_browser import Browser, rate_all, rating
+from plain_browser import Browser, entry_token, rate_all, rating
 
+from levelfield.rating.links import Address
 from levelfield.rating.store import RatingStore
 from levelfield.rating.web.security import Buckets, csrf_token
 
@@ -20,11 +21,11 @@ def test_looking_at_a_link_uses_nothing_up_and_opening_it_again_resumes(browser_
         assert browser.get(f"/r/{token}").status_code == 200
         assert browser.client.head(f"/r/{token}").status_code == 200
     assert browser.store.links()[0].state == "made"
-    browser.follow(browser.post(f"/r/{token}"))
+    browser.follow(browser.enter(token))
     first = browser.rater
     browser.send("/study/welcome", agree="1")
     other = Browser(browser.store, browser.client.app)
-    page = other.follow(other.post(f"/r/{token}"))
+    page = other.follow(other.enter(token))
     assert other.rater == first
     assert "Instructions" in page.text
 
@@ -32,17 +33,67 @@ def test_looking_at_a_link_uses_nothing_up_and_opening_it_again_resumes(browser_
 @pytest.mark.parametrize("token", ["x", "a" * 43, "../study", "ü", "x" * 3000, "%00"])
 def test_a_link_that_is_none_opens_nothing(browser_of, token):
     browser = browser_of()
-    assert browser.post(f"/r/{token}").status_code == 404
-    assert not browser.client.cookies
+    form = {"csrf": entry_token(browser.get("/r/some").text)}
+    assert browser.post(f"/r/{token}", form).status_code == 404
+    assert browser.client.app.state.web.cookie not in browser.client.cookies
 
 
-def test_guessing_links_is_slowed_down(browser_of):
+def test_wrong_links_are_slowed_down_and_shut_no_right_one_out(browser_of):
+    browser = browser_of()
+    browser.client.app.state.web.wrong_links.size = 5
+    answers = [browser.enter(f"guess{k}") for k in range(8)]
+    assert [answer.status_code for answer in answers] == [404] * 5 + [429] * 3
+    assert "wait a minute" in answers[-1].text
+    assert browser.enter(browser.store.new_link(0)).status_code == 303
+
+
+OTHER_SITES = (
+    {},  # a browser that says nothing
+    {"Origin": "null"},
+    {"Origin": "null", "Referer": "http://evil.example/page"},
+    {"Referer": "http://evil.example/page"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+)
+
+
+@pytest.mark.parametrize("headers", OTHER_SITES)
+@pytest.mark.parametrize("address", [Address(), Address.of("https://rate.example/x")])
+def test_a_form_of_another_site_signs_nobody_in_as_somebody_else(browser_of, headers, address):
+    browser = browser_of(address=address)
+    link = f"/r/{browser.store.new_link(1)}"
+    stranger = Browser(browser.store, browser.client.app)
+    known = entry_token(stranger.get(link).text)  # what the other site can look up
+    for visited in (False, True):
+        if visited:
+            browser.get(link)
+        for form in ({}, {"csrf": known}, {"csrf": csrf_token("")}):
+            answer = browser.post(link, form, headers=headers)
+            assert answer.status_code == 403
+            assert browser.client.app.state.web.cookie not in answer.cookies
+    assert browser.store.links()[1].state == "made"
+
+
+def test_the_page_of_a_link_works_in_two_tabs_and_again_after_going_back(browser_of):
     browser = browser_of()
     token = browser.store.new_link(0)
-    answers = [browser.post(f"/r/guess{k}").status_code for k in range(25)]
-    assert answers[:20] == [404] * 20
-    assert answers[20:] == [429] * 5
-    assert browser.post(f"/r/{token}").status_code == 429
+    first, second = (entry_token(browser.get(f"/r/{token}").text) for _ in range(2))
+    for form in (first, second, first):
+        assert browser.post(f"/r/{token}", {"csrf": form}).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/r/{token}/", "/study/", "/organiser/"])
+@pytest.mark.parametrize("host", ["evil.example", "[", "evil.example/api/"])
+def test_no_path_leads_to_a_host_that_the_request_names(browser_of, path, host):
+    browser = browser_of(address=Address.of("https://rate.example/x"))
+    path = path.format(token=browser.store.new_link(0))
+    for inside in ("", "/x"):
+        answer = browser.client.get(inside + path, headers={"Host": host})
+        assert answer.status_code == 404
+        assert "location" not in answer.headers
+        assert "evil" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "There is nothing here" in answer.text
 
 
 def test_a_revoked_link_ends_its_sessions(browser_of):
@@ -63,7 +114,7 @@ def test_without_a_session_there_is_nothing_to_see(browser_of, path):
 
 def test_the_cookie_is_for_this_server_only(browser_of):
     browser = browser_of()
-    answer = browser.post(f"/r/{browser.store.new_link(0)}")
+    answer = browser.enter(browser.store.new_link(0))
     said = answer.headers["set-cookie"].lower()
     assert "httponly" in said
     assert "samesite=lax" in said
@@ -71,24 +122,32 @@ def test_the_cookie_is_for_this_server_only(browser_of):
     assert answer.headers["location"] == "/study"
 
 
-def test_the_cookie_is_secure_where_a_proxy_speaks_https(browser_of):
-    forwarded = {"X-Forwarded-Proto": "https"}
-    browser = browser_of(behind_proxy=True)
-    answer = browser.post(f"/r/{browser.store.new_link(0)}", headers=forwarded)
-    assert "secure" in answer.headers["set-cookie"].lower()
-    browser = browser_of()
-    answer = browser.post(f"/r/{browser.store.new_link(0)}", headers=forwarded)
-    assert "secure" not in answer.headers["set-cookie"].lower()
+@pytest.mark.parametrize(
+    ("url", "secure"), [("https://a.example", True), ("http://a.example", False)]
+)
+def test_cookies_are_secure_where_the_address_is_https(browser_of, url, secure):
+    browser = browser_of(address=Address.of(url))
+    browser.client.base_url = url
+    page = browser.get(f"/r/{browser.store.new_link(0)}", headers={"X-Forwarded-Proto": "ftp"})
+    answer = browser.enter(browser.store.new_link(0))
+    for one in (page, answer):
+        assert ("secure" in one.headers["set-cookie"].lower()) == secure
 
 
 @pytest.mark.parametrize("strips", [True, False])
 def test_under_a_base_path_every_address_has_it(browser_of, strips):
-    browser = browser_of(base_path="/people/rate/")
+    browser = browser_of(address=Address.of("https://testserver/people/rate/"))
+    browser.client.base_url = "https://testserver"
     inside = "" if strips else "/people/rate"
     token = browser.store.new_link(0)
     page = browser.get(f"{inside}/r/{token}")
     assert f'action="/people/rate/r/{token}"' in page.text
-    answer = browser.post(f"{inside}/r/{token}")
+    entered = {
+        "Cookie": page.headers["set-cookie"].partition(";")[0],
+        "Origin": "https://testserver",
+    }
+    form = {"csrf": entry_token(page.text)}
+    answer = browser.post(f"{inside}/r/{token}", form, headers=entered)
     assert answer.headers["location"] == "/people/rate/study"
     assert "path=/people/rate;" in answer.headers["set-cookie"].lower()
     session = next(iter(answer.cookies.values()))
@@ -99,6 +158,7 @@ def test_under_a_base_path_every_address_has_it(browser_of, strips):
     assert addresses
     assert all(address.startswith("/people/rate/") for address in addresses)
     assert browser.get(f"{inside}/static/rate.css").status_code == 200
+    assert browser.get(inside or "/").headers["location"] == "/people/rate/study"
 
 
 def test_every_response_has_the_headers(browser_of, monkeypatch):
@@ -167,15 +227,19 @@ def test_a_write_from_another_origin_is_refused(browser_of):
     item = browser.items[0].opaque
     own = [
         {},
-        {"Origin": "http://testserver"},
+        {"Origin": "http://127.0.0.1:8765"},
+        {"Origin": "http://localhost:8765", "Referer": "http://evil.example"},
+        {"Referer": "http://[::1]:8765/study"},
         {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
         {"Origin": "null"},
     ]
     foreign = [
         {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
-        {"Origin": "https://testserver"},
-        {"Origin": "http://testserver:81"},
+        {"Origin": "https://127.0.0.1:8765"},
+        {"Origin": "http://127.0.0.1:81"},
+        {"Origin": "http://testserver", "Host": "testserver"},
+        {"Referer": "http://evil.example/"},
         {"Origin": "http://evil.example"},
         {"Origin": "http://evil.example", "X-Forwarded-Host": "evil.example"},
     ]
@@ -186,13 +250,15 @@ def test_a_write_from_another_origin_is_refused(browser_of):
         assert browser.api([rating(item, 5)], **headers).status_code == 200, headers
 
 
-def test_behind_a_proxy_the_origin_is_what_the_browser_sees(browser_of):
-    browser = browser_of(behind_proxy=True)
+def test_behind_a_proxy_the_origin_is_that_of_the_address(browser_of):
+    browser = browser_of(address=Address.of("https://Rate.Example:443"))
+    browser.client.base_url = "https://testserver"
     browser.to_rating()
-    proxied = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "rate.example"}
+    proxied = {"X-Forwarded-Proto": "http", "X-Forwarded-Host": "evil.example"}
     event = [rating(browser.items[0].opaque, 5)]
     assert browser.api(event, Origin="https://rate.example", **proxied).status_code == 200
-    assert browser.api(event, Origin="http://rate.example", **proxied).status_code == 403
+    for origin in ("http://rate.example", "http://evil.example", "https://testserver"):
+        assert browser.api(event, Origin=origin, **proxied).status_code == 403
 
 
 def test_a_session_that_asks_too_much_waits(browser_of):

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from forked import ROOT, environment, fork
+from plain_browser import enter
 from rating_server import served
 from served_process import LEVELFIELD, ServedStudy
 from served_study import assert_not_saved, assert_refused, assert_sound, study_file, visitor_of
@@ -136,16 +137,16 @@ def test_a_store_that_can_only_be_read_is_shown_and_not_saved_to(server: ServedS
     server.kill()
     with (
         contextlib.closing(RatingStore.open(server.store, read_only=True)) as store,
-        served(create_app(store)) as address,
+        served(lambda address: create_app(store, address=address)) as base,
     ):
-        http = httpx.Client(base_url=address, cookies=visitor.http.cookies)
+        http = httpx.Client(base_url=base, cookies=visitor.http.cookies)
         reader = replace(visitor, http=http)
         assert reader.answers() == {0: 40}
         assert_not_saved(reader, 1, 2)
         waiting = reader.event(1, 50, 2)
         assert reader.send(waiting)[0] == 503
         link = server.links[0].partition("/r/")[2]
-        assert reader.http.post(f"/r/{link}").status_code == 503
+        assert enter(reader.http, f"/r/{link}").status_code == 503
     server.start()
     server.wait_until_ready()
     status, said = visitor.send(waiting)

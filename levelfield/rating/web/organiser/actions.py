@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from levelfield.rating.export.tables import table
 from levelfield.rating.links import unopened
 from levelfield.rating.store.records import StoreError
+from levelfield.rating.web.context import COOKIE_DAYS
 from levelfield.rating.web.organiser.desk import Desk, write_desk
 from levelfield.rating.web.organiser.downloads import MEDIA, attachment
 from levelfield.rating.web.organiser.links import links_page
@@ -51,13 +52,13 @@ def _reason(fields: Mapping[str, str], why: str) -> str:
 def _make_link(desk: Desk, fields: Mapping[str, str]) -> Response:
     slot = _slot(fields)
     token = desk.web.store.new_link(slot)
-    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.address(token))])
+    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.link(token))])
 
 
 def _make_links(desk: Desk, fields: Mapping[str, str]) -> Response:
     """A new link for every slot whose link nobody has opened; as a page or as CSV."""
     store, slots = desk.web.store, desk.study.slots
-    links = [(slots[n].name, desk.address(store.new_link(n))) for n in unopened(store.links())]
+    links = [(slots[n].name, desk.link(store.new_link(n))) for n in unopened(store.links())]
     if not links:
         raise StoreError("Every link has been opened or revoked; make new ones slot by slot.")
     if fields.get("as") == "csv":
@@ -75,14 +76,14 @@ def _revoke(desk: Desk, fields: Mapping[str, str]) -> Response:
 def _reassign(desk: Desk, fields: Mapping[str, str]) -> Response:
     slot = _slot(fields)
     token = desk.web.store.reassign(slot)
-    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.address(token))])
+    return links_page(desk, fresh=[(desk.study.slots[slot].name, desk.link(token))])
 
 
 def _preview(desk: Desk, fields: Mapping[str, str]) -> Response:
     """The browser becomes a rater whose answers never count."""
     secret = desk.web.store.preview(_slot(fields))
     response = RedirectResponse(desk.web.url("/study"), status_code=303)
-    desk.web.set_cookie(response, desk.request, desk.web.cookie, secret)
+    desk.web.set_cookie(response, desk.web.cookie, secret, days=COOKIE_DAYS)
     return response
 
 
@@ -121,7 +122,7 @@ def _leave(desk: Desk, _fields: Mapping[str, str]) -> Response:
     """Ends the organiser's sessions in all browsers."""
     desk.web.store.end_organiser_sessions()
     response = desk.web.page("organiser/left.html")
-    response.delete_cookie(desk.web.organiser_cookie, path=desk.web.base_path or "/")
+    response.delete_cookie(desk.web.organiser_cookie, path=desk.web.address.base_path or "/")
     return response
 
 

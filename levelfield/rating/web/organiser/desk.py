@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from levelfield.rating.model import Frozen
 from levelfield.rating.web.context import Web, web_of
 from levelfield.rating.web.organiser.wording import number, share, value
-from levelfield.rating.web.security import Turned, check_csrf, csrf_token, is_https
+from levelfield.rating.web.security import Turned, check_csrf, csrf_token
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,6 @@ class Desk:
 
     web: Web
     secret: str
-    request: Request
 
     @property
     def study(self) -> Frozen:
@@ -43,15 +42,9 @@ class Desk:
     def to(self, path: str) -> Response:
         return RedirectResponse(self.web.url(f"/organiser{path}"), status_code=303)
 
-    def address(self, token: str) -> str:
+    def link(self, token: str) -> str:
         """Returns the link that a rater opens."""
-        request, web = self.request, self.web
-        host = request.headers.get("host", "")
-        if web.behind_proxy:
-            forwarded = request.headers.get("x-forwarded-host", "")
-            host = forwarded.split(",")[-1].strip() or host
-        scheme = "https" if is_https(request, behind_proxy=web.behind_proxy) else "http"
-        return f"{scheme}://{host}{web.url('/r/' + quote(token, safe=''))}"
+        return f"{self.web.address.root}/r/{quote(token, safe='')}"
 
 
 def open_desk(request: Request) -> Desk:
@@ -64,7 +57,7 @@ def open_desk(request: Request) -> Desk:
     secret = request.cookies.get(web.organiser_cookie, "")
     if not secret or not web.store.organiser_session(secret):
         raise Turned(401, "")
-    return Desk(web, secret, request)
+    return Desk(web, secret)
 
 
 def write_desk(request: Request, fields: Mapping[str, str]) -> Desk:

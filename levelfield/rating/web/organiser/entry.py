@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from levelfield.rating.web.context import web_of
+from levelfield.rating.web.security import Fields
 
 router = APIRouter()
 
@@ -16,16 +17,16 @@ router = APIRouter()
 @router.get("/enter/{token}")
 def entry(request: Request, token: str) -> Response:
     """One button, so that a program that looks at links opens nothing."""
-    web = web_of(request)
-    action = web.url(f"/organiser/enter/{quote(token, safe='')}")
-    return web.page("organiser/entry.html", action=action)
+    action = f"/organiser/enter/{quote(token, safe='')}"
+    return web_of(request).entry(request, "organiser/entry.html", action=action)
 
 
 @router.post("/enter/{token}")
-def exchange(request: Request, token: str) -> Response:
+def exchange(request: Request, token: str, fields: Fields) -> Response:
     web = web_of(request)
     return web.opened(
         request,
+        fields,
         lambda: web.store.organiser_exchange(token),
         cookie=web.organiser_cookie,
         to="/organiser",

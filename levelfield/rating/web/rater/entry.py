@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from levelfield.rating.web.context import web_of
+from levelfield.rating.web.security import Fields
 
 router = APIRouter()
 
@@ -21,11 +22,12 @@ def root(request: Request) -> Response:
 @router.api_route("/r/{token}", methods=["GET", "HEAD"])
 def entry(request: Request, token: str) -> Response:
     """One button: programs that look at links in mails send no POST, so they use nothing up."""
-    web = web_of(request)
-    return web.page("entry.html", action=web.url(f"/r/{quote(token, safe='')}"))
+    return web_of(request).entry(request, "entry.html", action=f"/r/{quote(token, safe='')}")
 
 
 @router.post("/r/{token}")
-def exchange(request: Request, token: str) -> Response:
+def exchange(request: Request, token: str, fields: Fields) -> Response:
     web = web_of(request)
-    return web.opened(request, lambda: web.store.exchange(token), cookie=web.cookie, to="/study")
+    return web.opened(
+        request, fields, lambda: web.store.exchange(token), cookie=web.cookie, to="/study"
+    )
