@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FORMAT, MAP, pairs
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say
-from levelfield.core.errors import UserError
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.command(cls=Writing)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @FORMAT
 @MAP
 @click.option("--aspect", "aspects", multiple=True, help="Only this one; may be given again.")
@@ -26,7 +26,9 @@ from levelfield.core.errors import UserError
     help="What the numbers are: names, ranks, or a scale.",
 )
 @click.option("--worst", type=click.IntRange(0), default=10, show_default=True, help="Items shown.")
-@click.option("--zscores", metavar="FILE", help="Ratings as z per rater, one a line; - is stdout.")
+@click.option(
+    "--zscores", type=Output("z-scores"), help="Ratings as z per rater, one a line; - is stdout."
+)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of resampling.")
 def agreement(
@@ -43,13 +45,9 @@ def agreement(
     used the scale, and the items of the largest disagreement.
     """
     from levelfield.cli.agreement_table import print_agreement
-    from levelfield.io import atomic_writer, check_writable
+    from levelfield.io import atomic_writer
     from levelfield.meta.agreement import agreement
 
-    if zscores == "-" and as_json:
-        raise UserError("only one of --zscores -, --json can have stdout")
-    if zscores:
-        check_writable(zscores)
     report = agreement(files, mapping=pairs("--map", mapping), **words)
     if zscores:
         with atomic_writer(zscores) as file:

@@ -11,18 +11,23 @@ from typing import Any
 import click
 
 from levelfield.cli.options import MAP, pairs
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say
 from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
 from levelfield.stats.measures import STATISTICS
 
 
-@click.command()
-@click.argument("scores", nargs=-1, required=True, metavar="SCORES...")
-@click.option("--ratings", multiple=True, required=True, metavar="FILE", help="What people said.")
+@click.command(cls=Writing)
+@click.argument("scores", nargs=-1, required=True, metavar="SCORES...", type=INPUT)
+@click.option(
+    "--ratings", multiple=True, required=True, metavar="FILE", type=INPUT, help="What people said."
+)
 @click.option("--format", "format", help="Of the ratings; else their suffix says it.")
 @MAP
-@click.option("--samples", multiple=True, metavar="FILE", help="For systems and sources.")
+@click.option(
+    "--samples", multiple=True, metavar="FILE", type=INPUT, help="For systems and sources."
+)
 @click.option("--aspect", "aspects", multiple=True, help="Only this one; may be given again.")
 @click.option("--metric", "-m", "metrics", multiple=True, help="Only this one, or a family.")
 @click.option("--lower-is-better", multiple=True, metavar="METRIC", help="Turn its sign.")
@@ -49,13 +54,20 @@ from levelfield.stats.measures import STATISTICS
 )
 @click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05)
 @click.option("--drift", is_flag=True, help="By system and by quality.")
-@click.option("--parts", metavar="FILE", help="Of `score --parts`: drift by number of evaluators.")
+@click.option(
+    "--parts",
+    metavar="FILE",
+    type=INPUT,
+    help="Of `score --parts`: drift by number of evaluators.",
+)
 @click.option("--resamples", type=click.IntRange(1, DRAWS), default=2000, show_default=True)
 @click.option("--permutations", type=click.IntRange(1, DRAWS), default=10_000, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
-@click.option("--latex", metavar="FILE", help="A booktabs table; - is stdout.")
-@click.option("--report", metavar="FILE", help="A page to look at: one HTML file.")
+@click.option("--latex", type=Output("LaTeX tables"), help="A booktabs table; - is stdout.")
+@click.option(
+    "--report", type=Output("a page of levelfield"), help="A page to look at: one HTML file."
+)
 def correlate(
     scores: tuple[str, ...],
     ratings: tuple[str, ...],
@@ -74,17 +86,11 @@ def correlate(
     differences between metrics are real.
     """
     from levelfield.cli.correlate_table import print_evaluation
-    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io import atomic_writer
     from levelfield.meta.evaluation import correlate
     from levelfield.report.correlate_page import CorrelateReport, write_correlate_page
 
-    outputs = {"--latex": latex, "--report": report}
-    targets = {option: path for option, path in outputs.items() if path is not None}
-    on_stdout = [f"{option} -" for option, path in targets.items() if path == "-"]
-    if len(on_stdout) + as_json > 1:
-        raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
     sources = [*scores, *ratings, *samples, *([parts] if parts else [])]
-    check_targets(targets, sources)
     if sources.count("-") > 1:
         raise UserError("stdin can be read once only")
     evaluation = correlate(

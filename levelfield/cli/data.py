@@ -7,11 +7,12 @@ import json
 import click
 
 from levelfield.cli.options import JSON
+from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
 from levelfield.datasets.registry import dataset, names
-from levelfield.io import as_record, atomic_writer, check_writable
+from levelfield.io import as_record, atomic_writer
 from levelfield.io.fetch import cache_folder, data_folder
 
 _NO_LICENCE = "none stated"
@@ -103,10 +104,10 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"  {file.path:<{width}} {file.bytes:>10,}  {states[file.path]}")
 
 
-@data.command(name="fetch")
+@data.command(name="fetch", cls=Writing)
 @click.argument("name")
 @click.option("--part", "parts", multiple=True, help="Only this part; may be given again.")
-@click.option("--out", type=click.Path(), help="Write the samples as JSONL; - is stdout.")
+@click.option("--out", type=Output("samples"), help="Write the samples as JSONL; - is stdout.")
 @click.option("--here", is_flag=True, help="Download nothing; leave out what is not here.")
 def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> None:
     """Get a data set onto this machine, or its samples into a file.
@@ -124,7 +125,6 @@ def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> No
         for path in local.values():
             click.echo(str(path))
         return
-    check_writable(out)
     size = total_bytes(wanted_files(one, part, here)) if one.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:
         samples = load(name, part=part, here=here, progress=progress)

@@ -8,11 +8,12 @@ import click
 
 from levelfield import environments
 from levelfield.cli.options import JSON
+from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.terminal import say
 
 _NAME = click.argument("name")
 _PATH = click.option(
-    "--path", default="", help="A folder of your choice; --option environment=FOLDER names it."
+    "--path", type=Output(), help="A folder of your choice; --option environment=FOLDER names it."
 )
 
 
@@ -24,12 +25,12 @@ def environment() -> None:
     """
 
 
-@environment.command()
+@environment.command(cls=Writing)
 @_NAME
 @_PATH
-def create(name: str, path: str) -> None:
+def create(name: str, path: str | None) -> None:
     """Make the environment NAME with pip, from a network or from what pip's configuration names."""
-    made = environments.create(name, path, said=say)
+    made = environments.create(name, path or "", said=say)
     click.echo(f"{made.name}: {environments.recipe(name).package} {made.version} in {made.path}")
 
 
@@ -60,11 +61,11 @@ def list_(as_json: bool) -> None:
         click.echo(f"  {row['path']}")
 
 
-@environment.command()
+@environment.command(cls=Writing)
 @_NAME
 @_PATH
-def remove(name: str, path: str) -> None:
+def remove(name: str, path: str | None) -> None:
     """Remove the environment NAME from this machine."""
-    where = environments.folder(name, path)
-    gone = environments.remove(name, path)
+    where = environments.folder(name, path or "")
+    gone = environments.remove(name, path or "")
     click.echo(f"{where}: {'removed' if gone else 'no environment there'}")

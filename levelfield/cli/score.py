@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from levelfield.cli.options import FAMILY, FORMAT, MAP, pairs
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.core.errors import UserError
 from levelfield.run.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -34,20 +33,9 @@ class _Outputs:
     def paths(self) -> list[str]:
         return [path for path in (self.out, self.parts, self.report) if path is not None]
 
-    def check(self, inputs: Sequence[str]) -> None:
-        """Says before any work what can't be written."""
-        from levelfield.io import check_targets
 
-        named = {"--out": self.out, "--parts": self.parts, "--report": self.report}
-        targets = {option: path for option, path in named.items() if path is not None}
-        on_stdout = [f"{option} -" for option, path in targets.items() if path == "-"]
-        if len(on_stdout) + self.as_json > 1:
-            raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
-        check_targets(targets, inputs)
-
-
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.command(cls=Writing)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @click.option(
     "--metric", "-m", "metrics", multiple=True, help="A metric, a family, or PATH.py:CLASS."
 )
@@ -84,10 +72,18 @@ class _Outputs:
     "[default: system,dataset,seed,control]",
 )
 @click.option(
-    "--out", default="scores.jsonl", show_default=True, help="One value a line; - is stdout."
+    "--out",
+    type=Output("scores"),
+    default="scores.jsonl",
+    show_default=True,
+    help="One value a line; - is stdout.",
 )
-@click.option("--parts", help="The evaluators behind the values, as JSONL.")
-@click.option("--report", help="A page to look at: one HTML file.")
+@click.option(
+    "--parts", type=Output("parts of scores"), help="The evaluators behind the values, as JSONL."
+)
+@click.option(
+    "--report", type=Output("a page of levelfield"), help="A page to look at: one HTML file."
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
@@ -123,7 +119,6 @@ def score(
     from levelfield.run.score import measure
 
     outputs = _Outputs(out, parts, report, as_json)
-    outputs.check(files)
     chosen = ScoreOptions(options=pairs("--option", words), cache=not no_cache, **options)
     source = open_samples(
         files,

@@ -11,9 +11,14 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FAMILY, JSON
+from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
+from levelfield.io.outputs import Target
 from levelfield.stats.multiplicity import Family
+
+_FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
+_TARGET = click.argument("target", metavar="STUDY.toml|FOLDER", type=INPUT)
 
 
 @click.group()
@@ -28,7 +33,7 @@ def study() -> None:
 
 
 @study.command()
-@click.argument("file", metavar="STUDY.toml")
+@_FILE
 @click.option("--jobs", "-j", type=click.IntRange(1), default=1, help="Cells at once.")
 @click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems.")
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
@@ -69,7 +74,7 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
 
 
 @study.command()
-@click.argument("file", metavar="STUDY.toml")
+@_FILE
 @JSON
 def status(file: str, as_json: bool) -> None:
     """Say how far every cell of a study is."""
@@ -85,7 +90,7 @@ def status(file: str, as_json: bool) -> None:
 
 
 @study.command()
-@click.argument("target", metavar="STUDY.toml|FOLDER")
+@_TARGET
 @JSON
 @click.option(
     "--fail-on",
@@ -96,6 +101,7 @@ def status(file: str, as_json: bool) -> None:
     "--training",
     multiple=True,
     metavar="FILE",
+    type=INPUT,
     help="Texts that systems were trained on, to be looked for in theirs. May be repeated.",
 )
 def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -> None:
@@ -117,9 +123,18 @@ def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -
         sys.exit(1)
 
 
-@study.command()
-@click.argument("target", metavar="STUDY.toml|FOLDER")
-@click.option("--out", help="Folder for page.html, numbers.csv, tables.tex.")
+_TABLES = Output(
+    files={
+        "page.html": "a page of levelfield",
+        "numbers.csv": "numbers of a study",
+        "tables.tex": "LaTeX tables",
+    }
+)
+
+
+@study.command(cls=Writing)
+@_TARGET
+@click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv, tables.tex.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
@@ -131,8 +146,10 @@ def report(target: str, out: str | None, no_audit: bool, seed: int, family: Fami
     from levelfield.study.audit.report import counted_findings
 
     loaded = load_study(target)
+    if not out:
+        check_outputs([Target("the report", str(loaded.report_folder), files=_TABLES.files)])
     result = loaded.report(audit=not no_audit, seed=seed, family=family)
-    folder = Path(out).expanduser() if out else loaded.report_folder
+    folder = Path(out) if out else loaded.report_folder
     write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
     print_summary(result.summary)
     if result.findings is not None:
@@ -140,19 +157,16 @@ def report(target: str, out: str | None, no_audit: bool, seed: int, family: Fami
     say(f"wrote {', '.join(FILES)} in {folder}")
 
 
-@study.command()
-@click.argument("file", metavar="STUDY.toml")
-@click.option("--texts", help="All texts in one file: .jsonl or .parquet.")
-@click.option("--scores", help="All scores in one file: .jsonl or .parquet.")
+@study.command(cls=Writing)
+@_FILE
+@click.option("--texts", type=Output("samples"), help="All texts in one file: .jsonl or .parquet.")
+@click.option("--scores", type=Output("scores"), help="All scores in one file: .jsonl or .parquet.")
 def export(file: str, texts: str | None, scores: str | None) -> None:
     """Put the texts or scores of a study into one file."""
-    from levelfield.io import check_targets
     from levelfield.study import load_study
 
-    targets = {f"--{k}": v for k, v in (("texts", texts), ("scores", scores)) if v}
-    if not targets:
+    if not (texts or scores):
         raise UserError("study export: give --texts FILE, --scores FILE, or both")
-    check_targets(targets, [file])
     loaded = load_study(file)
     if texts:
         say(f"wrote {loaded.export(texts, 'texts'):,} texts to {texts}")

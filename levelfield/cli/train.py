@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_cdm import cdm
 from levelfield.cli.train_discriminator import discriminator, perturb
@@ -22,17 +23,21 @@ def train() -> None:
     """Make what metrics need from a corpus."""
 
 
-_CORPUS = click.argument("corpus", nargs=-1, required=True)
-_OUT = click.option("--out", required=True, help="The list: one number a vocabulary id.")
+_CORPUS = click.argument("corpus", nargs=-1, required=True, type=INPUT)
 _PICKLE = click.option(
     "--allow-pickle", is_flag=True, help="Take a model whose weights are pickled."
 )
 
 
-@train.command()
+@train.command(cls=Writing)
 @_CORPUS
 @click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/minilm.")
-@_OUT
+@click.option(
+    "--out",
+    required=True,
+    type=Output("word frequencies"),
+    help="The list: one number a vocabulary id.",
+)
 @_PICKLE
 @click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
 def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pickle: bool) -> None:
@@ -41,11 +46,10 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
     Reads plain text (also .gz, .xz), and every other format that samples are read from. Give the
     list to a metric with --option iwf=FILE.
     """
-    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io import atomic_writer
     from levelfield.metrics.text.iwf import write
     from levelfield.training.word_lists import corpus_size, count_iwf
 
-    check_targets({"--out": out}, corpus)
     with progress_bar("counting", corpus_size(corpus)) as progress:
         values = count_iwf(
             corpus, model, language=language, allow_pickle=allow_pickle, progress=progress
@@ -55,10 +59,15 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
     _say(out, values)
 
 
-@train.command()
+@train.command(cls=Writing)
 @_CORPUS
 @click.option("--model", required=True, help="Whose vocabulary: hub name or folder.")
-@_OUT
+@click.option(
+    "--out",
+    required=True,
+    type=Output("unigram counts"),
+    help="The list: one number a vocabulary id.",
+)
 @_PICKLE
 def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -> None:
     """Counts of a causal model's tokens in texts, for SLOR.
@@ -66,11 +75,10 @@ def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -
     Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
     read from. Give the counts to the metric with --option corpus=FILE.
     """
-    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io import atomic_writer
     from levelfield.metrics.text.unigram import write
     from levelfield.training.word_lists import corpus_size, count_unigrams
 
-    check_targets({"--out": out}, corpus)
     with progress_bar("counting", corpus_size(corpus)) as progress:
         unigrams = count_unigrams(corpus, model, allow_pickle=allow_pickle, progress=progress)
     with atomic_writer(out) as file:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
 from levelfield.core.errors import UserError
@@ -15,9 +16,9 @@ from levelfield.core.errors import UserError
 _KINDS = "shuffle,drop,repeat,negate"
 
 
-@click.command()
-@click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...")
-@click.option("--out", required=True, help="The negatives, a JSONL file.")
+@click.command(cls=Writing)
+@click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
+@click.option("--out", required=True, type=Output("negatives"), help="The negatives, a JSONL file.")
 @click.option(
     "--kinds", default=_KINDS, show_default=True, help="Also substitute; separated by commas."
 )
@@ -31,11 +32,10 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
     A document of plain text is a block of lines between empty lines, or a line where there are no
     empty ones. Negation is by rules for English.
     """
-    from levelfield.io import atomic_writer, check_targets
+    from levelfield.io import atomic_writer
     from levelfield.training.cdm.perturb import write_perturbed
     from levelfield.training.corpus import corpus_documents
 
-    check_targets({"--out": out}, corpus)
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     total = sum(Path(name).stat().st_size for name in corpus if Path(name).is_file())
     with progress_bar("perturbing", total) as progress, atomic_writer(out) as file:
@@ -52,9 +52,9 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
         say(f"note: texts in which nothing can be perturbed: {counts.unchanged:,}")
 
 
-@click.command()
-@click.argument("negatives", nargs=-1, required=True, metavar="NEGATIVES...")
-@click.option("--out", required=True, help="The folder of the model.")
+@click.command(cls=Writing)
+@click.argument("negatives", nargs=-1, required=True, metavar="NEGATIVES...", type=INPUT)
+@click.option("--out", required=True, type=Output(), help="The folder of the model.")
 @click.option(
     "--start",
     default="offline/minilm",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import pairs
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_recipe import SOURCE
 from levelfield.training.judge.architectures import ARCHITECTURES
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from levelfield.training.judge.figures import Figures
 
 
-@click.command()
-@click.argument("files", nargs=-1, metavar="[FILE...]")
-@click.option("--out", required=True, help="The folder of the judge.")
+@click.command(cls=Writing)
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=INPUT)
+@click.option("--out", required=True, type=Output(), help="The folder of the judge.")
 @click.option("--recipe", help="Data sets and settings by name, instead of FILEs.")
 @click.option("--attribute", help="Whose labels are learnt: control.ATTRIBUTE of the samples.")
 @click.option(
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     type=click.Choice(list(ARCHITECTURES)),
     help="[default: textcnn]",
 )
-@click.option("--held-out", "held_out", multiple=True, metavar="FILE", help="To try it on.")
+@click.option(
+    "--held-out", "held_out", multiple=True, metavar="FILE", type=INPUT, help="To try it on."
+)
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),

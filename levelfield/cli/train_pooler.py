@@ -7,6 +7,7 @@ from typing import Any, Literal
 import click
 
 from levelfield.cli.options import pairs
+from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.core.registry import options, parse_option
@@ -14,10 +15,10 @@ from levelfield.core.registry import options, parse_option
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.command(cls=Writing)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @click.option("--aspect", required=True, help="Whose ratings to learn: a name in `ratings`.")
-@click.option("--out", required=True, help="The pooler, a JSON file.")
+@click.option("--out", required=True, type=Output("a pooler"), help="The pooler, a JSON file.")
 @click.option(
     "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
 )
@@ -54,11 +55,10 @@ def pooler(
     fifth of the texts held out; texts of one prompt, source, context or set of keywords are held
     out together. Use it with --option pooling=classifier --option pooler=FILE.
     """
-    from levelfield.io import atomic_writer, check_targets, open_samples
+    from levelfield.io import atomic_writer, open_samples
     from levelfield.metrics.cdm import CDMMomentum
     from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
-    check_targets({"--out": out}, files)
     source = open_samples(files, format=format, mapping=pairs("--map", mapping), ids="file")
     metric = CDMMomentum(
         **_options(words),

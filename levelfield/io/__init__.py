@@ -6,7 +6,7 @@ from levelfield.io.opening import load_samples, open_samples
 from levelfield.io.ratings import Rated, Rating, ScoreColumn, load_ratings, load_scores
 from levelfield.io.records import as_record
 from levelfield.io.source import Source
-from levelfield.io.writing import atomic_writer, check_targets, check_writable
+from levelfield.io.writing import atomic_writer
 
 __all__ = [
     "FORMATS",
@@ -18,8 +18,6 @@ __all__ = [
     "Source",
     "as_record",
     "atomic_writer",
-    "check_targets",
-    "check_writable",
     "load_ratings",
     "load_samples",
     "load_scores",

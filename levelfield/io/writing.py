@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
@@ -83,30 +83,6 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if destination != STDOUT:
         target = Path(os.path.realpath(destination))
         _check(printable(destination), target, target.stat().st_mode if target.exists() else None)
-
-
-def check_targets(targets: Mapping[str, str], inputs: Iterable[str] = ()) -> None:
-    """Whether files can be written, are not each other, and are none of those that are read.
-
-    Args:
-        targets: option -> path.
-        inputs: paths that are read.
-
-    Raises:
-        UserError: names the option.
-    """
-    places = {os.path.realpath(path): "an input" for path in inputs if path != STDOUT}
-    for option, path in targets.items():
-        if not path:
-            raise UserError(f"{option}: the name of the file is empty")
-        if path == STDOUT:
-            continue
-        place = os.path.realpath(path)
-        regular = not Path(place).exists() or Path(place).is_file()
-        if regular and place in places:
-            raise UserError(f"{option} {printable(path)}: is {places[place]} as well; name another")
-        places[place] = f"the file of {option}"
-        check_writable(path)
 
 
 def _open(path: Path, mode: Literal["x", "w"]) -> TextIO:

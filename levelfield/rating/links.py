@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from levelfield.core.errors import UserError
-from levelfield.io import atomic_writer, check_writable
+from levelfield.io import atomic_writer
+from levelfield.io.writing import check_writable
 from levelfield.rating.export.tables import table
 from levelfield.rating.store import LinkState, RatingStore
 

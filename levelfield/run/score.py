@@ -28,6 +28,7 @@ from levelfield.meta.joint import Criterion, joint
 from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
 from levelfield.meta.tally import RunTally
 from levelfield.run.cache import keeping
+from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
@@ -160,8 +161,10 @@ def measure(
         _prepared(metric, source, census, stages)
         for metric in choose_metrics(options, census, note)
     ]
-    for metric in metrics:
-        _ = metric.signature  # resolves the model: whatever is wrong with it is said before work
+    # resolves the models: whatever is wrong with one is said before work
+    signatures = [metric.signature for metric in metrics]
+    if out and (lost := note_of_lost(out, signatures)):
+        note(lost)
     criteria = joint_criteria(options, metrics)
     grouping = Grouping.choose(options.by, census)
     corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]

@@ -14,6 +14,7 @@ from levelfield.core.metric import PARTITION
 from levelfield.run.cache import SegmentCache, cache_path
 
 N = 5 * PARTITION
+EARLIER = '{"id": "0", "metric": "elsewhere.words", "value": 7, "signature": "of an earlier run"}\n'
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_after_kill_9_the_same_command_finishes_and_repeats_one_partition_at_mos
     run: Run, write: Write, words: str, texts: str
 ) -> None:
     assert run("score", texts, "-m", words, "--no-cache", "--out", "uninterrupted.jsonl").code == 0
-    write("scores.jsonl", "of an earlier run\n")
+    write("scores.jsonl", EARLIER)
 
     process = start("score", texts, *slow(words, "before"))
     wait_for("before", 3 * PARTITION, process)
@@ -55,7 +56,7 @@ def test_after_kill_9_the_same_command_finishes_and_repeats_one_partition_at_mos
     assert finish(process).code == -signal.SIGKILL
     begun = len(lines("before"))
     assert PARTITION < begun < N
-    assert Path("scores.jsonl").read_text() == "of an earlier run\n"
+    assert Path("scores.jsonl").read_text() == EARLIER
 
     again = finish(start("score", texts, *slow(words, "after", 0)))
     assert again.code == 0, again.err
@@ -83,7 +84,7 @@ def test_two_processes_on_one_cache_do_not_mind_each_other(
 def test_ctrl_c_is_one_line_and_leaves_nothing_half_done(
     write: Write, words: str, texts: str
 ) -> None:
-    write("scores.jsonl", "of an earlier run\n")
+    write("scores.jsonl", EARLIER)
     process = start("score", texts, *slow(words, "log"), "--parts", "parts.jsonl")
     wait_for("log", 2 * PARTITION, process)
     process.send_signal(signal.SIGINT)
@@ -92,7 +93,7 @@ def test_ctrl_c_is_one_line_and_leaves_nothing_half_done(
     assert ran.out == ""
     (line,) = ran.err.strip().splitlines()
     assert line.startswith("interrupted")
-    assert Path("scores.jsonl").read_text() == "of an earlier run\n"
+    assert Path("scores.jsonl").read_text() == EARLIER
     assert not Path("parts.jsonl").exists()
     assert left_over() == []
 
@@ -134,10 +135,10 @@ def test_an_error_in_the_middle_leaves_the_old_scores_and_no_other_file(
 ) -> None:
     import elsewhere_metrics
 
-    write("scores.jsonl", "of an earlier run\n")
+    write("scores.jsonl", EARLIER)
     monkeypatch.setattr(elsewhere_metrics.Words, "value", lambda *_: 1 / 0)
     assert run("score", texts, "-m", words).code == 1
-    assert Path("scores.jsonl").read_text() == "of an earlier run\n"
+    assert Path("scores.jsonl").read_text() == EARLIER
     assert left_over() == []
 
 

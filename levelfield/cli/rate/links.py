@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, URL, open_store
 from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
@@ -45,14 +46,19 @@ class LinkOptions:
         return self.new or self.revoke or self.reassign or bool(self.csv_file)
 
 
-@click.command()
+@click.command(cls=Writing)
 @STUDY
 @STORE
 @click.option("--slot", type=click.IntRange(1), help="Only this one, by its number.")
 @click.option("--new", is_flag=True, help="With --slot: a new link for its rater.")
 @click.option("--revoke", is_flag=True, help="With --slot: end its link.")
 @click.option("--reassign", is_flag=True, help="With --slot: a link for another person.")
-@click.option("--csv", "csv_file", metavar="FILE", help="New links of all slots not opened yet.")
+@click.option(
+    "--csv",
+    "csv_file",
+    type=Output("links of raters"),
+    help="New links of all slots not opened yet.",
+)
 @URL
 def links(**words: Any) -> None:
     """Show the state of the raters' links; make, revoke and reassign them.

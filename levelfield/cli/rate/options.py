@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from levelfield.cli.outputs import INPUT
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,9 +21,12 @@ def _in_folder(_context: click.Context, _argument: click.Parameter, file: str) -
     return str(Path(file) / "STUDY.toml") if Path(file).is_dir() else file
 
 
-STUDY = click.argument("file", metavar="STUDY.toml", callback=_in_folder)
+STUDY = click.argument("file", metavar="STUDY.toml", type=INPUT, callback=_in_folder)
 STORE = click.option(
-    "--store", metavar="FILE", help="Where ratings are kept; else STUDY.sqlite beside STUDY.toml."
+    "--store",
+    metavar="FILE",
+    type=INPUT,
+    help="Where ratings are kept; else STUDY.sqlite beside STUDY.toml.",
 )
 URL = click.option(
     "--url",

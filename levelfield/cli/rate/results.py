@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import JSON
+from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, open_store
 from levelfield.cli.terminal import console, say
 from levelfield.core.errors import UserError
+from levelfield.io.kinds import NEW
 
 if TYPE_CHECKING:
     from levelfield.rating.status import RatingStatus
@@ -59,10 +61,21 @@ def _print(study: RatingStatus) -> None:
     say(f"{study.done} of {study.slots} done; the study is {how}")
 
 
-@click.command()
+_FILES = (
+    *("codebook.md", "comments.jsonl", "controls.jsonl", "events.jsonl", "pairs.jsonl"),
+    *("raters.csv", "rankings.jsonl", "ratings.csv", "ratings.jsonl", "study.json"),
+)
+
+
+@click.command(cls=Writing)
 @STUDY
 @STORE
-@click.option("--out", required=True, metavar="FOLDER", help="Where the files go.")
+@click.option(
+    "--out",
+    required=True,
+    type=Output(files=dict.fromkeys(_FILES, "an export of ratings")),
+    help="Where the files go.",
+)
 @click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
 def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
     """Write ratings, events and a codebook; may be done while the study is served."""
@@ -77,9 +90,9 @@ def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
         say(f"left out: {rater}: {reason}")
 
 
-@click.command()
+@click.command(cls=Writing)
 @STUDY
-@click.argument("target", metavar="FILE")
+@click.argument("target", metavar="FILE", type=Output(NEW))
 @STORE
 def backup(file: str, target: str, store: str | None) -> None:
     """Copy the store, of one moment, while it is served."""

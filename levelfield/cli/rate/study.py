@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import JSON
+from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STUDY
 from levelfield.cli.terminal import console, say
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from levelfield.rating.plan.check import StudyCheck
 
 
-@click.command()
-@click.argument("folder")
+@click.command(cls=Writing)
+@click.argument("folder", type=Output())
 def init(folder: str) -> None:
     """Write a study to begin with: a study file with comments, samples, and what to do next."""
     from levelfield.rating.starter import write_starter

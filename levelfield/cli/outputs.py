@@ -1,0 +1,122 @@
+"""Options and arguments that name files: what is read, and what is written.
+
+Every command that writes is a `Writing` command, and each of its outputs has the type `Output`,
+so that all are checked, before the work, by the one rule of `levelfield.io.outputs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from levelfield.core.errors import UserError
+from levelfield.io.kinds import KINDS, NEW
+from levelfield.io.outputs import Target, check_targets
+from levelfield.io.writing import STDOUT
+
+_FORCE = "levelfield.force"
+
+
+class Input(click.types.StringParamType):
+    """A file or folder that is read."""
+
+    name = "file"
+
+
+INPUT = Input()
+
+
+class Output(click.types.StringParamType):
+    """A file that is written, of a kind of `levelfield.io.kinds`; or a folder, where there is no
+    kind, with the kinds of the files in it that are known beforehand."""
+
+    def __init__(self, kind: str = "", files: Mapping[str, str] | None = None) -> None:
+        if unknown := {kind, *(files or {}).values()} - {"", *KINDS}:
+            raise ValueError(f"no such kind: {unknown}")
+        self.name = "file" if kind else "folder"
+        self.kind = kind
+        self.files = files or {}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = super().convert(value, param, ctx)
+        return os.path.expanduser(path)  # noqa: PTH111, of an empty name as well
+
+    def target(self, param: click.Parameter, path: str) -> Target:
+        """Returns what is to be checked."""
+        option = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        return Target(option, path, self.kind, self.files)
+
+    @property
+    def can_be_forced(self) -> bool:
+        """Whether files of another kind may be in the way."""
+        return bool(self.files) or self.kind not in ("", NEW)
+
+
+def _remember(ctx: click.Context, _option: click.Parameter, force: bool) -> None:
+    ctx.meta[_FORCE] = force
+
+
+_FORCE_OPTION = click.Option(
+    ["--force"],
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Overwrite files of another kind.",
+)
+
+
+class Writing(click.Command):
+    """A command with outputs: checks them before it does anything, and has `--force`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        types = [param.type for param in self.params]
+        if any(isinstance(type, Output) and type.can_be_forced for type in types):
+            self.params.append(_FORCE_OPTION)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command.
+
+        Raises:
+            UserError: an output would take the place of something, or two want stdout.
+        """
+        targets = [
+            param.type.target(param, path)
+            for param in self.params
+            if isinstance(param.type, Output)
+            for path in _values(ctx, param)
+        ]
+        on_stdout = [f"{target.option} -" for target in targets if target.path == STDOUT]
+        as_json = bool(ctx.params.get("as_json"))
+        if len(on_stdout) + as_json > 1:
+            raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
+        check_outputs(targets)
+        return super().invoke(ctx)
+
+
+def check_outputs(targets: Sequence[Target]) -> None:
+    """Checks outputs of the command that runs, such as one that it chose itself.
+
+    Raises:
+        UserError: one would take the place of something.
+    """
+    ctx = click.get_current_context()
+    inputs = [
+        path
+        for param in ctx.command.params
+        if isinstance(param.type, Input)
+        for path in _values(ctx, param)
+    ]
+    check_targets(targets, inputs, force=ctx.meta.get(_FORCE, False))
+
+
+def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
+    """The paths that a parameter was given."""
+    value = ctx.params.get(param.name or "")
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        yield from value

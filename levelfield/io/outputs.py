@@ -1,0 +1,185 @@
+"""What a command may write over: nothing that it reads, no study, no store, and no file of another
+kind unless the user says so."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.io.kinds import KINDS, NEW, Head
+from levelfield.io.problems import printable
+from levelfield.io.writing import STDOUT, check_writable
+
+_OF_A_CELL = ("cell.json", "answers.partial.jsonl")
+_LONGEST_PATH = 1000
+_PLACEHOLDER = re.compile(r"\{[^}]*\}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file or folder that is about to be written.
+
+    Attributes:
+        option: what the user says for it.
+        path: `-` is standard output, which only a file may be.
+        kind: of a file, in `KINDS`; empty for a folder.
+        files: name -> kind of the files in a folder, as far as they are known before the work.
+    """
+
+    option: str
+    path: str
+    kind: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.option} {printable(self.path)}"
+
+
+def check_targets(
+    targets: Sequence[Target], inputs: Iterable[str] = (), *, force: bool = False
+) -> None:
+    """Whether files and folders can be written without loss of what is there.
+
+    They are not each other, nor what is read, nor what a TOML file among the inputs or beside them
+    names, and no database, TOML file or file of a study's cell. A file of another kind is in the
+    way unless `force` says that it may go.
+
+    Raises:
+        UserError: names the option.
+    """
+    places: dict[str, str] = {}
+    for path in inputs:
+        if path != STDOUT:
+            places |= {os.path.realpath(file): "an input as well" for file in _with_named(path)}
+    for target in targets:
+        if not target.path:
+            what = "file" if target.kind else "folder"
+            raise UserError(f"{target.option}: the name of the {what} is empty")
+        if target.kind:
+            _check_file(target, places, force)
+        else:
+            _check_folder(target, places, force)
+
+
+def _check_file(target: Target, places: dict[str, str], force: bool) -> None:
+    if target.path == STDOUT:
+        return
+    place = Path(os.path.realpath(target.path))
+    if target.kind == NEW and place.exists():
+        raise UserError(f"{target.name}: is there already; name a new file")
+    if not place.exists() or place.is_file():
+        taken = places.get(str(place)) or _protected(place)
+        if taken:
+            raise UserError(f"{target.name}: is {taken}; name another")
+    places[str(place)] = f"the file of {target.option} as well"
+    check_writable(target.path)
+    if not force and (content := _other_kind(place, target.kind)):
+        raise UserError(
+            f"{target.name}: holds {content}, not {target.kind}; name another file, or overwrite "
+            "it with --force"
+        )
+
+
+def _check_folder(target: Target, places: Mapping[str, str], force: bool) -> None:
+    folder = Path(os.path.realpath(target.path))
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{target.name}: is a file; name a folder")
+    if str(folder) in places:
+        raise UserError(f"{target.name}: is {places[str(folder)]}; name another")
+    for file in sorted(folder.iterdir()):
+        if str(file) in places or _is_of_study(file):
+            raise UserError(
+                f"{target.name}: holds {printable(file.name)}, which is an input or a study's; "
+                "name a folder of its own"
+            )
+        if not force and (content := _other_kind(file, target.files.get(file.name, ""))):
+            raise UserError(
+                f"{target.name}: {printable(file.name)} in it holds {content}, not "
+                f"{target.files[file.name]}; name another folder, or overwrite it with --force"
+            )
+
+
+def _other_kind(file: Path, kind: str) -> str:
+    """What a file holds, in words; empty if it is of the kind, or nothing is lost with it."""
+    if not kind or not file.is_file():
+        return ""
+    try:
+        head = Head(file)
+    except OSError as error:
+        return f"what can't be read ({error.strerror})"
+    return "" if head.is_empty or KINDS[kind](head) else head.description
+
+
+def _protected(file: Path) -> str:
+    """Why a file is never written over, in words; empty if it may be."""
+    if any((file.parent / name).exists() for name in _OF_A_CELL):
+        return "in the folder of a study's cell"
+    if not file.exists():
+        return ""
+    try:
+        head = Head(file)
+    except OSError:
+        return ""
+    if head.is_sqlite or head.is_toml:
+        return head.description
+    beside = (toml for folder in file.parents[:2] for toml in folder.glob("*.toml"))
+    for toml in beside:
+        if str(file) in map(os.path.realpath, _named_in(toml)):
+            return f"named by {printable(toml.name)}"
+    return ""
+
+
+def _is_of_study(file: Path) -> bool:
+    """Whether a file is a study file or a store."""
+    if file.suffix == ".toml":
+        tables = _tables(file)
+        return "criteria" in tables or "systems" in tables
+    return file.suffix in (".db", ".sqlite", ".sqlite3") and file.is_file() and Head(file).is_sqlite
+
+
+def _with_named(path: str) -> Iterator[str]:
+    """The path, and of a TOML file the files that it names."""
+    yield path
+    if path.endswith(".toml"):
+        yield from map(str, _named_in(Path(path)))
+
+
+def _named_in(toml: Path) -> Iterator[Path]:
+    """Files that are there and that values of a TOML file name, relative to its folder."""
+    for value in _strings(_tables(toml)):
+        if "\n" in value or "\0" in value or len(value) > _LONGEST_PATH:
+            continue
+        pattern = str(toml.absolute().parent / Path(value).expanduser())
+        names = [pattern]
+        if "{" in value:
+            names = glob.glob(_PLACEHOLDER.sub("*", glob.escape(pattern)))  # noqa: PTH207
+        yield from (Path(name) for name in names if os.path.isfile(name))  # noqa: PTH113
+
+
+def _tables(toml: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(toml.read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for inner in value.values():
+                yield from _strings(inner)
+        case list():
+            for inner in value:
+                yield from _strings(inner)

@@ -1,0 +1,254 @@
+"""Outputs never take the place of what is read, of a study, or of a file of another kind."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from command_line import Run, Write
+
+from levelfield.cli import levelfield
+from levelfield.cli.outputs import Input, Output, Writing
+from levelfield.rating.export.documents import documents
+from levelfield.rating.plan.freezing import freeze
+from levelfield.rating.store import RatingStore
+
+WORDS = {
+    *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),
+    *(
+        "--device",
+        "--format",
+        "--high",
+        "--host",
+        "--kinds",
+        "--language",
+        "--low",
+        "--lower-is-better",
+    ),
+    *("--map", "--metric", "--model", "--only", "--option", "--part", "--rating", "--recipe"),
+    *("--source", "--start", "--system", "--tokenizer", "--url", "id", "name", "rater"),
+}
+"""Options and arguments whose value names no file that a command opens for writing or protects."""
+
+RATED = [
+    {"id": str(i), "aspect": "content", "rater": rater, "value": (i * k) % 5}
+    for i in range(6)
+    for k, rater in enumerate("ab", 2)
+]
+TEXTS = [{"id": "1", "text": "a b c"}, {"id": "2", "text": "d e"}]
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        elif command:
+            yield " ".join((*path, name)), command
+
+
+ALL = dict(commands(levelfield))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_option_that_takes_a_string_is_an_input_an_output_or_a_word(name: str) -> None:
+    strings = [
+        param
+        for param in ALL[name].params
+        if isinstance(param.type, click.types.StringParamType | click.Path | click.File)
+    ]
+    undeclared = {
+        param.opts[0]
+        for param in strings
+        if not isinstance(param.type, Input | Output) and param.opts[0] not in WORDS
+    }
+    assert not undeclared, "give it the type INPUT or Output(kind); a word goes into WORDS here"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_with_an_output_checks_it_before_it_starts(name: str) -> None:
+    command = ALL[name]
+    if any(isinstance(param.type, Output) for param in command.params):
+        assert isinstance(command, Writing)
+
+
+def test_outputs_of_all_commands_are_known() -> None:
+    outputs = {
+        f"{name} {param.opts[0]}"
+        for name, command in ALL.items()
+        for param in command.params
+        if isinstance(param.type, Output)
+    }
+    assert outputs >= {
+        *("score --out", "score --parts", "score --report", "correlate --latex"),
+        *("correlate --report", "agreement --zscores", "study report --out"),
+        *("study export --texts", "study export --scores", "rate links --csv", "rate export --out"),
+        *(
+            "rate backup target",
+            "rate init folder",
+            "data fetch --out",
+            "environment create --path",
+        ),
+        *("train iwf --out", "train unigram --out", "train pooler --out", "train perturb --out"),
+        *("train infiller --out", "train discriminator --out", "train judge --out"),
+        *("train cdm --out", "data fetch --out"),
+    }
+
+
+@pytest.fixture
+def rated(run: Run, here: Path) -> Path:
+    """The study that `init` writes, with its store."""
+    assert run("rate", "init", "study").code == 0
+    file = here / "study" / "STUDY.toml"
+    RatingStore.create(file.with_suffix(".sqlite"), freeze(file)).close()
+    return file
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("STUDY.sqlite", "a database (SQLite)"),
+        ("STUDY.toml", "is an input as well"),
+        ("rewrites.jsonl", "is an input as well"),
+    ],
+)
+def test_links_never_take_the_place_of_the_store_the_study_file_or_its_samples(
+    run: Run, rated: Path, force: tuple[str, ...], file: str, problem: str
+) -> None:
+    before = contents(rated.parent)
+    ran = run("rate", "links", rated, "--csv", rated.parent / file, *force)
+    assert problem in ran.complaint
+    assert contents(rated.parent) == before
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_an_export_never_goes_into_the_folder_of_a_study(
+    run: Run, write: Write, rated: Path, force: tuple[str, ...]
+) -> None:
+    folder = rated.parent
+    (folder / "rewrites.jsonl").rename(folder / "ratings.jsonl")
+    rated.write_text(rated.read_text().replace("rewrites.jsonl", "ratings.jsonl"))
+    before = contents(folder)
+    said = run("rate", "export", rated, "--out", folder, *force).complaint
+    assert "name a folder of its own" in said
+    assert contents(folder) == before
+
+    write("elsewhere/ratings.jsonl", (folder / "ratings.jsonl").read_bytes())
+    (folder / "ratings.jsonl").unlink()
+    rated.write_text(rated.read_text().replace("ratings.jsonl", "../elsewhere/ratings.jsonl"))
+    assert "an input" in run("rate", "export", rated, "--out", "elsewhere", *force).complaint
+
+
+def test_an_export_is_repeated_and_overwrites_files_of_others_only_by_force(
+    run: Run, write: Write, rated: Path
+) -> None:
+    words = ("rate", "export", rated, "--out", "results")
+    assert run(*words).code == 0
+    assert run(*words).code == 0
+    write("results/ratings.csv", "my,own,table\n")
+    said = run(*words).complaint
+    assert "ratings.csv in it holds a table with the fields" in said
+    assert "--force" in said
+    assert run(*words, "--force").code == 0
+
+
+def test_all_files_of_an_export_are_declared(rated: Path) -> None:
+    (out,) = (p.type for p in ALL["rate export"].params if isinstance(p.type, Output))
+    store = RatingStore.open(rated.with_suffix(".sqlite"), read_only=True)
+    assert set(documents(store)) | {"pairs.jsonl", "rankings.jsonl"} == set(out.files)
+    store.close()
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_z_scores_never_take_the_place_of_the_ratings(
+    run: Run, write: Write, force: tuple[str, ...]
+) -> None:
+    file = write("ratings.jsonl", RATED)
+    said = run("agreement", file, "--zscores", f"./{file}", *force).complaint
+    assert said == "--zscores ./ratings.jsonl: is an input as well; name another"
+
+
+def test_a_file_of_another_kind_goes_only_by_force(run: Run, write: Write) -> None:
+    ratings, others = write("ratings.jsonl", RATED), write("others.jsonl", RATED)
+    words = ("agreement", ratings, "--zscores", others)
+    said = run(*words).complaint
+    assert said == (
+        "--zscores others.jsonl: holds ratings, not z-scores; name another file, or overwrite it "
+        "with --force"
+    )
+    assert run(*words, "--force").code == 0
+    assert run(*words).code == 0  # over its own earlier output
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("dear diary\n", id="text"),
+        pytest.param(b"\x89PNG\0\0\xff", id="binary"),
+        pytest.param(json.dumps(TEXTS[0]) + "\n", id="samples"),
+        pytest.param("<!doctype html>\n<p>My page", id="page"),
+        pytest.param('{\n "a": 1\n}\n', id="json"),
+        pytest.param("id,text\n1,a\n", id="csv"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--out", "--parts", "--report"])
+def test_score_overwrites_no_other_file(
+    run: Run, write: Write, words: str, option: str, content: str | bytes
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    there = Path(write("there", content)).read_bytes()
+    assert "--force" in run("score", file, "-m", words, option, "there").complaint
+    assert Path("there").read_bytes() == there
+    assert run("score", file, "-m", words, option, "there", "--force").code == 0
+    assert Path("there").read_bytes() != there
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("name", ["notes.toml", "notes"])
+def test_settings_and_databases_are_never_overwritten(
+    run: Run, write: Write, words: str, force: tuple[str, ...], name: str
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    write(name, "# mine\n[table]\na = 1\n")
+    assert "TOML" in run("score", file, "-m", words, "--out", name, *force).complaint
+    with sqlite3.connect("any") as db:
+        db.execute("CREATE TABLE t (a)")
+    assert "SQLite" in run("score", file, "-m", words, "--report", "any", *force).complaint
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwritten(
+    run: Run, write: Write, words: str, force: tuple[str, ...]
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    write("s/study.toml", '[[systems]]\nname = "a"\nfiles = "texts/{seed}.jsonl"\n')
+    write("s/texts/1.jsonl", TEXTS)
+    said = run("score", file, "-m", words, "--out", "s/texts/1.jsonl", *force).complaint
+    assert "named by study.toml" in said
+    write("s/study.study/a/b/cell.json", "{}")
+    cell = "s/study.study/a/b/scores.jsonl"
+    assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
+
+
+def test_score_says_which_scores_are_lost_before_it_starts(
+    run: Run, write: Write, words: str
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    assert "note:" not in run("score", file, "-m", words).err
+    assert "note:" not in run("score", file, "-m", words).err
+    signature = json.loads(Path("scores.jsonl").read_text().splitlines()[0])["signature"]
+    assert "note:" not in run("score", file, "-m", words, "-m", "diversity.distinct-1").err
+    said = run("score", file, "-m", "diversity.distinct-2").err
+    assert "scores.jsonl is written over" in said
+    assert f"{words} ({signature})" in said
+    assert "diversity.distinct-1" in said
