@@ -17,6 +17,7 @@ from levelfield.meta.summary import MetricSummary
 from levelfield.report import words
 from levelfield.report.figures import means_figure
 from levelfield.report.rows import rows, score_axes
+from levelfield.report.texts import side_by_side
 from levelfield.run.gallery import ShownSample, ValuePart
 from levelfield.run.result import ScoreSummary
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -39,6 +40,7 @@ class ScorePage:
         summaries: one a metric, in the order to show them.
         samples: the samples to list; of a large run some hundreds at most.
         shown_how: how they were chosen if they are not all, e.g. `the first 300`.
+        inputs: those of them that lie side by side, one group an input.
         grouped_by: what the groups are, in one word: system, dataset, sentiment.
         files: where the samples come from.
         command: how the page was made; empty if not from a command line.
@@ -52,6 +54,7 @@ class ScorePage:
     summaries: Sequence[MetricSummary]
     samples: Sequence[ShownSample]
     shown_how: str = ""
+    inputs: Sequence[Sequence[ShownSample]] = ()
     grouped_by: str = "system"
     files: Sequence[str] = ()
     command: str = ""
@@ -72,6 +75,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         summaries=result.summaries,
         samples=result.gallery.shown() if result.gallery else (),
         shown_how=result.gallery.how() if result.gallery else "",
+        inputs=result.gallery.inputs() if result.gallery else (),
         grouped_by=result.grouping.name,
         files=result.files,
         command=command,
@@ -85,6 +89,8 @@ def render(report: ScorePage) -> str:
     summaries = report.summaries
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
+    scales = {s.metric: words.scale_of(s) for s in summaries}
+    systems = sorted({shown.sample.system for texts in report.inputs for shown in texts})
     intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
     html = _template().render(
@@ -92,7 +98,9 @@ def render(report: ScorePage) -> str:
         version=__version__,
         order=order,
         figures={s.metric: means_figure(s) for s in summaries},
-        scales={s.metric: words.scale_of(s) for s in summaries},
+        scales=scales,
+        texts=side_by_side(report.inputs, order if set(systems) <= set(order) else systems, scales),
+        numbers={shown.sample.id: i for i, shown in enumerate(report.samples)},
         comparisons=comparisons,
         compared=sum(c.p == c.p for _, c in comparisons),
         rows=rows(report.samples),

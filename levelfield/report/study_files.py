@@ -36,6 +36,7 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
         created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         summary=report.summary,
         findings=report.findings,
+        texts=report.texts,
         files=[report.path],
         command=command,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 
 from jinja2 import Template
@@ -22,7 +22,9 @@ from levelfield.report.study_figures import (
     value_bars,
     value_colours,
 )
+from levelfield.report.texts import SideTable, side_by_side
 from levelfield.report.words import Scale
+from levelfield.run.gallery import ShownSample
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import (
     ControlSummary,
@@ -47,6 +49,7 @@ class StudyPage:
         created: when, as it should be read.
         summary: the aggregated study.
         findings: of the audit; None if it was not run.
+        texts: kind of control -> drawn requests, each with the texts of all systems.
         notes: what else a reader must know.
         files: where texts and results come from.
         command: how the page was made; empty if not from a command line.
@@ -56,6 +59,7 @@ class StudyPage:
     created: str
     summary: StudySummary
     findings: Sequence[Finding] | None = None
+    texts: Mapping[str, Sequence[Sequence[ShownSample]]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     command: str = ""
@@ -205,6 +209,14 @@ def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
     return verdict(c, control.measure(measure).higher_is_better)
 
 
+def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
+    """The drawn texts of a kind of control side by side, with the values of single texts."""
+    inputs = report.texts.get(control.control, ())
+    metrics = dict.fromkeys(metric for texts in inputs for s in texts for metric in s.values)
+    places = Scale(3, False)
+    return side_by_side(inputs, control.systems, dict.fromkeys(metrics, places))
+
+
 def bytes_in_words(n: int | None) -> str:
     """
     >>> bytes_in_words(3_200_000_000), bytes_in_words(None)
@@ -236,5 +248,6 @@ def _template() -> Template:
         "rank_lines": rank_lines,
         "quality_and_cost": quality_and_cost,
         "sides": sides,
+        "texts_of": texts_of,
     }
     return pages.get_template("study.html.j2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import itertools
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,8 @@ from typing import NamedTuple
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.run.drawn import InputDraw
 
-DRAWN = 200
 LOWEST = 25
 UNDEFINED = 50
 
@@ -47,13 +46,13 @@ class ShownSample:
 class Gallery:
     """Some hundreds of the samples of a run, whatever its size.
 
-    It keeps `DRAWN` samples by the hash of their ids (as good as at random, and the same in every
-    run), the `LOWEST` values of every metric, and the first `UNDEFINED` of every metric.
+    It keeps the texts of all systems for inputs that are drawn by their hashes, the `LOWEST` values
+    of every metric, and the first `UNDEFINED` of every metric.
     """
 
     def __init__(self) -> None:
         self._seen = 0
-        self._drawn = _Smallest(DRAWN)
+        self._drawn: InputDraw[tuple[int, ShownSample]] = InputDraw()
         self._lowest: dict[str, _Smallest] = {}
         self._undefined: dict[str, _Smallest] = {}
 
@@ -78,7 +77,7 @@ class Gallery:
             }
             shown = (self._seen, ShownSample(sample, group, values, undefined, made_of))
             self._seen += 1
-            self._drawn.offer(_hash(sample.id), shown)
+            self._drawn.offer(sample, shown)
             for s in scored:
                 if s.metric in undefined:
                     chosen = self._undefined.setdefault(s.metric, _Smallest(UNDEFINED))
@@ -90,16 +89,21 @@ class Gallery:
 
     def shown(self) -> list[ShownSample]:
         """The chosen samples, in the order of the run."""
-        every = itertools.chain(self._drawn, *self._lowest.values(), *self._undefined.values())
+        every = itertools.chain(*self._drawn, *self._lowest.values(), *self._undefined.values())
         return [sample for _, sample in sorted(dict(every).items())]
+
+    def inputs(self) -> list[list[ShownSample]]:
+        """The drawn inputs, each with the texts of all systems."""
+        return [[shown for _, shown in texts] for texts in self._drawn]
 
     def how(self) -> str:
         """How they were chosen; empty if all are shown."""
         if len(self.shown()) == self._seen:
             return ""
         return (
-            f"{DRAWN} drawn by the hashes of their ids, the {LOWEST} worst values of each metric, "
-            f"and the first {UNDEFINED} undefined ones of each"
+            f"what every system wrote for {len(self.inputs()):,} inputs drawn by their hashes, "
+            f"the {LOWEST} worst values of each metric, and the first {UNDEFINED} undefined ones "
+            "of each"
         )
 
 
@@ -119,8 +123,3 @@ class _Smallest:
 
     def __iter__(self) -> itertools.chain[tuple[int, ShownSample]]:
         return itertools.chain(item for _, _, item in self._heap)
-
-
-def _hash(id: str) -> float:
-    digest = hashlib.blake2b(id.encode(), digest_size=6).digest()
-    return float(int.from_bytes(digest, "little"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
+from levelfield.run.gallery import ShownSample
 from levelfield.study.aggregate.latex import study_latex
 from levelfield.study.aggregate.numbers import SCHEMA, comparison_rows, number_rows
 from levelfield.study.aggregate.results import StudySummary
@@ -22,12 +24,14 @@ class StudyReport:
         path: where it was read from.
         summary: its tables.
         findings: of the audit; None if it was left out.
+        texts: kind of control -> drawn requests, each with the texts of all systems.
     """
 
     study: str
     path: str
     summary: StudySummary
     findings: tuple[Finding, ...] | None
+    texts: Mapping[str, Sequence[Sequence[ShownSample]]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns numbers, comparisons, signatures and findings; what is undefined is None."""

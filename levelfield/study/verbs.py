@@ -33,6 +33,7 @@ from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store.export import Exported, export
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
+from levelfield.study.texts import drawn_texts
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class Study:
         resampling = Resampling(seed=seed, family=family)
         summary = aggregate(cells, weights=weights, resampling=resampling)
         findings = self._audit(cells).findings if audit else None
-        return StudyReport(self.name, self.path, summary, findings)
+        return StudyReport(self.name, self.path, summary, findings, drawn_texts(cells))
 
     def export(self, file: str | os.PathLike[str], what: Exported) -> int:
         """Writes all texts or scores to one .jsonl or .parquet file; returns the number of rows."""

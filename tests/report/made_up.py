@@ -1,5 +1,7 @@
 """A made-up run to show on a page: three systems, equal prompts, three metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from levelfield.core.sample import Sample
@@ -7,6 +9,7 @@ from levelfield.core.scores import Scores
 from levelfield.meta.summary import summarise
 from levelfield.meta.tally import RunTally
 from levelfield.report import ScorePage, ShownSample, ValuePart
+from levelfield.run.gallery import Gallery
 
 PROMPTS = (
     "The bridge over the river",
@@ -129,3 +132,27 @@ def _parts(names, scores, rng, spread=0.7):
     return [
         ValuePart(n, float(s), float(w)) for n, s, w in zip(names, scores, weights, strict=True)
     ]
+
+
+def wide_report(systems=16, metrics=7, prompts=40, sources=False, length=1, compare=False):
+    """A page as of a run of many systems and metrics, with what its gallery chose."""
+    rng = np.random.default_rng(1)
+    names = [f"{SYSTEMS[i % 3]}-{i + 1}" for i in range(systems)]
+    measured = [f"family-{i}.metric-with-a-name" for i in range(metrics)]
+    gallery, everything = Gallery(), []
+    for p in range(prompts):
+        asked = f"{PROMPTS[p % 10]}, seen {p} times,"
+        for k, system in enumerate(names):
+            ending = " ".join(ENDINGS[(p + k + i) % len(ENDINGS)] for i in range(length))
+            text = ending.replace("has", "had") if sources else f"{asked} {ending}"
+            given = {"source": ENDINGS[p % 4] + str(p)} if sources else {"prompt": asked}
+            values = dict(zip(measured, rng.normal(k / 9, 1, metrics).tolist(), strict=True))
+            everything.append(
+                one(f"{system}/{p}", text, system, values, **({"prompt": ""} | given))
+            )
+    scored = [scores_of(metric, everything) for metric in measured]
+    gallery.add([s.sample for s in everything], [s.group for s in everything], scored)
+    report = report_of(everything, measured, compare, files=["texts.jsonl"])
+    return replace(
+        report, samples=gallery.shown(), shown_how=gallery.how(), inputs=gallery.inputs()
+    )

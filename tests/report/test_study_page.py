@@ -29,6 +29,7 @@ from levelfield.study.aggregate.latex import study_latex
 from levelfield.study.aggregate.numbers import SCHEMA
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
+from levelfield.study.texts import drawn_texts
 
 QUICK = Resampling(resamples=100, permutations=200)
 EVIL = "<script>document.title='taken'</script>"
@@ -52,7 +53,10 @@ def cells(systems=("plain", "steered", EVIL), prompts=8, seeds=(1, 2)):
                 samples = tuple(
                     Sample(
                         f"{i}/{dataset}/{seed}/{p}/{v}",
-                        "text",
+                        f"prompt {p} goes on",
+                        system=system,
+                        seed=seed,
+                        dataset=dataset,
                         prompt=f"prompt {p}",
                         control={"sentiment": v},
                     )
@@ -146,6 +150,32 @@ def test_the_table_has_the_groups_of_the_paper():
     # one figure a dataset, two of ranks, one of cost; two matrices of judges
     assert html.count("<svg") == 2 + 2 + 1
     assert html.count('<table class="heat">') == 2
+
+
+def test_what_systems_wrote_for_a_request_stands_side_by_side_with_its_values():
+    study = cells()
+    texts = drawn_texts(study)
+    html = page(summary(), texts=texts)
+    side = html[html.index('class="side"') :]
+    side = side[: side.index("</table>")]
+    rows = re.findall(r'<th scope="row".*?</tr>', side, flags=re.DOTALL)
+    assert len(rows) == len(texts["sentiment"]) == 2 * 8 * 2
+    for row in rows:
+        assert row.count("<td ") == 3
+        assert row.count("<dt>seed</dt>") == 6
+        assert row.count("<dt>fluency.<wbr>slor</dt>") == 6
+    assert "<script>" not in side
+    assert "Texts side by side" not in page(summary())
+
+
+def test_texts_of_a_study_are_bounded_whatever_its_size():
+    many = cells(("a", "b"), prompts=60)
+    many += [replace(c, key=c.key._replace(control="topic")) for c in many]
+    drawn = drawn_texts(many)
+    assert {kind: sum(map(len, inputs)) for kind, inputs in drawn.items()} == {
+        "sentiment": 100,
+        "topic": 100,
+    }
 
 
 def test_equal_studies_give_equal_pages():

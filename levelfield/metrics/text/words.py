@@ -17,7 +17,8 @@ TokenIds = Callable[[Sequence[str]], list[Hashes]]
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that put no blanks between words, for a character class."""
 
-_TOKEN = regex.compile(rf"(?V1)[\w--[{UNSPACED}]]+|(?![\s\p{{Cc}}\p{{Cf}}])\X")
+TOKEN = regex.compile(rf"(?V1)[\w--[{UNSPACED}]]+|(?![\s\p{{Cc}}\p{{Cf}}])\X")
+"""A word, or a punctuation mark; see `words`."""
 
 
 def plain(text: str, *, fold: bool) -> str:
@@ -35,7 +36,7 @@ def words(text: str, *, fold: bool = True) -> list[str]:
     >>> words("Don't stop!"), words("火山 👍🏽")
     (['don', "'", 't', 'stop', '!'], ['火', '山', '👍🏽'])
     """
-    found: list[str] = _TOKEN.findall(plain(text, fold=fold))
+    found: list[str] = TOKEN.findall(plain(text, fold=fold))
     return found
 
 
