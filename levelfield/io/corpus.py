@@ -17,6 +17,7 @@ from levelfield.io.hub import PREFIX
 from levelfield.io.lines import STDIN, lines_of
 from levelfield.io.opening import open_samples
 from levelfield.io.problems import Wrong, printable
+from levelfield.io.streams import open_bytes
 
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
@@ -57,7 +58,7 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
 def _lines(path: Path, suffix: str, progress: Progress) -> Iterator[str]:
     name = printable(str(path))
     try:
-        with path.open("rb") as raw:
+        with open_bytes(path) as raw:
             at = 0
             for number, line in lines_of(_OPENERS[suffix](raw) if suffix in _OPENERS else raw):
                 if isinstance(line, Wrong):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import LINE_BYTES, STREAM_BYTES
 from levelfield.io.problems import Wrong
+from levelfield.io.streams import open_bytes
 
 STDIN = "-"
-MOST_BYTES = 1 << 29
-"""A line longer than this is no text: better one problem than all memory."""
+_CHUNK = 1 << 20
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
 _WIDE = {
@@ -27,27 +27,31 @@ _WIDE = {
 }
 
 
-def lines(path: Path) -> Iterator[tuple[int, str | Wrong]]:
+def lines(path: Path, most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
     """`lines_of` a file that is not packed."""
-    with path.open("rb") as file:
-        yield from lines_of(file)
+    with open_bytes(path) as file:
+        yield from lines_of(file, most)
 
 
-def lines_of(file: IO[bytes]) -> Iterator[tuple[int, str | Wrong]]:
+def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
     r"""Number and text of every line, or what is wrong with it.
 
     Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
     a text. A line that can't be decoded is a problem of that line only.
+
+    Args:
+        most: bytes of a line; `LINE_BYTES` unless it is given. Nothing is read after a longer one.
     """
-    for number, raw in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+    most = most or LINE_BYTES
+    for number, raw in enumerate(iter(partial(file.readline, most + 1), b""), 1):
         if number == 1:
             for mark, encoding in _WIDE.items():
                 if raw.startswith(mark):
                     yield 0, Wrong(f"the file is {encoding}, expected UTF-8; {_mend(encoding)}")
                     return
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        if len(raw) == MOST_BYTES:
-            yield number, Wrong(f"a line of more than {MOST_BYTES:,} bytes; is this text?")
+        if len(raw) > most:
+            yield number, Wrong(f"a line of more than {most:,} bytes; is this text?")
             return
         try:
             text = raw.decode()
@@ -95,10 +99,20 @@ class Spool:
         file = Path(self._folder.name, "input")
         with file.open("wb") as copy:
             if self._path != STDIN:
-                with Path(self._path).open("rb") as stream:
-                    shutil.copyfileobj(stream, copy)
+                with open_bytes(Path(self._path)) as stream:
+                    _copy(stream, copy)
             elif sys.stdin is None or sys.stdin.closed:
                 raise UserError("standard input is closed; name a file instead of -")
             else:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
+                _copy(sys.stdin.buffer, copy)
         return file
+
+
+def _copy(stream: IO[bytes], copy: IO[bytes]) -> None:
+    for chunk in iter(partial(stream.read, _CHUNK), b""):
+        copy.write(chunk)
+        if copy.tell() > STREAM_BYTES:
+            raise UserError(
+                f"more than {STREAM_BYTES:,} bytes come from a pipe; write them to a file, or name "
+                "fewer texts"
+            )

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import TOML_BYTES
 from levelfield.io.problems import kind, listed, printable, shown
+from levelfield.io.streams import read_bytes
 
 T = TypeVar("T")
 
@@ -32,7 +34,8 @@ def read_toml(
     """
     name = printable(name or file.name)
     try:
-        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+        content = read_bytes(file, TOML_BYTES) if isinstance(file, Path) else file.read_bytes()
+        return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         subject = f"{kind} {name}" if kind else f"{name}:"
         todo = f"; {mend}" if mend else ""

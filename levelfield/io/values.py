@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from levelfield.core.limits import TEXT_CHARACTERS
 from levelfield.io.problems import Wrong, kind, shown
 
 T = TypeVar("T")
@@ -28,6 +29,11 @@ def absent(value: object) -> bool:
 
 
 def string(value: Any, _cells: bool = False) -> str:
+    if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
+        raise Wrong(
+            f"a text of {len(value):,} characters, of which at most {TEXT_CHARACTERS:,} are read; "
+            "split it"
+        )
     if type(value) is str and value.isascii():
         return value
     if not isinstance(value, str):

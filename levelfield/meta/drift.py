@@ -8,9 +8,9 @@ parts, with fewer of them.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import polars as pl
 from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
 from levelfield.io.opening import PathLike
+from levelfield.io.streams import open_bytes
 from levelfield.meta.correlate import correlation_within
 from levelfield.meta.join import RatedScores
 from levelfield.stats.correlation import statistics
@@ -363,7 +364,8 @@ def load_parts(path: PathLike) -> dict[str, pl.DataFrame]:
     schema = {"metric": pl.String, "id": pl.String, "part": pl.String,
               "score": pl.Float64, "weight": pl.Float64}  # fmt: skip
     try:
-        table = pl.read_ndjson(os.fspath(path), schema=schema)
+        with open_bytes(Path(path)) as file:
+            table = pl.read_ndjson(file, schema=schema)
     except (OSError, pl.exceptions.PolarsError) as error:
         first = (str(error).splitlines() or [""])[0]
         raise UserError(

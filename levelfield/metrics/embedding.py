@@ -24,6 +24,7 @@ from levelfield.core.undefined import (
     Undefined,
     unreadable,
 )
+from levelfield.io.streams import read_text
 from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.metrics.text.wordvectors import label
@@ -188,7 +189,7 @@ def no_token(pair: ComparedTexts, *, text: bool) -> Undefined:
 
 @functools.lru_cache(maxsize=2)
 def _document_frequencies(file: str, model: TokenEncoder) -> Idf:
-    read = Path(file).expanduser().read_text(encoding="utf-8", errors="replace")
+    read = read_text(Path(file).expanduser(), errors="replace")
     texts = [line for line in read.splitlines() if line.strip()]
     if not texts:
         raise UserError(f"idf={file}: the file has no text; give one with a text a line")

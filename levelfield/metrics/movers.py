@@ -27,6 +27,7 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
+from levelfield.io.streams import read_text
 from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import (
     ComparedTexts,
@@ -150,7 +151,7 @@ def _stop_words(file: str) -> frozenset[str]:
     if file == "none":
         return frozenset()
     try:
-        return frozenset(Path(file).expanduser().read_text(encoding="utf-8").split())
+        return frozenset(read_text(Path(file).expanduser()).split())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"stop_words={file}: the file can't be read; give one in UTF-8 with words separated "

@@ -18,6 +18,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.io.streams import read_text
 
 Kind = Literal["logistic", "ridge"]
 
@@ -137,7 +138,7 @@ class LinearPooler:
             UserError: the file can't be read, or is not a pooler; says what is wrong with it.
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(read_text(Path(path)))
         except (OSError, ValueError) as error:
             raise UserError(f"pooler={path}: can't be read: {error}") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:

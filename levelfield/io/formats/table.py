@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from levelfield.core.limits import LINE_BYTES, TEXT_CHARACTERS
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, listed
 
-MOST_CHARACTERS = 1 << 27
-"""In one cell; a quote left open swallows what follows, so there has to be an end."""
-
+_TOO_LONG = "too long"
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
@@ -27,21 +26,26 @@ def tab_separated(path: Path) -> Iterator[Row]:
 
 def _table(path: Path, separator: str) -> Iterator[Row]:
     # the limit belongs to the module, so it is only ever raised
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
+    csv.field_size_limit(max(csv.field_size_limit(), TEXT_CHARACTERS))
+    held = 0
     undecodable: list[tuple[int, Wrong]] = []
 
     def decoded() -> Iterator[str]:
+        nonlocal held
         for number, line in lines(path):
             if isinstance(line, Wrong):
                 undecodable.append((number, line))
                 line = "\n"
+            held += len(line)
+            if held > LINE_BYTES:  # a quote left open swallows what follows
+                raise csv.Error(_TOO_LONG)
             yield line
 
     # strict, because a text with a misplaced quote is better reported than quietly changed
     reader = csv.reader(decoded(), delimiter=separator, strict=True)
     header: list[str] | None = None
     while True:
-        number = reader.line_num + 1
+        number, held = reader.line_num + 1, 0
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -99,8 +103,10 @@ def _malformed(error: csv.Error, separator: str) -> Wrong:
         )
     if "new-line" in message:
         return Wrong("a carriage return outside quotes; end lines with \\n or \\r\\n")
+    if message == _TOO_LONG:
+        return Wrong(f"a row of more than {LINE_BYTES:,} characters; is a quote left open?")
     if "field limit" in message:
-        return Wrong(f"a cell of more than {MOST_CHARACTERS:,} characters; is a quote left open?")
+        return Wrong(f"a cell of more than {TEXT_CHARACTERS:,} characters; is a quote left open?")
     return Wrong(f"not separated by {_NAMES[separator][2:]}s as expected: {message}")
 
 

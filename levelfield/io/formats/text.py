@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.limits import LIST_BYTES
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, kind, shown
 
@@ -53,11 +54,17 @@ def json_list(path: Path) -> Iterator[Row]:
     After an object that is broken no other can be found, so that is the last problem.
     """
     whole = []
-    for number, line in lines(path):
+    size = 0
+    for number, line in lines(path, LIST_BYTES):
         if isinstance(line, Wrong):
             yield 0, Wrong(f"line {number}: {line}") if number else line
             return
         whole.append(line)
+        size += len(line)
+        if size > LIST_BYTES:
+            too_long = f"a list of more than {LIST_BYTES:,} characters, which is read at once"
+            yield 0, Wrong(f"{too_long}; write one object a line, as .jsonl")
+            return
     text = "".join(whole)
     del whole
     decode = json.JSONDecoder().raw_decode

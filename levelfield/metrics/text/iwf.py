@@ -20,6 +20,7 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.io.fetch import fetch
+from levelfield.io.streams import read_bytes, read_text
 from levelfield.models.published import IWF_PEGASUS
 
 TokenIds = Callable[[Sequence[str]], list[list[int]]]
@@ -56,7 +57,7 @@ def source_of(choice: str, model_type: str) -> str:
     if name == "wordfreq":
         return f"wordfreq-{language or 'en'}"
     try:
-        return "file@" + hashlib.sha256(Path(choice).expanduser().read_bytes()).hexdigest()[:12]
+        return "file@" + hashlib.sha256(read_bytes(Path(choice).expanduser())).hexdigest()[:12]
     except OSError as error:
         raise UserError(
             f"iwf={choice}: expected auto, published, wordfreq, wordfreq:LANGUAGE or a file with "
@@ -88,7 +89,7 @@ def read(choice: str, source: str, vocabulary: int, token_ids: TokenIds) -> Inve
         return _from_wordfreq(source.removeprefix("wordfreq-"), vocabulary, token_ids)
     path = fetch(IWF_PEGASUS) if source.startswith("published@") else Path(choice).expanduser()
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
         values = np.array([float(line) for line in lines], np.float64)
     except (OSError, ValueError) as error:
         raise UserError(f"iwf={choice}: expected one number a line: {error}") from error

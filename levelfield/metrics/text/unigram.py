@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import UserError
+from levelfield.io.streams import read_text
 from levelfield.models.contracts import CausalVocabulary
 
 HEADER = "# unigram counts, one a vocabulary id"
@@ -124,7 +125,7 @@ def _holds_counts(file: str) -> bool:
 def _read(file: str, tokens: CausalVocabulary) -> npt.NDArray[np.int64]:
     where = f"corpus={file}"
     try:
-        header, *lines = Path(file).read_text(encoding="utf-8").splitlines()
+        header, *lines = read_text(Path(file)).splitlines()
         counts = np.array([int(line) for line in lines], np.int64)
     except (OSError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: expected one count a line: {error}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from levelfield.core.errors import UserError
 from levelfield.io.problems import shown
 from levelfield.io.records import Rules
+from levelfield.io.streams import read_bytes
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.rating.model import Words
 from levelfield.rating.plan.fields import MISPLACED
@@ -90,7 +91,7 @@ def read_words(top: TomlTable, folder: Path) -> tuple[Words, tuple[Path, ...]]:
             inner.finish()
             file = folder / Path(name).expanduser()
             try:
-                pages[page] = file.read_bytes().decode("utf-8-sig") if name else ""
+                pages[page] = read_bytes(file).decode("utf-8-sig") if name else ""
                 files += [file] if name else []
             except OSError as error:
                 inner.wrong_field("file", f"{shown(name)} can't be read: {error.strerror}")

@@ -1,0 +1,70 @@
+"""Files opened so that none keeps a reader waiting for ever, or takes all memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import stat
+import threading
+from pathlib import Path
+from typing import IO
+
+from levelfield.core.limits import LIST_BYTES, PIPE_WAIT_S
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Opens a file for reading; a named pipe as soon as a program writes to it.
+
+    Raises:
+        OSError: it can't be opened, or no program has opened the pipe within `PIPE_WAIT_S`.
+    """
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        return path.open("rb")
+    opened: queue.SimpleQueue[IO[bytes] | OSError] = queue.SimpleQueue()
+
+    def wait() -> None:
+        try:
+            opened.put(path.open("rb"))
+        except OSError as error:
+            opened.put(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    try:
+        stream = opened.get(timeout=PIPE_WAIT_S)
+    except queue.Empty:
+        writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the thread ends
+        waiting.join()
+        os.close(writer)
+        raise TimeoutError(
+            errno.ETIMEDOUT,
+            f"a named pipe that no program writes to (waited {PIPE_WAIT_S:g} s); start the program "
+            "first, or pipe its output to -",
+        ) from None
+    if isinstance(stream, OSError):
+        raise stream
+    return stream
+
+
+def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
+    """Returns what a file holds.
+
+    Raises:
+        OSError: it can't be opened or read, or holds more than `most` bytes.
+    """
+    with open_bytes(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes, which are not read at once")
+    return content
+
+
+def read_text(path: Path, most: int = LIST_BYTES, errors: str = "strict") -> str:
+    """Returns the UTF-8 text that a file holds.
+
+    Raises:
+        OSError: as for `read_bytes`.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return read_bytes(path, most).decode("utf-8", errors)
