@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import typing
+from collections.abc import Set
 from importlib import resources
 from typing import Any
 
@@ -13,7 +14,7 @@ import click
 
 from levelfield.cli.options import JSON
 from levelfield.cli.terminal import console
-from levelfield.core.errors import UserError
+from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
 
@@ -50,15 +51,18 @@ def _describe(name: str) -> dict[str, Any]:
     """What is known of a metric without loading a model; a broken one says why it is."""
     try:
         made = metric_class(name)
-        parameters = options(made)
-    except (UserError, ValueError, TypeError) as error:
+        parameters = options(made, name=name)
+    except LevelfieldError as error:
         return {"name": name, "level": "", "requires": [], "summary": str(error), "broken": True}
     doc = inspect.getdoc(made) or ""
+    level, requires = getattr(made, "level", ""), getattr(made, "requires", ())
+    higher_is_better = getattr(made, "higher_is_better", None)
     return {
         "name": getattr(made, "name", name),
-        "level": getattr(made, "level", ""),
-        "requires": sorted(getattr(made, "requires", ())),
-        "higher_is_better": getattr(made, "higher_is_better", None),
+        # a factory, or a class with properties, says them only of what it makes
+        "level": level if isinstance(level, str) else "",
+        "requires": sorted(map(str, requires)) if isinstance(requires, Set) else [],
+        "higher_is_better": higher_is_better if isinstance(higher_is_better, bool) else None,
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
         "from": installed()[name].value if name in installed() else name,

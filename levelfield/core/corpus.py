@@ -7,12 +7,13 @@ A partition can be scored anywhere: `state(samples)` there, `merge` wherever two
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from levelfield.core.metric import Metric, MetricError, held_to_its_contract, partitions
+from levelfield.core.metric import Metric, blame, held_to_its_contract, partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -74,9 +75,7 @@ class GroupStates:
 
     def __init__(self, metric: CorpusMetric, by: Sequence[str] | None = None) -> None:
         if lacking := [step for step in _STEPS if not hasattr(metric, step)]:
-            raise MetricError(
-                f"metric '{metric.name}' is of a corpus and has no {', '.join(lacking)}"
-            )
+            raise blame(metric, f"is of a corpus and has no {', '.join(lacking)}")
         self.metric = metric
         self._by: Sequence[str] = getattr(metric, "by", BY) if by is None else by
         self._runs: dict[str, list[tuple[int, Any]]] = {}
@@ -96,7 +95,9 @@ class GroupStates:
             grouped.setdefault(self.name_of(sample), []).append(sample)
         states = {}
         for name, members in grouped.items():
-            with held_to_its_contract(self.metric, f"samples '{members[0].id}' and others"):
+            with held_to_its_contract(
+                self.metric, f"failed on samples '{members[0].id}' and others"
+            ):
                 states[name] = self.metric.state(members)
         return states
 
@@ -107,7 +108,7 @@ class GroupStates:
             MetricError: the metric failed to merge them.
         """
         for name, state in states.items():
-            with held_to_its_contract(self.metric, f"group '{name}'"):
+            with held_to_its_contract(self.metric, f"failed on group '{name}'"):
                 self._take(self._runs.setdefault(name, []), state)
 
     def _take(self, runs: list[tuple[int, Any]], state: Any) -> None:
@@ -127,9 +128,12 @@ class GroupStates:
         """
         found: dict[str, CorpusValue] = {}
         for name, runs in self._runs.items():
-            with held_to_its_contract(self.metric, f"group '{name}'"):
+            with held_to_its_contract(self.metric, f"failed on group '{name}'"):
                 states = [state for _, state in runs]
-                found[name] = self.metric.value(functools.reduce(self.metric.merge, states))
+                value = self.metric.value(functools.reduce(self.metric.merge, states))
+                found[name] = value = CorpusValue(*value)
+                if math.isnan(value.value) != bool(value.undefined.strip()):
+                    raise ValueError(f"NaN needs a reason and nothing else may have one: {value}")
         return Scores(
             metric=self.metric.name,
             ids=tuple(found),

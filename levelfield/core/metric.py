@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Protocol, runtime_checkable
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import fields
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.progress import Progress, no_progress
@@ -33,7 +37,7 @@ def fields_read(metric: Metric) -> frozenset[str]:
 
 
 class MetricError(LevelfieldError):
-    """A metric broke its contract; it is named, since it may be another package's."""
+    """A metric failed or broke its contract; it says whether the metric is ours."""
 
 
 class Metric(Protocol):
@@ -73,31 +77,125 @@ class CountsTexts(Protocol):
 
 
 @contextlib.contextmanager
-def held_to_its_contract(metric: Metric, on: str) -> Iterator[None]:
-    """No stray exception: the metric may be another package's, so it is named."""
+def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Iterator[None]:
+    """The one place where the code of a metric runs: whatever it raises becomes one line that
+    names it, and says whose it is. `sys.exit` there ends no run.
+
+    Args:
+        metric: a metric, or the class or function that makes one.
+        doing: continues "metric 'NAME' …".
+        name: of a metric that can't say it itself.
+
+    Raises:
+        MetricError: whatever the metric raises that is not an error on purpose.
+    """
     try:
         yield
     except (LevelfieldError, MemoryError):
         raise
-    except Exception as error:
-        raise MetricError(
-            f"metric '{metric.name}' failed on {on}: {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        what = (str(error).strip().splitlines() or [""])[0]
+        raise blame(metric, f"{doing}: {type(error).__name__}: {what}", name=name) from error
+
+
+def blame(metric: object, what: str, *, name: str = "") -> MetricError:
+    """The error for a metric that does `what`, with the file that it comes from."""
+    maker = metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
+    module = getattr(maker, "__module__", None) or "?"
+    with contextlib.suppress(Exception):
+        name = name or str(getattr(metric, "name", None) or "?")
+    if module.partition(".")[0] == "levelfield":
+        return MetricError(f"this is our mistake: metric '{name}' {what}")
+    file = getattr(sys.modules.get(module), "__file__", None) or module
+    where = f"{file}:{getattr(maker, '__qualname__', '?')}"
+    return MetricError(
+        f"metric '{name}' {what[:300]}; it is not ours but from {where}, and --debug shows more"
+    )
+
+
+def check_metric(metric: Metric, *, name: str = "") -> None:
+    """Nothing, if the metric says of itself what it must; no model is resolved.
+
+    Args:
+        name: of a metric that may not have one.
+
+    Raises:
+        MetricError: it lacks something, or says something that can't be.
+    """
+    for attribute, (fits, expected) in _SAID.items():
+        with held_to_its_contract(metric, f"can't be asked for its {attribute}", name=name):
+            if attribute in _OPTIONAL and not hasattr(metric, attribute):
+                continue
+            said = getattr(metric, attribute)
+            fitting = fits(said)
+        if not fitting:
+            found = f"the {attribute} {said!r:.80}"
+            raise blame(metric, f"has {found}; expected {expected}", name=name)
+
+
+def checked_signature(metric: Metric) -> str:
+    """The signature; asking for it resolves the model, so whatever is wrong with that is said
+    before any work.
+
+    Raises:
+        MetricError: it has none.
+        LevelfieldError: what is wrong with the model.
+    """
+    with held_to_its_contract(metric, "can't be asked for its signature"):
+        signature: object = metric.signature
+    if isinstance(signature, str) and signature.strip():
+        return signature
+    raise blame(metric, f"has the signature {signature!r:.80}; expected a string that is not empty")
+
+
+def _is_name(said: object) -> bool:
+    return isinstance(said, str) and bool(said.strip())
+
+
+def _are_names(said: object) -> bool:
+    return isinstance(said, Set) and all(isinstance(field, str) for field in said)
+
+
+def _are_fields(said: object) -> bool:
+    return isinstance(said, Set) and said <= {field.name for field in fields(Sample)}
+
+
+def _is_unit(said: object) -> bool:
+    return isinstance(said, int | float) and math.isfinite(said) and said != 0
+
+
+_SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (_is_name, "a string that is not empty"),
+    "level": (lambda said: said in get_args(Level), f"one of {', '.join(get_args(Level))}"),
+    "requires": (_are_names, "a set of names of fields"),
+    "higher_is_better": (lambda said: isinstance(said, bool), "True or False"),
+    "score": (callable, "a method"),
+    "reads": (_are_fields, "a set of names of fields of a sample"),
+    "best": (_is_unit, "a number that is not 0"),
+}
+"""What a metric says of itself -> whether it can be that, and what it must be."""
+
+_OPTIONAL = ("reads", "best")
 
 
 def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:
-    """`metric.score`, held to its contract: a value for each sample, and no stray exception.
+    """`metric.score`, held to its contract: a value or a reason for each sample, and no stray
+    exception.
 
     Raises:
         MetricError: names the metric and what it did.
     """
-    with held_to_its_contract(
-        metric, f"one of the samples '{samples[0].id}' to '{samples[-1].id}'"
-    ):
+    on = f"failed on one of the samples '{samples[0].id}' to '{samples[-1].id}'"
+    with held_to_its_contract(metric, on):
         scores = metric.score(samples)
-    if scores.ids != tuple(sample.id for sample in samples):
-        raise MetricError(
-            f"metric '{metric.name}' gave {len(scores.ids)} values for {len(samples)} samples, or "
-            "in another order"
+        name, signature = metric.name, metric.signature
+    if not isinstance(scores, Scores):
+        raise blame(metric, f"gave a value of type {type(scores).__name__}, expected Scores")
+    if tuple(scores.ids) != tuple(sample.id for sample in samples):
+        raise blame(
+            metric,
+            f"gave {len(scores.ids)} values for {len(samples)} samples, or in another order",
         )
+    if (scores.metric, scores.signature) != (name, signature):
+        raise blame(metric, "gave scores of another name or signature than its own")
     return scores

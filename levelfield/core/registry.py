@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric
+from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.metric_file import MetricFile
 
 GROUP = "levelfield.metrics"
@@ -51,9 +51,9 @@ def metric_class(name: str) -> Callable[..., Metric]:
     where = str(file.path) if file else installed()[name].value
     try:
         factory: Callable[..., Metric] = (file or installed()[name]).load()
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except Exception as error:  # whatever a third party's module raises when imported
+    except BaseException as error:  # whatever a third party's module raises when imported
         raise UserError(
             f"metric '{name}' can't be loaded from {where}: {type(error).__name__}: {error}"
         ) from error
@@ -68,12 +68,20 @@ _in_files: dict[str, Callable[..., Metric]] = {}
 """Metrics of files that this process has loaded, by the names that their values go by."""
 
 
-def options(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
+def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, inspect.Parameter]:
     """Returns the parameters of a metric's class, annotations evaluated if they can be.
 
     Those of a dataclass are evaluated where each field stands, which may be a base in a module
     with other imports.
+
+    Raises:
+        MetricError: the class can't be asked.
     """
+    with held_to_its_contract(metric, "can't be asked for its options", name=name):
+        return _parameters(metric)
+
+
+def _parameters(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
     if dataclasses.is_dataclass(metric):
         with contextlib.suppress(NameError):
             types_of = typing.get_type_hints(metric)
@@ -131,7 +139,9 @@ def create(
             mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
-    known: dict[str, dict[str, inspect.Parameter]] = {n: options(metric_class(n)) for n in names}
+    known: dict[str, dict[str, inspect.Parameter]] = {
+        n: options(metric_class(n), name=n) for n in names
+    }
     mine = {name: _words_of(name, words) for name in names}
     for word in words:
         whose, _, option = word.rpartition(":")
@@ -151,7 +161,11 @@ def create(
         required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
         if any(parameters[k].kind in _NAMED for k in required):
             raise UserError(f"metric '{name}' needs --option {required[0]}=…")
-        metrics.append(metric_class(name)(**values))
+        make = metric_class(name)
+        with held_to_its_contract(make, "can't be made", name=name):
+            metric = make(**values)
+        check_metric(metric, name=name)
+        metrics.append(metric)
     return metrics
 
 

@@ -43,6 +43,8 @@ class Scores:
     truncated: frozenset[str] = field(default=frozenset())
 
     def __post_init__(self) -> None:
+        if not isinstance(self.values, np.ndarray):
+            raise TypeError(f"{self.metric}: values must be an array, got {type(self.values)}")
         if self.values.shape != (len(self.ids),) or self.values.dtype != np.float64:
             raise ValueError(
                 f"{self.metric}: values must be float64 of shape ({len(self.ids)},), "
@@ -58,6 +60,13 @@ class Scores:
             raise ValueError(
                 f"{self.metric}: every NaN needs a reason and nothing else may have one; "
                 f"they differ for {sorted(nan ^ set(self.undefined))[:3]}"
+            )
+        if not all(isinstance(why, str) and why.strip() for why in self.undefined.values()):
+            raise ValueError(f"{self.metric}: a reason must be a string that is not empty")
+        if self.parts is not None and self.parts.columns != list(PARTS_SCHEMA):
+            raise ValueError(
+                f"{self.metric}: the columns of parts must be {', '.join(PARTS_SCHEMA)}, "
+                f"not {', '.join(self.parts.columns)}"
             )
 
     def __len__(self) -> int:

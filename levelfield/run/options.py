@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric
+from levelfield.core.metric import Metric, check_metric
 from levelfield.core.registry import create, matching
 from levelfield.io.census import Census
 from levelfield.meta.joint import Criterion
@@ -88,6 +88,7 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
     instances: list[Metric] = []
     for wanted in options.metrics:
         if not isinstance(wanted, str):
+            check_metric(wanted)
             instances.append(wanted)
             continue
         for member in matching(wanted):

@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
-from levelfield.core.metric import CountsTexts, Metric, partitions
+from levelfield.core.metric import (
+    CountsTexts,
+    Metric,
+    check_metric,
+    checked_signature,
+    held_to_its_contract,
+    partitions,
+)
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
@@ -161,8 +168,7 @@ def measure(
         _prepared(metric, source, census, stages)
         for metric in choose_metrics(options, census, note)
     ]
-    # resolves the models: whatever is wrong with one is said before work
-    signatures = [metric.signature for metric in metrics]
+    signatures = [checked_signature(metric) for metric in metrics]
     if out and (lost := note_of_lost(out, signatures)):
         note(lost)
     criteria = joint_criteria(options, metrics)
@@ -197,8 +203,9 @@ def measure(
         of_corpora = tuple(group_states.scores() for group_states in states)
         for scores in of_corpora:
             _write_scores(scores, out_file)
-    costs = [(metric.name, getattr(metric, "costs", None)) for metric in of_samples]
-    notes += [f"{name}: {cost}" for name, cost in costs if cost]
+    for metric in of_samples:
+        with held_to_its_contract(metric, "can't be asked for its costs"):
+            notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     resampling = Resampling(seed=options.seed, family=options.family)
     summaries = _summaries(tally, criteria, grouping, resampling)
@@ -237,8 +244,13 @@ def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) ->
     """The metric, after it has counted all texts if it does so."""
     if not isinstance(metric, CountsTexts):
         return metric
-    with stages("counting", census.n) as progress:
-        return metric.counting(_texts(source, progress))
+    with (
+        stages("counting", census.n) as progress,
+        held_to_its_contract(metric, "failed to count the texts"),
+    ):
+        counted = metric.counting(_texts(source, progress))
+    check_metric(counted, name=metric.name)
+    return counted
 
 
 def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric
+from levelfield.core.metric import Metric, checked_signature
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.papers.recipes.lpf import SIZES
@@ -140,7 +140,7 @@ class Study:
         }
         metrics = metrics_of(plan, loading) if scores else []
         for metric in metrics:
-            _ = metric.signature  # resolves the model, so that mistakes are said before work
+            checked_signature(metric)
         total = sum(cell.asked for cell in study_status(plan, only).cells)
         with stages("texts", total) as progress:
             outcome = run(

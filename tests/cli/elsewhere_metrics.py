@@ -5,14 +5,16 @@ They load no model, so a process that uses one of them is quick to start.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import polars as pl
 
 from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.metric import Level
@@ -170,3 +172,101 @@ class Unprintable(Words):
     def __init__(self, folder: Path = Path("words")) -> None:
         super().__init__()
         object.__setattr__(self, "folder", folder)
+
+
+def nothing() -> None:
+    """Makes no metric at all."""
+
+
+class Quits(Words):
+    """Ends the program as if all were well, at the point that `at` names."""
+
+    name: ClassVar[str] = "elsewhere.quits"
+
+    def __init__(self, at: str = "score") -> None:
+        super().__init__()
+        object.__setattr__(self, "at", at)
+        self._quit("init")
+
+    def _quit(self, here: str) -> None:
+        if self.at == here:
+            raise SystemExit(0)
+
+    @property
+    def signature(self) -> str:
+        self._quit("signature")
+        return "elsewhere.quits|v:1"
+
+    @property
+    def costs(self) -> str:
+        self._quit("costs")
+        return ""
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        self._quit("score")
+        return super().score(samples, progress=progress)
+
+
+@dataclass(frozen=True)
+class Wrong(Words):
+    """Gives something else than scores."""
+
+    what: str = "none"
+
+    name: ClassVar[str] = "elsewhere.wrong"
+
+    def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores:
+        right = super().score(samples, progress=progress)
+        n = len(samples)
+        changes: dict[str, Any] = {
+            "int": {"values": np.arange(n)},
+            "list": {"values": [1.0] * n},
+            "blank": {"values": np.full(n, np.nan), "undefined": dict.fromkeys(right.ids, "")},
+            "number": {"values": np.full(n, np.nan), "undefined": dict.fromkeys(right.ids, 5)},
+            "unasked": {"values": np.ones(n), "undefined": dict.fromkeys(right.ids, "why")},
+            "other": {"metric": "elsewhere.words"},
+            "signature": {"signature": "elsewhere.wrong|v:2"},
+            "parts": {"parts": pl.DataFrame({"id": ["a"]})},
+        }
+        if self.what == "none":
+            return None  # type: ignore[return-value]
+        return dataclasses.replace(right, **changes[self.what])
+
+
+@dataclass(frozen=True)
+class WrongCorpus(Types):
+    """Gives something else than the value of a corpus."""
+
+    what: str = "none"
+
+    name: ClassVar[str] = "elsewhere.wrong-corpus"
+    signature: ClassVar[str] = "elsewhere.wrong-corpus|v:1"
+
+    def value(self, state: frozenset[str]) -> CorpusValue:  # noqa: ARG002
+        values: dict[str, Any] = {"none": None, "text": CorpusValue("x")}  # type: ignore[arg-type]
+        return values.get(self.what, CorpusValue(math.nan))
+
+
+@dataclass(frozen=True)
+class Odd(Words):
+    """Says of itself what no metric can be."""
+
+    name: ClassVar[str] = "elsewhere.odd"
+    level: ClassVar[Any] = "book"
+
+
+class Unsigned(Words):
+    """Has an empty signature."""
+
+    name: ClassVar[str] = "elsewhere.unsigned"
+    signature: ClassVar[Any] = ""
+
+
+class _Asked(type):
+    @property
+    def __signature__(cls) -> None:
+        raise SystemExit(0)
+
+
+class Asked(metaclass=_Asked):
+    """Ends the program when it is asked for its options."""

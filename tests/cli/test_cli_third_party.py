@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from command_line import Run, Write, records, values
@@ -145,3 +146,98 @@ def test_two_packages_that_announce_one_name_do_no_harm_to_the_rest(
     announce(words="elsewhere_metrics:Infinite")
     assert run("metrics").code == 0
     assert run("score", write("t.jsonl", TEXTS), "-m", "ctrleval.coherence").code == 0
+
+
+def blamed(run: Run, metric: str, *words: str) -> str:
+    """The line on a metric of another package: its name, and no word of a mistake of ours."""
+    ran = run("score", "t.jsonl", "-m", metric, "--no-cache", *words)
+    assert ran.code in (1, 2), ran
+    (said,) = ran.err.splitlines()
+    assert metric in said
+    assert "our mistake" not in said
+    return said
+
+
+@pytest.mark.parametrize("at", ["init", "signature", "score", "costs"])
+def test_a_metric_that_ends_the_program_as_if_all_were_well_is_an_error_and_named(
+    run: Run, announce: Announce, write: Write, at: str
+) -> None:
+    announce(quits="elsewhere_metrics:Quits")
+    write("t.jsonl", TEXTS)
+    said = blamed(run, "elsewhere.quits", "-o", f"at={at}")
+    assert "SystemExit" in said
+    assert "elsewhere_metrics.py:Quits" in said
+    assert "--debug" in said
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("none", "NoneType, expected Scores"),
+        ("int", "float64"),
+        ("list", "values must be an array"),
+        ("blank", "a reason must be"),
+        ("number", "a reason must be"),
+        ("unasked", "every NaN needs a reason and nothing else may have one"),
+        ("other", "another name or signature"),
+        ("signature", "another name or signature"),
+        ("parts", "the columns of parts must be id, part, score, weight"),
+    ],
+)
+def test_what_a_metric_gives_is_checked(
+    run: Run, announce: Announce, write: Write, what: str, said: str
+) -> None:
+    announce(wrong="elsewhere_metrics:Wrong")
+    write("t.jsonl", TEXTS)
+    assert said in blamed(run, "elsewhere.wrong", "-o", f"what={what}")
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("none", "TypeError"), ("text", "TypeError"), ("nan", "NaN needs a reason")]
+)
+def test_what_a_metric_of_a_corpus_gives_is_checked(
+    run: Run, announce: Announce, write: Write, what: str, said: str
+) -> None:
+    announce(wrong_corpus="elsewhere_metrics:WrongCorpus")
+    write("t.jsonl", TEXTS)
+    assert said in blamed(run, "elsewhere.wrong-corpus", "-o", f"what={what}")
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("nothing", "can't be asked for its name"),
+        ("Odd", "expected one of sample, corpus"),
+        ("Unsigned", "expected a string that is not empty"),
+        ("Asked", "can't be asked for its options: SystemExit"),
+    ],
+)
+def test_what_is_no_metric_is_said_to_be_none(
+    run: Run, announce: Announce, write: Write, at: str, said: str
+) -> None:
+    announce(**{at.lower(): f"elsewhere_metrics:{at}"})
+    write("t.jsonl", TEXTS)
+    assert said in blamed(run, f"elsewhere.{at.lower()}")
+    assert run("metrics", "--json").code == 0
+
+
+def test_a_module_that_ends_the_program_when_it_is_imported_is_an_error(
+    run: Run, announce: Announce, write: Write, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "quitting.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(str(here))
+    announce(quits="quitting:Metric")
+    write("t.jsonl", TEXTS)
+    assert "SystemExit" in blamed(run, "elsewhere.quits")
+
+
+def test_a_metric_of_ours_that_fails_is_our_mistake(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from levelfield.metrics.keywords import KeywordsCoverage
+
+    monkeypatch.setattr(KeywordsCoverage, "score", lambda *_, **__: 1 / 0)
+    write("t.jsonl", [{"text": "a", "control": {"keywords": ["a"]}}])
+    ran = run("score", "t.jsonl", "-m", "keywords.coverage", "--no-cache")
+    assert ran.code == 1
+    assert "this is our mistake: metric 'keywords.coverage'" in ran.err
