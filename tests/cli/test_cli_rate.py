@@ -311,6 +311,21 @@ def test_somebody_without_a_link_can_still_be_withdrawn(run: Run, study: Path):
     assert '"r1"' not in Path("all/ratings.jsonl").read_text(encoding="utf-8")
 
 
+def test_a_withdrawal_that_another_program_holds_up_is_said(
+    run: Run, study: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("levelfield.rating.store.erasure._PATIENCE_S", 0.01)
+    rate_all(study)
+    store = study.with_suffix(".sqlite")
+    with contextlib.closing(sqlite3.connect(store)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM event_value").fetchone()
+        assert (
+            "another process reads the store" in run("rate", "withdraw", study, "r1", "--yes").err
+        )
+    assert "another" not in run("rate", "withdraw", study, "r2", "--yes").err
+
+
 def test_a_folder_stands_for_the_study_file_in_it(run: Run, here: Path):
     run("rate", "init", "study")
     assert run("rate", "check", "study").out == run("rate", "check", "study/STUDY.toml").out

@@ -120,4 +120,11 @@ def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
             opened.withdraw(rater)
         except RequestRefused as error:
             raise UserError(f"there is no rater '{rater}' in this study") from error
+        pending = opened.is_erasing()
     say(f"{rater} is withdrawn")
+    if pending:
+        say(
+            f"note: another process reads the store, so its write-ahead log still has what {rater} "
+            "said; a running `levelfield rate serve` overwrites it with the next answer, or it "
+            "does so when it starts"
+        )

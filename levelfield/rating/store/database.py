@@ -140,13 +140,21 @@ class Database:
             for suffix in ("", "-journal", "-wal", "-shm"):
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
 
-    def forget_old_pages(self) -> None:
-        """Overwrites what deleted rows leave in the write-ahead log, unless someone still reads."""
-        with contextlib.suppress(sqlite3.Error):
+    def empty_log(self, patience_s: float) -> bool:
+        """Brings the write-ahead log into the file and empties it; returns whether that was done.
+
+        It can't be while another connection reads. Nobody can write while this one waits.
+        """
+        try:
             db = self._connection()
-            db.execute("PRAGMA busy_timeout = 1000")
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            db.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+            db.execute(f"PRAGMA busy_timeout = {patience_s * 1000:.0f}")
+            try:
+                ((busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+        except sqlite3.Error:
+            return False
+        return not busy
 
     def _check_in_place(self) -> None:
         """SQLite would go on writing to a file that was moved away or deleted."""

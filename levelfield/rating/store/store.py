@@ -17,6 +17,7 @@ from pathlib import Path
 from levelfield.rating.model import Frozen
 from levelfield.rating.store import access, journal, people
 from levelfield.rating.store.database import Database
+from levelfield.rating.store.erasure import Eraser, note_erasure, noted_erasure
 from levelfield.rating.store.events import record as record_events
 from levelfield.rating.store.records import (
     Event,
@@ -45,8 +46,10 @@ class RatingStore:
         self._database = database
         self._now = now
         self._study: StoredStudy | None = None
+        self._eraser = Eraser(database)
         with database.reading() as db:
             self._current(db)
+        self.is_erasing()
 
     @classmethod
     def create(cls, path: Path, frozen: Frozen, *, now: Clock = journal.utc_now) -> RatingStore:
@@ -85,6 +88,7 @@ class RatingStore:
             raise
 
     def close(self) -> None:
+        self._eraser.close()
         self._database.close()
 
     @property
@@ -172,10 +176,21 @@ class RatingStore:
             people.consent(db, self._current(db), at, people.person(db, rater), version)
 
     def withdraw(self, rater: str) -> None:
-        """Deletes what a rater said, for good, from the file too; closed studies included."""
+        """Deletes what a rater said, for good, from the file too; closed studies included.
+
+        While another process reads the store, `is_erasing` is true and the file still has it.
+        """
         with self._writing() as (db, at):
             people.withdraw(db, at, people.person(db, rater))
-        self._database.forget_old_pages()
+            note_erasure(db)
+        self._eraser.erase()
+
+    def is_erasing(self) -> bool:
+        """Returns whether the file may still have what withdrawn raters said; then goes on."""
+        pending = self._eraser.is_pending()
+        if pending and not self._database.read_only:
+            self._eraser.go_on()
+        return pending
 
     def enter(self, rater: str, phase: Phase) -> RaterState:
         """Goes on to a phase: to rating when practice is finished, to done when all is rated.
@@ -325,4 +340,7 @@ class RatingStore:
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, str]]:
         with self._database.writing() as db:
             self._current(db)
+            pending = noted_erasure(db) is not None  # by another process, perhaps
             yield db, journal.stamp(self._now())
+        if pending:
+            self._eraser.go_on()

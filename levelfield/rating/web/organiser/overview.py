@@ -61,6 +61,7 @@ def overview_page(desk: Desk, *, problem: str = "") -> Response:
         surveys=surveys,
         former=former,
         problem=problem,
+        erasing=desk.web.store.is_erasing(),
         now=desk.web.now(),
         when=when,
         done=sum(state.phase == "done" for state in states),

@@ -47,7 +47,7 @@ def study_page(request: Request) -> Response:
     if phase == "done":
         return visit.page("thanks.html", link=_completion_link(study, state.completion_code))
     if phase == "withdrawn":
-        return visit.page("withdrawn.html")
+        return visit.page("withdrawn.html", erasing=visit.web.store.is_erasing())
     return visit.page("welcome.html", missing=False)
 
 
