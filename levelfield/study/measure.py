@@ -6,7 +6,7 @@ segment cache besides, so an interrupted cell goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates, is_corpus_metric
@@ -21,9 +21,6 @@ from levelfield.run.stream import stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
 from levelfield.study.store.folder import StudyStore
-
-_STAMP = "measured.json"
-"""What the values in a cell's folder were computed from, written after them."""
 
 
 def metrics_of(plan: Plan, common: Mapping[str, Any]) -> list[Metric]:
@@ -66,7 +63,7 @@ def measure(
             continue
         samples = list(store.samples(key))
         stamp = {"texts": record.fingerprint.texts, "made": record.when, "metrics": signatures}
-        if next(store.read_lines(key, _STAMP), None) == stamp:
+        if store.measured(key) == stamp:
             progress(len(samples) * len(metrics))
             continue
         fitting = []
@@ -78,20 +75,15 @@ def measure(
                 progress(len(samples))
             else:
                 fitting.append(metric)
-        _measure_cell(key, samples, store, fitting, keeper, progress)
-        store.write_lines(key, _STAMP, [stamp])
+        store.write_measured(key, stamp, _values(samples, fitting, keeper, progress))
         done += 1
     return done
 
 
-def _measure_cell(
-    key: CellKey,
-    samples: Sequence[Sample],
-    store: StudyStore,
-    metrics: Sequence[Metric],
-    keeper: Keeper,
-    progress: Progress,
-) -> None:
+def _values(
+    samples: Sequence[Sample], metrics: Sequence[Metric], keeper: Keeper, progress: Progress
+) -> Mapping[str, Iterable[Mapping[str, Any]]]:
+    """Returns the files of a cell's values: name -> records."""
     # one metric after the other goes through the whole cell, so that each model is loaded once
     scores = [
         partition.scores[0]
@@ -103,9 +95,11 @@ def _measure_cell(
     for metric in metrics:
         if is_corpus_metric(metric):
             groups += _group_records(metric, samples, keeper, progress)
-    store.write_lines(key, "scores.jsonl", (r for s in scores for r in s.records()))
-    store.write_lines(key, "parts.jsonl", (r for s in scores for r in _part_records(s)))
-    store.write_lines(key, "groups.jsonl", groups)
+    return {
+        "scores.jsonl": (r for s in scores for r in s.records()),
+        "parts.jsonl": (r for s in scores for r in _part_records(s)),
+        "groups.jsonl": groups,
+    }
 
 
 def _group_records(

@@ -163,10 +163,12 @@ class _Work:
         if state == "done":  # another process has been quicker
             self._progress(len(requests))
             return
+        damaged = self.store.damage(key)
         if state in ("stale", "missing") and self.store.set_aside(key):
+            why = "a file of it is damaged" if damaged else "what it is made from has changed"
             self.notes.append(
-                f"{key}: what it is made from has changed, so it is asked anew; the old answers "
-                f"are in {self.store.folder(key)}"
+                f"{key}: {why}, so it is asked anew; the old answers are in "
+                f"{self.store.folder(key)}"
             )
         self.fresh.add(key)
         kept, outcome = self._obtain(key, requests, mark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -35,7 +35,8 @@ class CellStatus:
         key: which cell.
         state: how far it is.
         asked, answered: number of texts.
-        problems, failure, cost: as in `Cell`.
+        failure, cost: as in `Cell`.
+        problems: as in `Cell`, and which file is damaged.
     """
 
     key: CellKey
@@ -177,7 +178,12 @@ def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
     """
     store = StudyStore(plan.out)
     keys = [key for key in plan.cells() if not only or key.system in only]
-    return StudyStatus(plan.name, tuple(cell_status(store, plan, key) for key in keys))
+    return StudyStatus(plan.name, tuple(_with_damage(store, plan, key) for key in keys))
+
+
+def _with_damage(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:
+    status, damage = cell_status(store, plan, key), store.damage(key)
+    return replace(status, problems=(*status.problems, damage)) if damage else status
 
 
 def cell_status(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:

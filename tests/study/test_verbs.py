@@ -109,3 +109,46 @@ def test_a_folder_can_not_be_run(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_the_users_mistake(name: str) -> None:
     with pytest.raises(UserError, match=r"can't be read|there is no file"):
         load_study(name)
+
+
+@pytest.fixture
+def read_study(tmp_path: Path) -> Study:
+    """A study of texts that exist, which starts no process; it has been run."""
+    asked = [(f"Opening {n}", [word]) for n in range(3) for word in ("sun", "rain")]
+    rows = [
+        {"prompt": prompt, "control": {"keywords": words}, "text": f"{prompt} and sun."}
+        for prompt, words in asked
+    ]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "read.toml"
+    head = STUDY.partition("[[systems]]")[0].replace("seeds = [1, 2]", "seeds = [1]")
+    file.write_text(f'{head}[[systems]]\nname = "S"\nfiles = "texts.jsonl"\n', encoding="utf-8")
+    study = load_study(file)
+    study.run()
+    return study
+
+
+@pytest.mark.parametrize("name", ["cell.json", "texts.jsonl", "scores.jsonl", "measured.json"])
+def test_a_damaged_file_is_refused_until_the_study_is_run_again(
+    read_study: Study, tmp_path: Path, name: str
+) -> None:
+    report = read_study.report(audit=False).to_dict()
+    (path,) = tmp_path.rglob(f"cells/**/{name}")
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"1", b"3"))
+    readers = (
+        read_study.report,
+        read_study.audit,
+        lambda: read_study.export(tmp_path / "all.jsonl", "scores"),
+        lambda: read_study.export(tmp_path / "all.jsonl", "texts"),
+    )
+    for read in readers:
+        with pytest.raises(UserError, match=f"{name}.*`levelfield study run`"):
+            read()
+    ((problem,),) = (cell.problems for cell in read_study.status().cells)
+    assert name in problem
+    notes: list[str] = []
+    read_study.run(note=notes.append)
+    assert read_study.report(audit=False).to_dict() == report
+    assert read_study.status().cells[0].problems == ()
+    assert len(notes) == (name == "cell.json")

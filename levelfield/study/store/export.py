@@ -26,7 +26,8 @@ def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exporte
     the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
 
     Raises:
-        UserError: the file's name ends in neither, or it can't be written.
+        UserError: the file's name ends in neither, it can't be written, or a file of a cell is not
+            as it was written.
     """
     if path.suffix == ".parquet":
         table = list(_rows(store, keys, what, flat=True))
@@ -46,6 +47,7 @@ def _rows(
     store: StudyStore, keys: Sequence[CellKey], what: Exported, *, flat: bool
 ) -> Iterator[dict[str, Any]]:
     for key in keys:
+        store.check(key)
         if what == "scores":
             cell = {**key._asdict()}
             cell["kind"] = cell.pop("control")

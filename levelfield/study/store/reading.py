@@ -19,8 +19,9 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
     """Returns a cell with all that is known of it; one that never ran has a failure that says so.
 
     Raises:
-        UserError: a file is broken.
+        UserError: a file is broken, or not as it was written.
     """
+    store.check(key)
     record = store.record(key)
     if record is None:
         return Cell(key, failure="not finished; `levelfield study run` goes on with it")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -197,8 +199,156 @@ def test_an_error_while_writing_leaves_what_was_there(store: StudyStore) -> None
     assert [p for p in store.folder(KEY).iterdir() if p.suffix == ".tmp"] == []
 
 
+def without_seals(store: StudyStore) -> None:
+    """Leaves a cell as older versions wrote it."""
+    for path in store.folder(KEY).glob("*.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({k: record[k] for k in record.keys() - {"digest", "files"}}))
+
+
+STAMP = {"texts": MARK.texts, "metrics": {"m": "m|v", "d": "d|v"}}
+VALUES: dict[str, list[dict[str, Any]]] = {
+    "scores.jsonl": [
+        {"id": f"S/{i}", "metric": "m", "value": i / 7, "signature": "m|v"} for i in (1, 2)
+    ],
+    "parts.jsonl": [
+        {"metric": "control.average", "id": "S/1", "part": "k/j: a", "score": 1.0, "weight": 1.0}
+    ],
+    "groups.jsonl": [
+        {"metric": "d", "value_asked": "a, b", "value": 0.25, "n": 3, "signature": "d|v"}
+    ],
+}
+
+
+@pytest.fixture
+def measured(store: StudyStore) -> StudyStore:
+    store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    store.write_measured(KEY, STAMP, VALUES)
+    return store
+
+
+def test_whatever_bit_of_a_cell_is_flipped_it_is_read_as_it_was_or_refused(
+    measured: StudyStore,
+) -> None:
+    expected = repr(read_cell(measured, KEY))
+    refusals = []
+    for path in sorted(measured.folder(KEY).iterdir()):
+        whole = path.read_bytes()
+        for n, at in enumerate(range(0, len(whole), max(1, len(whole) // 50))):
+            raw = bytearray(whole)
+            raw[at] ^= 1 << n % 8
+            path.write_bytes(raw)
+            try:
+                assert repr(read_cell(measured, KEY)) == expected
+            except UserError as error:
+                refusals.append((path.name, str(error)))
+            assert measured.state(KEY, MARK) in ("done", "texts", "missing")
+            assert measured.measured(KEY) in (None, STAMP)
+        path.write_bytes(whole)
+    assert len(refusals) > 200
+    for name, message in refusals:
+        assert name in message
+        assert "`levelfield study run`" in message
+
+
+@pytest.mark.parametrize(
+    ("file", "state", "mend"),
+    [
+        ("cell.json", "missing", "asks anew"),
+        ("answers.jsonl", "missing", "asks anew"),
+        ("texts.jsonl", "texts", "makes it anew from the answers"),
+        ("measured.json", "done", "measures the cell anew"),
+        ("scores.jsonl", "done", "measures the cell anew"),
+        ("parts.jsonl", "done", "measures the cell anew"),
+        ("groups.jsonl", "done", "measures the cell anew"),
+    ],
+)
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
+    measured: StudyStore, file: str, state: str, mend: str, gone: bool
+) -> None:
+    path = measured.folder(KEY) / file
+    path.write_bytes(path.read_bytes().replace(b":", b";", 1))
+    if gone:
+        path.unlink()
+    assert measured.state(KEY, MARK) == state
+    if gone and file in ("cell.json", "measured.json"):
+        return  # as after a run that was killed
+    with pytest.raises(UserError, match=rf"{file}: is not as it was written; .*{mend}"):
+        read_cell(measured, KEY)
+    with pytest.raises(UserError, match=file):
+        export(measured, measured.out / "all.jsonl", [KEY], "scores")
+    assert (measured.measured(KEY) == STAMP) == (mend != "measures the cell anew")
+
+
+def test_what_a_failed_run_says_does_not_vouch_for_damaged_texts(measured: StudyStore) -> None:
+    path = measured.folder(KEY) / "texts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"one", b"two"))
+    measured.write_record(KEY, replace(RECORD, failure="no room"))
+    assert "texts.jsonl" in measured.damage(KEY)
+    (measured.folder(KEY) / "cell.json").write_text("garbage")
+    measured.write_record(KEY, replace(RECORD, failure="no room"))
+    assert list(measured.samples(KEY)) == []
+
+
+@pytest.mark.parametrize("last", ["texts.jsonl", "answers.jsonl", "cell.json"])
+def test_a_cell_whose_writing_was_killed_is_read_as_it_was_or_refused_and_mended(
+    measured: StudyStore, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = [replace(sample, text="other") for sample in SAMPLES]
+    write = StudyStore.write_lines
+
+    def killed(store: StudyStore, key: CellKey, name: str, records: Any) -> None:
+        write(store, key, name, records)
+        if name == last:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StudyStore, "write_lines", killed)
+    now = replace(RECORD, fingerprint=replace(MARK, texts="new"))
+    with contextlib.suppress(KeyboardInterrupt):
+        measured.finish(KEY, now, ANSWERS, other)
+    new_state = measured.state(KEY, now.fingerprint)
+    assert new_state == ("done" if last == "cell.json" else "texts")
+    if new_state == "texts":
+        with pytest.raises(UserError, match=r"texts\.jsonl"):
+            read_cell(measured, KEY)
+    monkeypatch.undo()
+    measured.finish(KEY, now, ANSWERS, other)
+    assert read_cell(measured, KEY).samples == tuple(other)
+
+
+def test_values_whose_writing_was_killed_are_those_of_the_new_run_and_not_whole(
+    measured: StudyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = StudyStore.write_lines
+
+    def killed(store: StudyStore, key: CellKey, name: str, records: Any) -> None:
+        if name == "parts.jsonl":
+            raise KeyboardInterrupt
+        write(store, key, name, records)
+
+    monkeypatch.setattr(StudyStore, "write_lines", killed)
+    rows = [row | {"value": 9.0} for row in VALUES["scores.jsonl"]]
+    with pytest.raises(KeyboardInterrupt):
+        measured.write_measured(KEY, STAMP, VALUES | {"scores.jsonl": rows})
+    cell = read_cell(measured, KEY)
+    assert (cell.scores["m"]["S/1"], cell.votes, cell.groups) == (9.0, {}, ())
+    assert measured.measured(KEY) is None
+
+
+def test_cells_of_older_versions_have_no_seals_and_are_read_as_they_are(
+    measured: StudyStore,
+) -> None:
+    expected = repr(read_cell(measured, KEY))
+    without_seals(measured)
+    assert repr(read_cell(measured, KEY)) == expected
+    assert measured.state(KEY, MARK) == "done"
+    assert measured.measured(KEY) == STAMP
+
+
 def test_a_broken_line_is_named_with_its_place(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
+    without_seals(store)
     path = store.folder(KEY) / "texts.jsonl"
     path.write_text(path.read_text() + "{oops\n")
     with pytest.raises(UserError, match=r"texts\.jsonl:3: not JSON"):
