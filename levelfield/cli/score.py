@@ -27,11 +27,14 @@ class _Outputs:
     out: str
     parts: str | None
     report: str | None
+    latex: str | None
+    markdown: str | None
     as_json: bool
 
     @property
     def paths(self) -> list[str]:
-        return [path for path in (self.out, self.parts, self.report) if path is not None]
+        every = (self.out, self.parts, self.report, self.latex, self.markdown)
+        return [path for path in every if path is not None]
 
 
 @click.command(cls=Writing)
@@ -84,6 +87,11 @@ class _Outputs:
 @click.option(
     "--report", type=Output("a page of levelfield"), help="A page to look at: one HTML file."
 )
+@click.option("--latex", type=Output("LaTeX tables"), help="The table for booktabs; - is stdout.")
+@click.option("--markdown", type=Output("Markdown tables"), help="The table as Markdown.")
+@click.option(
+    "--pairs", "all_pairs", is_flag=True, help="Print the comparison of every two systems."
+)
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
@@ -103,6 +111,9 @@ def score(
     out: str,
     parts: str | None,
     report: str | None,
+    latex: str | None,
+    markdown: str | None,
+    all_pairs: bool,
     as_json: bool,
     no_cache: bool,
     **options: Any,
@@ -110,15 +121,16 @@ def score(
     """Score texts with one or more metrics, and compare the systems that wrote them.
 
     Reads JSONL, JSON, CSV, TSV, Parquet, plain text, CTRLEval's files and Hugging Face data sets
-    (hf:NAME?split=test). Prints means with 95 % intervals by system (or by label where no system
-    is named), and which differences are real.
+    (hf:NAME?split=test). Prints a table of means with 95 % intervals by system (or by label where
+    no system is named), what is shown best, and a ranking a metric with letters for what can't be
+    told apart.
     """
     from levelfield.io import open_samples
     from levelfield.run.gallery import Gallery
     from levelfield.run.options import ScoreOptions
     from levelfield.run.score import measure
 
-    outputs = _Outputs(out, parts, report, as_json)
+    outputs = _Outputs(out, parts, report, latex, markdown, as_json)
     chosen = ScoreOptions(options=pairs("--option", words), cache=not no_cache, **options)
     source = open_samples(
         files,
@@ -138,11 +150,11 @@ def score(
         stages=progress_bar,
         note=lambda note: say(f"note: {note}"),
     )
-    _show(result, outputs)
+    _show(result, outputs, pairs=all_pairs)
 
 
-def _show(result: ScoreSummary, outputs: _Outputs) -> None:
-    """Says what came out: on the terminal, as JSON, as a page."""
+def _show(result: ScoreSummary, outputs: _Outputs, *, pairs: bool) -> None:
+    """Says what came out: on the terminal, as JSON, as files."""
     for note in result.notes:
         say(f"note: {note}")
     if outputs.report:
@@ -150,14 +162,18 @@ def _show(result: ScoreSummary, outputs: _Outputs) -> None:
 
         page = score_page(result, command=shlex.join(["levelfield", *sys.argv[1:]]))
         write_page(outputs.report, page)
+    from levelfield.io import atomic_writer
+
+    for path, form in ((outputs.latex, result.to_latex), (outputs.markdown, result.to_markdown)):
+        if path:
+            with atomic_writer(path) as file:
+                file.write(form())
     if outputs.as_json:
         click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     elif "-" not in outputs.paths:
-        from levelfield.cli.summaries import print_summaries, print_task
+        from levelfield.cli.summaries import print_results
 
-        if result.task:
-            print_task(TASKS[result.task], result.summaries, result.grouping.name)
-        print_summaries(result.summaries, result.grouping.name, result.resampling.family)
+        print_results(result.table(), pairs=pairs)
     written = [path for path in outputs.paths if path and path != "-"]
     if written:
         say(f"wrote {', '.join(written)}")

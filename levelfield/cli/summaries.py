@@ -1,107 +1,225 @@
-"""Prints the summaries of a run."""
+"""Prints the results of a run: its table, a ranking a metric, and every pair if it is wanted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.markup import escape
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from levelfield.cli.terminal import console
-from levelfield.meta.comparison import verdict
-from levelfield.meta.summary import GroupSummary, MetricSummary
-from levelfield.run.tasks import ScoringTask
-from levelfield.stats.multiplicity import Family
+from levelfield.meta.comparison import Comparison, verdict
+from levelfield.meta.result_table import ResultCell, ResultTable
+from levelfield.meta.scale import scale_of
+from levelfield.meta.summary import MetricSummary
+
+_WIDTH = 80
+"""What a table fits into where stdout is no terminal, as far as it can."""
+
+_HEAD = 12
+"""A name longer than this is broken after its hyphens."""
+
+BEST = "*"
 
 
-def print_summaries(
-    summaries: Sequence[MetricSummary], grouped_by: str, family: Family = "metric"
-) -> None:
-    """A table for each metric, and its comparisons in words, on stdout."""
+def print_results(table: ResultTable, *, pairs: bool) -> None:
+    """The table, what its marks mean, a ranking a metric and the signatures, on stdout.
+
+    Args:
+        pairs: whether every comparison of two systems follows.
+    """
     out = console()
-    for s in summaries:
-        direction = "higher is better" if s.higher_is_better else "lower is better"
-        out.print(Text(f"{s.metric} ({direction})", "bold"))
-        table = Table(escape(grouped_by), box=None, pad_edge=False)
-        for heading in ("mean", "95 % interval", "n", "undefined"):
-            table.add_column(heading, justify="right")
-        rows = [*s.groups, s.overall] if len(s.groups) > 1 else list(s.groups)
-        for g in rows:
-            i = g.mean
-            table.add_row(
-                Text(g.group),
-                _shown(i.value),
-                f"{_shown(i.low)} … {_shown(i.high)}"
-                if math.isfinite(i.low)
-                else i.why_no_interval,
-                f"{i.n:,}",
-                f"{g.undefined:,}",
-            )
-        out.print(table)
-        for reason, count in s.reasons.items():
-            out.print(Text(f"  undefined: {reason}: {count:,}"), style="dim")
-        for c in s.comparisons:
-            p = f"p = {c.p_adjusted:.3g} (Holm), d = {_shown(c.effect)}, " if c.p == c.p else ""
-            left = f", {c.left_out:,} left out" if c.left_out else ""
-            said = f"  {c.a} − {c.b} = {_shown(c.difference)} [{_shown(c.low)}, {_shown(c.high)}], "
-            said += f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}"
-            out.print(Text(said), soft_wrap=True)
-            if c.note:
-                out.print(Text(f"    {c.note}", "dim"), soft_wrap=True)
-        if s.comparisons:
-            whose = "this metric" if family == "metric" else "all metrics of the run"
-            out.print(Text(f"  Holm: over the comparisons of {whose}", "dim"))
-        out.print(Text(f"  {s.signature}"), style="dim", soft_wrap=True)
+    width = out.width if out.is_terminal else _WIDTH
+    for block in _blocks(table, width):
+        for line in block:
+            out.print(line, soft_wrap=True)
         out.print()
-
-
-def print_task(task: ScoringTask, summaries: Sequence[MetricSummary], grouped_by: str) -> None:
-    """One table on stdout: a row a system, a column a metric, under the criterion it measures."""
-    columns = list(task.columns(summaries))
-    table = Table(escape(grouped_by), "n", box=None, pad_edge=False, collapse_padding=True)
-    table.columns[1].justify = "right"
-    shown = ""
-    for criterion, s in columns:
-        measure, _, member = s.metric.rpartition(".")
-        above = criterion if criterion != shown else ""
-        arrow = "↑" if s.higher_is_better else "↓"
-        table.add_column(
-            f"{above}\n{escape(measure)}\n{escape(_SHORT.get(member, member))} {arrow}",
-            justify="right",
-        )
-        shown = criterion
-    rows = [{group.group: group for group in s.groups} for _, s in columns]
-    for name in dict.fromkeys(name for of in rows for name in of):
-        n = next(of[name].n for of in rows if name in of)
-        # a corpus whose texts are in several rows is in none of them
-        table.add_row(Text(name), f"{n:,}", *(_cell(of.get(name)) for of in rows))
-    out = console()
-    out.print(table)
-    said = "means, and under them half of the 95 % interval's width; –: no value, see below for why"
-    out.print(Text(said, "dim"))
+    for note in ("; ".join(table.legend(BEST)), *table.notes()):
+        _print_wrapped(note, out, width)
+    if any(column.ranking for column in table.columns):
+        out.print()
+        _print_rankings(table, out, width)
+    if pairs:
+        out.print()
+        for column in table.columns:
+            _print_pairs(column.summary, out)
     out.print()
+    for signature in table.signatures():
+        out.print(Text(signature, "dim"), soft_wrap=True)
 
 
-_SHORT = {
-    "references": "refs",
-    "infilling-perplexity": "perplexity",
-    "corpus-perplexity": "corpus-ppl",
-    "degenerate": "share",
-}
+def _print_wrapped(text: str, out: Console, width: int) -> None:
+    for line in _wrapped(text, width):
+        out.print(Text(line, "dim"), soft_wrap=True)
 
 
-def _cell(group: GroupSummary | None) -> Text:
-    if group is None or not math.isfinite(group.mean.value):
-        return Text("–")
-    mean = group.mean
-    digits = 1 if abs(mean.value) >= 10 else 2
-    shown = Text(f"{mean.value:.{digits}f}")
-    if math.isfinite(mean.low):
-        shown.append(f"\n±{(mean.high - mean.low) / 2:.{digits}f}", "dim")
-    return shown
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines that are not broken at a no-break space."""
+    lines = textwrap.wrap(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
-def _shown(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"
+@dataclass(frozen=True)
+class _PrintedColumn:
+    """A column as lines: its head, and a list of lines a row.
+
+    Attributes:
+        above: the head that it may share with its neighbour.
+        head: below that.
+        cells: one a row.
+    """
+
+    above: str
+    head: list[str]
+    cells: list[list[Text]]
+
+    @property
+    def width(self) -> int:
+        lines = [*self.head, *(line.plain for cell in self.cells for line in cell)]
+        return max(map(cell_len, lines), default=0)
+
+
+def _blocks(table: ResultTable, width: int) -> Iterator[list[Text]]:
+    """The lines of the table; columns that do not fit beside the others follow below them.
+
+    A cell is one line if the table then fits, else two: the mean, and under it half the interval.
+    """
+    rows = list(table.rows())
+    names = [Text(name) for name, _ in rows]
+    for separator in (" ", "\n"):
+        columns = [
+            _PrintedColumn(
+                column.above,
+                _head(f"{column.name} {column.arrow}"),
+                [_cell(row[i], separator) for _, row in rows],
+            )
+            for i, column in enumerate(table.columns)
+        ]
+        count = [f"{_texts(row):,}" for _, row in rows]
+        n = _PrintedColumn("", ["n"], [[Text(number)] for number in count])
+        left = max(map(cell_len, [table.by, *(name.plain for name in names)]))
+        free = width - left - n.width - 2
+        if sum(column.width + 2 for column in columns) <= free:
+            break
+    start = 0
+    while start < len(columns):
+        end, used = start + 1, columns[start].width + 2
+        while end < len(columns) and used + columns[end].width + 2 <= free:
+            used += columns[end].width + 2
+            end += 1
+        yield list(_lines(Text(table.by), names, left, [n, *columns[start:end]]))
+        start = end
+
+
+def _texts(row: Sequence[ResultCell | None]) -> int:
+    """The texts of a row; a corpus metric counts corpora, which are fewer."""
+    return max((cell.group.n for cell in row if cell), default=0)
+
+
+def _head(name: str) -> list[str]:
+    """The head of a column: a line a part of its name, long parts broken after hyphens."""
+    lines: list[str] = []
+    for part in name.split("."):
+        at = ""
+        for word in part.replace("-", "-\0").split("\0"):
+            if at and cell_len(at + word) > _HEAD:
+                lines.append(at)
+                at = ""
+            at += word
+        lines.append(at)
+    return lines
+
+
+def _cell(cell: ResultCell | None, separator: str) -> list[Text]:
+    if cell is None or not cell.group.mean.n:
+        return [Text("–")]
+    mean = Text(f"{BEST}{cell.mean}" if cell.best else cell.mean, "bold" if cell.best else "")
+    if not cell.half_width:
+        return [mean]
+    half = Text(f"±{cell.half_width}", "dim")
+    return [mean, half] if separator == "\n" else [Text(separator).join([mean, half])]
+
+
+def _lines(
+    by: Text, names: Sequence[Text], left: int, columns: Sequence[_PrintedColumn]
+) -> Iterator[Text]:
+    """Lines of a block: heads down to the rows, then the rows."""
+    depth = max(len(column.head) for column in columns)
+    if any(column.above for column in columns):
+        pairs = itertools.pairwise(["", *(column.above for column in columns)])
+        shown = [Text(name if name != before else "") for before, name in pairs]
+        widths = [column.width for column in columns]
+        yield _line(Text(), left, list(zip(shown, widths, strict=True)))
+    for i in range(depth):
+        heads = [
+            (Text(column.head[i - depth + len(column.head)]), column.width)
+            if i >= depth - len(column.head)
+            else (Text(), column.width)
+            for column in columns
+        ]
+        yield _line(by if i == depth - 1 else Text(), left, heads)
+    for row, name in enumerate(names):
+        for i in range(max(len(column.cells[row]) for column in columns)):
+            cells = [
+                (column.cells[row][i] if i < len(column.cells[row]) else Text(), column.width)
+                for column in columns
+            ]
+            yield _line(name if i == 0 else Text(), left, cells)
+
+
+def _line(name: Text, left: int, cells: Sequence[tuple[Text, int]]) -> Text:
+    line = name.copy()
+    line.append(" " * (left - name.cell_len))
+    for cell, width in cells:
+        line.append(" " * max(1, width + 2 - cell.cell_len))
+        line.append_text(cell)
+    line.rstrip()
+    return line
+
+
+def _print_rankings(table: ResultTable, out: Console, width: int) -> None:
+    """A line a metric: the systems with their ranks and letters, the best first."""
+    legend = table.letters_legend()
+    _print_wrapped("; ".join(filter(None, ["ranks", legend])), out, width)
+    for column in table.columns:
+        if not column.ranking:
+            continue
+        places = [
+            f"{cell.standing.rank} {cell.group.group} {cell.letters}".rstrip()
+            for cell in column.ranking
+            if cell.standing
+        ]
+        title = f"{column.title} {column.arrow}"
+        whole = ", ".join(place.replace(" ", "\u00a0") for place in places)
+        for i, line in enumerate(_wrapped(f"{title}: {whole}", width)):
+            shown = Text(line)
+            if i == 0:
+                shown.stylize("bold", 0, len(title))
+            out.print(shown, soft_wrap=True)
+
+
+def _print_pairs(s: MetricSummary, out: Console) -> None:
+    """Every comparison under a metric, with its numbers and verdict."""
+    if not s.comparisons:
+        return
+    out.print(Text(s.metric, "bold"))
+    for c in s.comparisons:
+        out.print(Text(_pair(c, s)), soft_wrap=True)
+        if c.note:
+            out.print(Text(f"    {c.note}", "dim"), soft_wrap=True)
+
+
+def _pair(c: Comparison, s: MetricSummary) -> str:
+    scale = scale_of(s)
+    p = f"p = {c.p_adjusted:.3g} (Holm), d = {c.effect:.2f}, " if c.p == c.p else ""
+    left = f", {c.left_out:,} left out" if c.left_out else ""
+    return (
+        f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
+        f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, s.higher_is_better)}"
+    )

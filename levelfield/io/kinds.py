@@ -120,6 +120,10 @@ def _is_latex(head: Head) -> bool:
     return "\\begin{tabular}" in head.text and "\\documentclass" not in head.text
 
 
+def _is_markdown(head: Head) -> bool:
+    return head.text.startswith("| ") and "\n| :-- |" in head.text
+
+
 def _is_samples(head: Head) -> bool:
     return head.fields.issuperset(("id", "text")) and "metric" not in head.fields
 
@@ -139,6 +143,7 @@ KINDS: Mapping[str, Callable[[Head], bool]] = {
     "parts of scores": _fields("id", "metric", "part", "score"),
     "a page of levelfield": _is_page,
     "LaTeX tables": _is_latex,
+    "Markdown tables": _is_markdown,
     "z-scores": _fields("id", "aspect", "rater", "z"),
     "numbers of a study": _fields("control", "system", "measure", "dataset", "mean"),
     "links of raters": _fields("slot", "name", "link"),

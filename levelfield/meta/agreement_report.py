@@ -232,7 +232,7 @@ class AgreementReport:
             "intraclass correlations of one rating and of the mean of k."
         )
         columns = "l" * (1 + len(of_parts)) + "r" * (3 + len(_ICC))
-        return booktabs(columns, [head + " \\\\"], rows, caption, comment=self.signature) + "\n"
+        return booktabs(columns, [head + " \\\\"], rows, caption, comments=[self.signature]) + "\n"
 
 
 def _document(e: Estimate) -> dict[str, Any]:

@@ -107,6 +107,16 @@ class Comparison:
         return max(self.p, p if end * self.difference > 0 else 1.0)
 
 
+def better_system(
+    comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA
+) -> str | None:
+    """The one that is shown to be better, at `alpha` on the adjusted p; None if neither is."""
+    c = comparison
+    if not c.p_adjusted <= alpha or c.difference == 0:
+        return None
+    return c.a if (c.difference > 0) == higher_is_better else c.b
+
+
 def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = ALPHA) -> str:
     """Who is better, in words, at `alpha` on the adjusted p.
 
@@ -117,10 +127,10 @@ def verdict(comparison: Comparison, higher_is_better: bool, *, alpha: float = AL
     c = comparison
     if np.isnan(c.p_adjusted):
         return NOT_COMPARED
-    if c.p_adjusted > alpha or c.difference == 0:
+    better = better_system(c, higher_is_better, alpha=alpha)
+    if better is None:
         return WITHHELD if c.p_unbounded <= alpha < c.p_adjusted else NOT_SHOWN
-    better, worse = (c.a, c.b) if (c.difference > 0) == higher_is_better else (c.b, c.a)
-    return f"{better} > {worse}"
+    return f"{better} > {c.b if better == c.a else c.a}"
 
 
 class UndefinedPair(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from levelfield.io.latex import booktabs, escape_latex
+from levelfield.io.latex import booktabs, escape_latex, spanning_heads
 from levelfield.meta.correlate import Correlation
 from levelfield.stats.measures import Statistic
 
@@ -58,21 +58,18 @@ def correlation_table(
         return f"\\textbf{{{text}}}" if round(e.value, 3) == best[aspect, s] else text
 
     width = len(stats)
-    spans = [(2 + i * width, 1 + (i + 1) * width) for i in range(len(aspects))]
     sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
     caption = (
         f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
         "Bold: highest of its column."
     )
     head = [
-        " & ".join(["", *(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(a)}}}" for a in aspects)])
-        + " \\\\",
-        " ".join(f"\\cmidrule(lr){{{first}-{last}}}" for first, last in spans),
+        *spanning_heads([a for a in aspects for _ in stats]),
         " & ".join(["Metric", *(HEADINGS[s] for _ in aspects for s in stats)]) + " \\\\",
     ]
     cells = ([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)] for m in metrics)
     columns = f"l{'r' * (width * len(aspects))}"
-    return booktabs(columns, head, cells, caption, comment=comment) + "\n"
+    return booktabs(columns, head, cells, caption, comments=[comment]) + "\n"
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
+from levelfield.meta.scale import scale_of
 from levelfield.meta.summary import MetricSummary
 from levelfield.report import words
 from levelfield.report.figures import means_figure
@@ -89,7 +90,7 @@ def render(report: ScorePage) -> str:
     summaries = report.summaries
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
-    scales = {s.metric: words.scale_of(s) for s in summaries}
+    scales = {s.metric: scale_of(s) for s in summaries}
     systems = sorted({shown.sample.system for texts in report.inputs for shown in texts})
     intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import NOT_SHOWN, WITHHELD, Comparison, verdict
+from levelfield.meta.scale import Scale
 from levelfield.report import words
 from levelfield.report.page import environment
 from levelfield.report.study_figures import (
@@ -23,7 +24,6 @@ from levelfield.report.study_figures import (
     value_colours,
 )
 from levelfield.report.texts import SideTable, side_by_side
-from levelfield.report.words import Scale
 from levelfield.run.gallery import ShownSample
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import (

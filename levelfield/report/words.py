@@ -4,52 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
 from levelfield.meta.comparison import ALPHA, NOT_COMPARED, NOT_SHOWN, WITHHELD, Comparison, verdict
+from levelfield.meta.scale import Scale, scale_of
 from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.stats.estimate import Estimate
 
 UNNAMED = "(unnamed)"
 _NAMED = 3
 """How many other systems a sentence names before it only counts them."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How the values of one metric are written: as many decimals as their intervals deserve."""
-
-    places: int
-    scientific: bool
-
-    def __call__(self, value: float) -> str:
-        """A number with a true minus sign; a dash if it is undefined.
-
-        >>> Scale(2, False)(-3.14159)
-        '−3.14'
-        """
-        if math.isnan(value):
-            return "–"
-        if self.scientific:
-            return f"{value:.3g}".replace("-", "−")
-        text = f"{value:,.{self.places}f}"
-        zero = not any(digit in text for digit in "123456789")
-        return text.lstrip("-") if zero else text.replace("-", "−")
-
-
-def scale_of(summary: MetricSummary) -> Scale:
-    """Two digits of the half-width of the narrowest interval, else three of the mean."""
-    means = [g.mean for g in (summary.overall, *summary.groups)]
-    widths = [(i.high - i.low) / 2 for i in means if i.high > i.low]
-    sizes = [abs(i.value) for i in means if i.n and i.value]
-    if not sizes:
-        return Scale(3, False)
-    finest = math.floor(math.log10(min(widths))) - 1 if widths else None
-    largest = math.floor(math.log10(max(sizes)))
-    places = -(largest - 2 if finest is None else finest)
-    return Scale(min(max(places, 0), 6), places > 6 or largest > 8)
 
 
 def p_value(p: float) -> str:

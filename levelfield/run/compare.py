@@ -92,7 +92,7 @@ class SystemComparisons:
             rows,
             "Systems on equal inputs: paired tests, Holm over the rows of "
             f"{FAMILY_NAMES[self.resampling.family]}; {100 * self.resampling.level:g} % intervals.",
-            comment="; ".join(s.signature for s in self.summaries),
+            comments=[s.signature for s in self.summaries],
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.scores import Scores
-from levelfield.io.latex import booktabs, escape_latex
 from levelfield.meta.comparison import Comparison
+from levelfield.meta.result_table import ResultCell, ResultTable, result_table
 from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Grouping
+from levelfield.run.tasks import TASKS
 from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Resampling
 
@@ -52,13 +52,19 @@ class ScoreSummary:
     def to_dict(self) -> dict[str, Any]:
         """The document that `levelfield score --json` prints; a number that is not finite is
         None."""
+        table = self.table()
+        rankings = {column.summary.metric: column.ranking for column in table.columns}
         return {
             "n": self.n,
             "files": list(self.files),
             "by": self.grouping.by,
             "notes": list(self.notes),
             "family": self.resampling.family,
-            "metrics": [summary_document(summary) for summary in self.summaries],
+            "metrics": [
+                summary_document(s) | {"ranking": [_place(cell) for cell in rankings[s.metric]]}
+                for s in self.summaries
+            ],
+            "table": table.to_dict(),
         }
 
     def to_polars(self) -> pl.DataFrame:
@@ -70,24 +76,28 @@ class ScoreSummary:
         ]
         return pl.DataFrame(rows, schema=_GROUP_SCHEMA)
 
-    def to_latex(self) -> str:
-        """A booktabs table: a row a group, a column a metric, means with half the interval."""
-        groups = dict.fromkeys(group.group for s in self.summaries for group in s.groups)
-        by_group = [{group.group: group for group in s.groups} for s in self.summaries]
-        arrows = ["$\\uparrow$" if s.higher_is_better else "$\\downarrow$" for s in self.summaries]
-        head = [escape_latex(self.grouping.name)]
-        head += [
-            f"{escape_latex(s.metric)} {a}" for s, a in zip(self.summaries, arrows, strict=True)
-        ]
-        rows = ([escape_latex(g), *(_mean(of.get(g)) for of in by_group)] for g in groups)
-        return booktabs(
-            "l" + "r" * len(self.summaries),
-            [" & ".join(head) + " \\\\"],
-            rows,
-            f"Means and half the width of their {100 * self.resampling.level:g} % intervals; "
-            f"{self.n:,} texts.",
-            comment="; ".join(s.signature for s in self.summaries),
+    def table(self) -> ResultTable:
+        """Groups × metrics, with what is shown best and who can't be told apart."""
+        criteria = {}
+        if self.task:
+            of_task = TASKS[self.task].columns(self.summaries)
+            criteria = {summary.metric: criterion for criterion, summary in of_task}
+        return result_table(
+            self.summaries,
+            by=self.grouping.name,
+            n=self.n,
+            compares=self.grouping.compares,
+            criteria=criteria,
+            resampling=self.resampling,
         )
+
+    def to_latex(self) -> str:
+        """The table for documents that load booktabs, as `levelfield score --latex` writes it."""
+        return self.table().to_latex() + "\n"
+
+    def to_markdown(self) -> str:
+        """The table as `levelfield score --markdown` writes it."""
+        return self.table().to_markdown() + "\n"
 
 
 @dataclass(frozen=True)
@@ -119,14 +129,9 @@ def _rows(summary: MetricSummary) -> Iterator[GroupSummary]:
     yield from summary.groups
 
 
-def _mean(group: GroupSummary | None) -> str:
-    if group is None or not math.isfinite(group.mean.value):
-        return "--"
-    mean = group.mean
-    text = f"{mean.value:.3f}".replace("-", "$-$")
-    if not math.isfinite(mean.low):
-        return text
-    return f"{text} $\\pm$ {(mean.high - mean.low) / 2:.3f}"
+def _place(cell: ResultCell) -> dict[str, Any]:
+    document = cell.to_dict()
+    return {key: document[key] for key in ("group", "rank", "letters", "best")}
 
 
 def summary_document(summary: MetricSummary) -> dict[str, Any]:

@@ -139,7 +139,8 @@ def test_parts_weigh_one_in_all_and_add_up_to_the_value(run: Run, write: Write) 
 def test_a_single_text_has_a_value_and_no_interval(run: Run, write: Write) -> None:
     ran = run("score", write("t.jsonl", [{"text": RAIN}]), "-m", "ctrleval.coherence")
     assert ran.code == 0
-    assert re.search(r"^all texts +0\.\d+ +one value +1 +0$", ran.out, re.MULTILINE)
+    assert re.search(r"^all texts +1 +0\.\d+$", ran.out, re.MULTILINE)
+    assert "no interval: one value" in ran.out
 
 
 def test_a_single_system_is_compared_with_nobody(run: Run, write: Write, words: str) -> None:
@@ -154,8 +155,8 @@ def test_all_undefined_is_said_and_is_no_error(run: Run, write: Write) -> None:
     ran = run("score", texts, "-m", "ctrleval.coherence")
     assert ran.code == 0
     assert "nan" not in ran.out.lower()
-    assert "undefined: empty text: 1" in ran.out
-    assert "undefined: one sentence only: 1" in ran.out
+    said = " ".join(ran.out.split())
+    assert "undefined: empty text: 1, one sentence only: 1 (a 1, b 1)" in said
     assert set(values().values()) == {None}
     (metric,) = run("score", texts, "-m", "ctrleval.coherence", "--json").json["metrics"]
     assert metric["overall"]["mean"] is None
@@ -167,10 +168,12 @@ def test_identical_systems_are_never_called_different(run: Run, write: Write) ->
     same = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()][:6]
     for twin in ("one", "two"):
         write(f"{twin}.jsonl", [{**s, "id": str(i), "system": twin} for i, s in enumerate(same)])
-    options = ("-m", "ctrleval", "--ids", "file", "--report", "page.html")
+    options = ("-m", "ctrleval", "--ids", "file", "--report", "page.html", "--pairs")
     ran = run("score", "one.jsonl", "two.jsonl", *options)
     assert ran.code == 0
     assert ran.out.count(": no difference shown") == 3
+    assert ran.out.count(": 1 one a, 1 two a") == 3
+    assert "*" not in ran.out
     assert "one > two" not in ran.out
     assert "two > one" not in ran.out
     document = run("score", "one.jsonl", "two.jsonl", *options, "--json").json
@@ -215,7 +218,25 @@ def test_long_names_of_systems_cost_no_digits_in_a_table_that_is_piped(
     ran = run("score", texts, "-m", words)
     for name in names:
         (line,) = [row for row in ran.out.splitlines() if row.startswith(name)]
-        assert "12345.0000" in line
+        assert "12,345" in line
+
+
+def test_all_pairs_are_printed_only_when_asked_for(run: Run, write: Write, words: str) -> None:
+    texts = write("t.jsonl", [r for system in "abcdefgh" for r in rows(4, system)])
+    assert " − " not in run("score", texts, "-m", words).out
+    assert run("score", texts, "-m", words, "--pairs").out.count(" − ") == 28
+
+
+def test_the_table_goes_into_latex_and_markdown_files(run: Run, write: Write, words: str) -> None:
+    texts = write("t.jsonl", [*rows(9, "x"), *rows(9, "y")])
+    ran = run("score", texts, "-m", words, "--latex", "t.tex", "--markdown", "t.md", "--json")
+    assert ran.err == "wrote scores.jsonl, t.tex, t.md\n"
+    (signature,) = (metric["signature"] for metric in ran.json["metrics"])
+    assert Path("t.tex").read_text(encoding="utf-8").startswith(f"% {signature}\n")
+    assert f"```\n{signature}\n```\n" in Path("t.md").read_text(encoding="utf-8")
+    complaint = run("score", texts, "-m", words, "--latex", texts).complaint
+    assert complaint.startswith(f"--latex {texts}: ")
+    assert "stdout" in run("score", texts, "-m", words, "--latex", "-", "--json").complaint
 
 
 def test_tables_are_printed_on_a_stdout_that_is_not_utf_8(write: Write, words: str) -> None:

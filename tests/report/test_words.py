@@ -5,7 +5,8 @@ import math
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.report.words import Scale, best_first, headline, p_value, scale_of
+from levelfield.meta.scale import Scale, scale_of
+from levelfield.report.words import best_first, headline, p_value
 
 COHERENCE = METRICS[:1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from levelfield.io.latex import booktabs, escape_latex
+from levelfield.io.latex import booktabs, comment_lines, escape_latex, spanning_heads
 from levelfield.meta.seeds import seeds_in_words
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
@@ -12,11 +12,9 @@ from levelfield.study.aggregate.results import ControlSummary, Correspondence, S
 
 def study_latex(summary: StudySummary) -> str:
     """Returns, per kind of control, the table of results, measures side by side, and costs."""
-    parts = [
-        f"% {escape_latex(signature)}"
-        for of_metric in summary.signatures.values()
-        for signature in of_metric
-    ]
+    parts = comment_lines(
+        signature for of_metric in summary.signatures.values() for signature in of_metric
+    )
     for control in summary.controls:
         parts.append(_results(control, summary))
         parts += [_correspondence(control, pair) for pair in control.correspondences]
@@ -28,10 +26,6 @@ def study_latex(summary: StudySummary) -> str:
 def _results(control: ControlSummary, summary: StudySummary) -> str:
     groups = grouped_columns(control)
     columns = [column for _, of in groups for column in of]
-    spans, first = [], 2
-    for _, of in groups:
-        spans.append(f"\\cmidrule(lr){{{first}-{first + len(of) - 1}}}")
-        first += len(of)
 
     def heading(name: str, higher: bool) -> str:
         arrow = "\\uparrow" if higher else "\\downarrow"
@@ -63,17 +57,7 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
         f"{seeds_in_words(control.seeds_of_systems)}." + (f" *:{lacking}" if lacking else "")
     )
     head = [
-        " & ".join(
-            [
-                "",
-                *(
-                    f"\\multicolumn{{{len(of)}}}{{c}}{{{escape_latex(name)}}}"
-                    for name, of in groups
-                ),
-            ]
-        )
-        + " \\\\",
-        " ".join(spans),
+        *spanning_heads([name for name, of in groups for _ in of]),
         " & ".join(["System", *(heading(c.name, c.measure.higher_is_better) for c in columns)])
         + " \\\\",
     ]
