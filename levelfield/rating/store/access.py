@@ -11,8 +11,10 @@ import secrets
 import sqlite3
 
 from levelfield.rating.store.journal import instant, note
-from levelfield.rating.store.records import LinkState
+from levelfield.rating.store.records import LinkState, RequestRefused
 
+SESSIONS_OF_LINK = 500
+"""How often one link can be opened."""
 _LONGEST_SECRET = 200
 REPLACED = "the slot was given to another person"
 """Why a replaced rater is left out of results."""
@@ -80,21 +82,45 @@ def replace(db: sqlite3.Connection, at: str, rater: int, reason: str) -> None:
 
 
 def exchange(db: sqlite3.Connection, at: str, token: str) -> str | None:
-    """Makes a session for a link that is not revoked; again, another one of the same rater."""
+    """Makes a session for a link that is not revoked; again, another one of the same rater.
+
+    Raises:
+        RequestRefused: 429, the link has been opened too often.
+    """
     query = """
-        SELECT rater, used_at FROM access
+        SELECT rater, used_at, made_at FROM access
         WHERE hash = ? AND kind = 'link' AND revoked_at IS NULL
     """
     row = db.execute(query, (hashed(token),)).fetchone()
     if row is None:
         return None
-    rater, used = row
+    rater, used, made = row
+    query = "SELECT count(*) FROM access WHERE rater = ? AND kind = 'session' AND made_at >= ?"
+    _check_sessions(db, query, (rater, made))
     if used is None:
         db.execute("UPDATE access SET used_at = ? WHERE hash = ?", (at, hashed(token)))
     seen = "UPDATE rater SET first_seen = ?1, last_seen = ?1 WHERE id = ?2 AND first_seen IS NULL"
     db.execute(seen, (at, rater))
     note(db, at, "opened", rater=rater)
     return make_secret(db, at, "session", rater)
+
+
+def exchange_organiser(db: sqlite3.Connection, at: str, secret: str) -> str | None:
+    """Makes a session for the secret of the organiser's link; see `exchange`."""
+    if not is_valid(db, secret, "organiser"):
+        return None
+    query = """
+        SELECT count(*) FROM access
+        WHERE kind = 'organiser-session' AND made_at >= (SELECT made_at FROM access WHERE hash = ?)
+    """
+    _check_sessions(db, query, (hashed(secret),))
+    return make_secret(db, at, "organiser-session")
+
+
+def _check_sessions(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> None:
+    ((sessions,),) = db.execute(query, values).fetchall()
+    if sessions >= SESSIONS_OF_LINK:
+        raise RequestRefused(429, f"a link opens {SESSIONS_OF_LINK:,} times")
 
 
 def rater_of_session(db: sqlite3.Connection, secret: str) -> str | None:

@@ -27,6 +27,10 @@ LONGEST_COMMENT = 4_000
 """Characters."""
 MOST_EVENTS = 1_000
 """In one request."""
+EVENTS_OF_ITEM = 1_000
+"""Everything that a rater says about one item, each change counted."""
+TEXT_OF_RATER = 4_000_000
+"""Bytes of a rater's comments as they are stored, each version counted."""
 _LARGEST = 2**53 - 1
 """The largest whole number that every client writes exactly."""
 _CLOCK_JUMP = 1_000_000
@@ -64,6 +68,7 @@ def record(
                 raise RequestRefused(422, "one answer a criterion makes a try")
             attempted[event.item].add(event.criterion)
             attempt = used + 1
+        _check_room(db, who, event)
         saved.append(_insert(db, study, who, event, attempt, at))
     if any(not study.practice[item].accept.keys() <= done for item, done in attempted.items()):
         raise RequestRefused(422, "a try at a practice item answers all of it at once")
@@ -159,6 +164,22 @@ def _may_say(db: sqlite3.Connection, who: Person, event: Event) -> None:
             raise RequestRefused(409, "this is not the time to practise")
     elif who.phase not in ("rating", "review"):
         raise RequestRefused(409, "this is not the time to rate")
+
+
+def _check_room(db: sqlite3.Connection, who: Person, event: Event) -> None:
+    """Bounds what one link can make the store keep; practice has few tries."""
+    query = "SELECT count(*) FROM rating_event WHERE rater = ? AND kind <> 'practice' AND item = ?"
+    ((events,),) = db.execute(query, (who.id, event.item)).fetchall()
+    if events >= EVENTS_OF_ITEM:
+        raise RequestRefused(429, f"the store keeps {EVENTS_OF_ITEM:,} changes of one item")
+    if event.kind == "comment":
+        query = """
+            SELECT coalesce(sum(length(value)), 0) FROM rating_event JOIN event_value USING (seq)
+            WHERE rater = ? AND kind = 'comment'
+        """
+        ((stored,),) = db.execute(query, (who.id,)).fetchall()
+        if stored + len(json.dumps(event.value)) > TEXT_OF_RATER:
+            raise RequestRefused(429, f"the store keeps {TEXT_OF_RATER:,} bytes of comments")
 
 
 def _insert(

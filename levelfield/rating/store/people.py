@@ -12,6 +12,8 @@ from levelfield.rating.store.journal import instant, is_closed, note, said
 from levelfield.rating.store.records import Phase, RaterState, RequestRefused
 from levelfield.rating.store.study import StoredStudy
 
+PHASES_OF_RATER = 1_000
+"""How often a rater can go on to a phase, or back."""
 _CODE_LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without what is misread: 0 and O, 1 and I."""
 _CODE_LENGTH = 12
@@ -140,7 +142,8 @@ def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, want
     """Goes on to a phase, or back from review to rating.
 
     Raises:
-        RequestRefused: 409, something before it is not finished, or there is no such way.
+        RequestRefused: 409, something before it is not finished, or there is no such way; 429, they
+            went there and back too often.
     """
     may_write(db, who)
     reached = study.reached(who.phase, wanted)
@@ -148,6 +151,10 @@ def enter(db: sqlite3.Connection, study: StoredStudy, at: str, who: Person, want
         raise RequestRefused(409, f"there is no way from {who.phase} to {wanted}")
     if reached != who.phase:
         _check_finished(db, study, who, reached)
+        query = "SELECT count(*) FROM journal WHERE kind = 'phase' AND rater = ?"
+        ((phases,),) = db.execute(query, (who.id,)).fetchall()
+        if phases >= PHASES_OF_RATER and reached == "rating":  # nobody is kept from the end
+            raise RequestRefused(429, f"a rater goes on {PHASES_OF_RATER:,} times")
         query = "UPDATE rater SET phase = ? WHERE id = ?"
         db.execute(query, (reached, who.id))
         note(db, at, "phase", rater=who.id, detail=reached)

@@ -33,11 +33,12 @@ class RequestRefused(Exception):  # noqa: N818 - an answer to a rater, not an er
 
     Attributes:
         status: 403 closed or no longer theirs, 404 not theirs or not there, 409 at the wrong time
-            or the same UUID with another body, 422 not a thing that can be said.
+            or the same UUID with another body, 422 not a thing that can be said, 429 more than the
+            store keeps of one rater.
         reason: in words that a rater may read.
     """
 
-    def __init__(self, status: Literal[403, 404, 409, 422], reason: str) -> None:
+    def __init__(self, status: Literal[403, 404, 409, 422, 429], reason: str) -> None:
         super().__init__(f"{status}: {reason}")
         self.status = status
         self.reason = reason

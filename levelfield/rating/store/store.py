@@ -138,7 +138,11 @@ class RatingStore:
             return [access.link_of_slot(db, slot) for slot in range(len(self.frozen.slots))]
 
     def exchange(self, token: str) -> str | None:
-        """Returns a session's secret for a link's token; None if the link is unknown or revoked."""
+        """Returns a session's secret for a link's token; None if the link is unknown or revoked.
+
+        Raises:
+            RequestRefused: 429, it has been opened too often.
+        """
         if not self._is_valid(token, "link"):  # don't wait for the disk to turn a stranger away
             return None
         with self._writing() as (db, at):
@@ -199,7 +203,7 @@ class RatingStore:
         nothing. The one way back is from review to rating.
 
         Raises:
-            RequestRefused: 409.
+            RequestRefused: 409, or 429 after very many ways there and back.
         """
         with self._writing() as (db, at):
             study = self._current(db)
@@ -213,7 +217,7 @@ class RatingStore:
         at any time. The events of one call about one practice item are one try at it.
 
         Raises:
-            RequestRefused: 403, 404, 409 or 422.
+            RequestRefused: 403, 404, 409, 422 or 429.
         """
         with self._writing() as (db, at):
             return record_events(db, self._current(db), at, rater, events)
@@ -279,13 +283,15 @@ class RatingStore:
         return self._is_valid(secret, "organiser")
 
     def organiser_exchange(self, secret: str) -> str | None:
-        """Returns a session's secret for the organiser's; None if that is not valid."""
+        """Returns a session's secret for the organiser's; None if that is not valid.
+
+        Raises:
+            RequestRefused: 429, it has been opened too often.
+        """
         if not self.is_organiser(secret):
             return None
         with self._writing() as (db, at):
-            if not access.is_valid(db, secret, "organiser"):
-                return None
-            return access.make_secret(db, at, "organiser-session")
+            return access.exchange_organiser(db, at, secret)
 
     def organiser_session(self, secret: str) -> bool:
         """Returns whether it is the secret of an organiser's session."""

@@ -22,7 +22,7 @@ from levelfield.rating.web.context import Web, static_files, web_of
 from levelfield.rating.web.security import Guard, Turned
 
 _log = logging.getLogger(__name__)
-_REASONS = ("stale", "closed", "link", "links", "entry")
+_REASONS = ("stale", "closed", "link", "links", "entry", "often", "full")
 _SAID = (401, 403, 404, 409, 413, 422, 429, 500, 503)
 
 
@@ -110,7 +110,7 @@ async def _turned(request: Request, error: Exception) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestRefused)
-    reason = ""
+    reason = "full" if error.status == 429 else ""
     if error.status == 403:
         closed = await run_in_threadpool(web_of(request).store.closed)
         reason = "closed" if closed else ""

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from levelfield.rating.links import Address
-from levelfield.rating.store import RatingStore
+from levelfield.rating.store import RatingStore, RequestRefused
 from levelfield.rating.web import markdown, security
 from levelfield.rating.web.strings import Strings
 
@@ -47,7 +47,7 @@ class Web:
     Attributes:
         address: where browsers reach the app.
         now: server's time, UTC.
-        requests: limit for writes of one session.
+        writes: limit for events and other writes of one rater.
         wrong_links: limit for links that are not valid, of everybody together: no address of a
             rater is looked at, and a valid link is never turned away for what others tried.
         study_mark: in names of cookies: two studies on ports of one machine share its cookies.
@@ -56,7 +56,7 @@ class Web:
     store: RatingStore
     address: Address
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    requests: security.Buckets = field(default_factory=lambda: security.Buckets(300, 5))
+    writes: security.Buckets = field(default_factory=lambda: security.Buckets(1_000, 10))
     wrong_links: security.Buckets = field(default_factory=lambda: security.Buckets(60, 1))
     environment: Environment = field(init=False)
     study_mark: str = field(init=False)
@@ -140,11 +140,14 @@ class Web:
 
         Raises:
             Turned: 403 for a form that this browser was not shown, 404 for a link that is not
-                valid, 429 after too many of those.
+                valid, 429 after too many of those, or if this one was opened too often.
         """
         nonce = request.cookies.get(self.entry_cookie, "")
         security.check_csrf(nonce, fields.get("csrf", ""), "entry")
-        secret = exchange()
+        try:
+            secret = exchange()
+        except RequestRefused as refused:
+            raise security.Turned(refused.status, "often") from refused
         if secret is None and self.wrong_links.take(""):
             raise security.Turned(404, "link")
         if secret is None:

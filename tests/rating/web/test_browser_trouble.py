@@ -16,7 +16,7 @@ from chromium_pages import (
     value_of,
 )
 
-from levelfield.rating.store import RatingStore
+from levelfield.rating.store import RatingStore, events
 
 pytestmark = pytest.mark.browser
 
@@ -215,6 +215,20 @@ def test_an_answer_that_is_refused_is_not_called_saved_and_holds_nothing_up(plac
     page.get_by_text("this answer was not accepted").wait_for()
     page.wait_for_function("() => !Object.keys(localStorage).some(key => key.includes('.event.'))")
     assert place.answers(0) == {"content": 100}
+
+
+def test_more_changes_than_the_study_keeps_are_said_and_hold_nothing_up(place_of, monkeypatch):
+    monkeypatch.setattr(events, "EVENTS_OF_ITEM", 1)
+    place = place_of()
+    place.expected = ("429",)
+    page = place.page()
+    to_rating(place, page)
+    click_slider(page, 0, 1)
+    saved(page)
+    click_slider(page, 0, 0)
+    page.get_by_text("more changes were made here than the study keeps").wait_for()
+    page.wait_for_function("() => !Object.keys(localStorage).some(key => key.includes('.event.'))")
+    assert place.answers(0) == {"style": 100}
 
 
 def test_the_browser_keeps_nothing_after_the_end(place_of):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plain_browser import Browser, entry_token, rate_all, rating
 
 from levelfield.rating.links import Address
-from levelfield.rating.store import RatingStore
+from levelfield.rating.store import RatingStore, access, events
 from levelfield.rating.web.security import Buckets, csrf_token
 
 
@@ -261,13 +261,47 @@ def test_behind_a_proxy_the_origin_is_that_of_the_address(browser_of):
         assert browser.api(event, Origin=origin, **proxied).status_code == 403
 
 
-def test_a_session_that_asks_too_much_waits(browser_of):
+def test_a_rater_who_asks_too_much_waits_in_every_session(browser_of):
     browser = browser_of()
-    browser.open_link()
-    browser.client.app.state.web.requests.size = 4
-    answers = [browser.api([]).status_code for _ in range(8)]
-    assert answers[:4] == [422] * 4
-    assert 429 in answers
+    token = browser.store.new_link(0)
+    browser.enter(token)
+    other = Browser(browser.store, browser.client.app)
+    other.enter(token)
+    browser.client.app.state.web.writes.size = 4
+    assert [browser.api([]).status_code for _ in range(4)] == [422] * 4
+    answers = [browser.api([]), other.api([]), other.send("/study/welcome", agree="1")]
+    assert [answer.status_code for answer in answers] == [429] * 3
+    assert "wait a little" in answers[-1].text
+
+
+def test_many_events_at_once_count_each(browser_of):
+    browser = browser_of()
+    browser.to_rating()
+    browser.client.app.state.web.writes.size = 4
+    item = browser.items[0].opaque
+    assert browser.api([rating(item, n) for n in range(1, 9)]).status_code == 200
+    assert browser.api([rating(item, 9)]).status_code == 429
+
+
+def test_over_the_caps_of_a_link_a_page_says_in_words_what_to_do(browser_of, monkeypatch):
+    browser = browser_of()
+    token = browser.store.new_link(0)
+    monkeypatch.setattr(access, "SESSIONS_OF_LINK", 1)
+    browser.to_rating()
+    item = browser.items[0].opaque
+    monkeypatch.setattr(events, "EVENTS_OF_ITEM", 1)
+    assert browser.api([rating(item, 5)]).status_code == 200
+    answer = browser.api([rating(item, 6)])
+    assert (answer.status_code, answer.json()) == (429, {"error": "full"})
+    page = browser.send(f"/study/item/{item}", **{"s.style": "7"})
+    assert page.status_code == 429
+    assert "more changes were made here than the study keeps" in page.text
+    page = browser.enter(token)
+    assert page.status_code == 404, "a newer link has ended it"
+    token = browser.store.new_link(0)
+    pages = [browser.enter(token) for _ in range(2)]
+    assert [page.status_code for page in pages] == [303, 429]
+    assert "ask whoever sent it to you for a new one" in pages[-1].text
 
 
 def test_a_body_that_is_too_large_is_not_read(browser_of):

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from levelfield.rating.model import Frozen
 from levelfield.rating.store.records import Event
-from levelfield.rating.web.rater.visit import current_visit, write_visit
+from levelfield.rating.web.rater.visit import current_visit, limit_writes, write_visit
 from levelfield.rating.web.security import Json, Turned
 from levelfield.rating.web.shown import (
     answer_document,
@@ -53,6 +53,7 @@ def api_events(request: Request, raw: Json) -> Response:
     raw_events = raw.get("events") if isinstance(raw, dict) else raw
     if not isinstance(raw_events, list) or not 0 < len(raw_events) <= EVENTS_AT_ONCE:
         raise Turned(422, "")
+    limit_writes(visit, len(raw_events) - 1)
     orders = {p.opaque: p.order for p in placed_of(visit.study, visit.state)}
     events = [_read_event(visit.study, orders, one) for one in raw_events]
     saved = visit.web.store.record(visit.state.rater, events)

@@ -77,6 +77,15 @@ def write_visit(request: Request, token: str) -> Visit:
     """Returns the visit of a write: session, its token, its limit."""
     visit = current_visit(request)
     check_csrf(visit.secret, token)
-    if not visit.web.requests.take(visit.secret):
-        raise Turned(429, "")
+    limit_writes(visit)
     return visit
+
+
+def limit_writes(visit: Visit, number: float = 1.0) -> None:
+    """Counts writes of a rater, in whichever of their sessions.
+
+    Raises:
+        Turned: 429 if there were too many of late.
+    """
+    if not visit.web.writes.take(visit.state.rater, number):
+        raise Turned(429, "")

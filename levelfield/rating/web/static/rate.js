@@ -448,6 +448,14 @@ function practise() {
 
 // Rating
 
+async function reason_of(response) {
+  try {
+    return (await response.json()).error;
+  } catch {
+    return "";
+  }
+}
+
 // A criterion may be called `constructor`: nothing is answered that was not said.
 function bare(answers) {
   return Object.assign(Object.create(null), answers);
@@ -710,7 +718,8 @@ class Rating {
       return;
     }
     const ours = response.headers.get("Content-Type")?.startsWith("application/json");
-    await this.not_saved(response.status, events, ours);
+    const full = ours && response.status === 429 && (await reason_of(response)) === "full";
+    await this.not_saved(response.status, events, ours, full);
   }
 
   saved(at) {
@@ -721,7 +730,7 @@ class Rating {
       minute: "2-digit",
       hourCycle: "h23",
     }).format(new Date(at));
-    this.status(this.was_refused ? "refused" : "saved", Boolean(this.was_refused), { time });
+    this.status(this.was_refused ?? "saved", Boolean(this.was_refused), { time });
   }
 
   again(why) {
@@ -730,21 +739,21 @@ class Rating {
     this.delay = Math.min(this.delay * 2, 30000);
   }
 
-  async not_saved(status, events, ours) {
+  async not_saved(status, events, ours, full) {
     if (status === 401 || status === 403) {
       const before = this.csrf;
       const known = await this.refresh();
       if (known && this.csrf !== before) this.retry = setTimeout(() => this.flush(), 50);
       else this.status("lost_session", true);
-    } else if (!ours || status === 408 || status === 429 || status >= 500) {
+    } else if (!full && (!ours || status === 408 || status === 429 || status >= 500)) {
       this.again("trouble"); // a proxy's 404 says nothing about an answer
     } else if (events.length > 1) {
       this.single = true; // find the one that is not accepted
       this.retry = setTimeout(() => this.flush(), 0);
     } else {
       this.shelf.delete(`event.${events[0].uuid}`);
-      this.was_refused = true;
-      this.status("refused", true);
+      this.was_refused = full ? "full" : "refused";
+      this.status(this.was_refused, true);
       await this.refresh();
       this.retry = setTimeout(() => this.flush(), 0);
     }
