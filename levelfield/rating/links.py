@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
+from levelfield.io.spreadsheet import csv_text
 from levelfield.io.writing import check_writable
-from levelfield.rating.export.tables import table
 from levelfield.rating.store import LinkState, RatingStore
 
 HOST, PORT = "127.0.0.1", 8765
@@ -129,7 +129,7 @@ def write_links(store: RatingStore, file: str, root: str) -> int:
         check_writable(file)
     links = new_links(store, slots, root)
     with atomic_writer(file) as out:
-        out.write(table([("slot", "name", "link"), *((n + 1, *more) for n, *more in links)]))
+        out.write(csv_text([("slot", "name", "link"), *((n + 1, *more) for n, *more in links)]))
     if file != "-":
         with contextlib.suppress(OSError):
             Path(file).chmod(0o600)

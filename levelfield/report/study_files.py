@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import os
 from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
+from levelfield.io.spreadsheet import csv_text
 from levelfield.report.study_page import StudyPage, write_study_page
 from levelfield.study.aggregate.latex import study_latex
 from levelfield.study.aggregate.numbers import SCHEMA, number_rows
@@ -46,14 +46,10 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
 
 
 def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None:
-    """Writes the numbers as `aggregate.numbers` has them, undefined ones empty."""
+    """Writes the numbers as `aggregate.numbers` has them for spreadsheets, undefined ones empty."""
+    rows = (["" if v is None else v for v in row.values()] for row in number_rows(summary))
     with atomic_writer(path) as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(SCHEMA)
-        for row in number_rows(summary):
-            rows.writerow(
-                ["" if v is None else repr(v) if isinstance(v, float) else v for v in row.values()]
-            )
+        file.write(csv_text([list(SCHEMA), *rows], end="\n"))
 
 
 def write_study_latex(path: str | os.PathLike[str], summary: StudySummary) -> None:

@@ -299,3 +299,10 @@ def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(chromium, wid
         )
         assert overlaps == 0
     assert troubles == []
+
+
+def test_no_name_in_the_csv_is_a_formula(tmp_path):
+    write_study_csv(tmp_path / "study.csv", summary(("=1+1", "＠sum", "b;-2+3")))
+    with (tmp_path / "study.csv").open(encoding="utf-8", newline="") as file:
+        systems = {row["system"] for row in csv.DictReader(file)}
+    assert systems == {"'=1+1", "'＠sum", "b;'-2+3"}

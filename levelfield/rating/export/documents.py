@@ -16,9 +16,10 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
+from levelfield.io.spreadsheet import csv_text
 from levelfield.rating.answers import NEITHER
 from levelfield.rating.export.codebook import codebook
-from levelfield.rating.export.tables import rater_rows, rating_rows, table
+from levelfield.rating.export.tables import rater_rows, rating_rows
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import negative_of
 from levelfield.rating.results.raters import counted
@@ -66,11 +67,11 @@ def _documents(store: RatingStore, *, excluded: bool) -> dict[str, str]:
     states = counted(store, excluded=excluded)
     files = {
         "ratings.jsonl": _lines(records(frozen, sample_ratings(frozen, states))),
-        "ratings.csv": table(rating_rows(frozen, states)),
+        "ratings.csv": csv_text(rating_rows(frozen, states)),
         "controls.jsonl": _lines(_controls(frozen, states)),
         "comments.jsonl": _lines(_comments(frozen, states)),
         "events.jsonl": _lines(_event(frozen, row) for row in store.log()),
-        "raters.csv": table(rater_rows(store)),
+        "raters.csv": csv_text(rater_rows(store)),
         "study.json": frozen.document() + "\n",
         "codebook.md": codebook(store, excluded=excluded),
     }

@@ -1,11 +1,9 @@
-"""Tables as CSV for spreadsheets."""
+"""Rows of the tables of an export."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import verdict
@@ -13,27 +11,6 @@ from levelfield.rating.results.raters import progress, spreads
 from levelfield.rating.results.ratings import natural, records, sample_ratings, surveys_of
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RaterState
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters by which a spreadsheet takes a cell for a formula."""
-
-
-def table(rows: Iterable[Sequence[object]]) -> str:
-    """Returns rows as CSV that no spreadsheet takes for formulas: see `safe_cell`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    for row in rows:
-        writer.writerow([safe_cell(cell) for cell in row])
-    return text.getvalue()
-
-
-def safe_cell(cell: object) -> object:
-    """Returns the cell, with an apostrophe before text that a spreadsheet would calculate.
-
-    >>> safe_cell("=1+1"), safe_cell(-1), safe_cell("1+1")
-    ("'=1+1", -1, '1+1')
-    """
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def survey_of(frozen: Frozen, state: RaterState) -> int | None:

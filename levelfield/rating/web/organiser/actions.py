@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from levelfield.rating.export.tables import table
+from levelfield.io.spreadsheet import csv_text
 from levelfield.rating.links import unopened
 from levelfield.rating.store.records import StoreError
 from levelfield.rating.web.context import COOKIE_DAYS
@@ -62,7 +62,7 @@ def _make_links(desk: Desk, fields: Mapping[str, str]) -> Response:
     if not links:
         raise StoreError("Every link has been opened or revoked; make new ones slot by slot.")
     if fields.get("as") == "csv":
-        content = table([("slot", "link"), *links]).encode()
+        content = csv_text([("slot", "link"), *links]).encode()
         return attachment(content, f"{desk.study.id}-links.csv", MEDIA[".csv"])
     return links_page(desk, fresh=links)
 
