@@ -10,7 +10,7 @@ import traceback
 
 import click
 
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say, tell
 from levelfield.core.errors import LevelfieldError
 from levelfield.version import __version__
 
@@ -71,7 +71,7 @@ def main() -> None:
     try:
         code = levelfield.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+        tell(error.ctx.get_help() if error.ctx else "")
         code = 2
     except click.ClickException as error:
         where = (
@@ -83,7 +83,7 @@ def main() -> None:
         code = 2
     except LevelfieldError as error:
         _show(debug)
-        for line in str(error).splitlines():
+        for line in str(error).split("\n"):
             say(f"error: {line}")
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort) as error:
@@ -106,7 +106,7 @@ def main() -> None:
 
 def _show(debug: bool) -> None:
     if debug:
-        traceback.print_exc()
+        say(traceback.format_exc().rstrip())
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,7 @@ import click
 
 from levelfield.cli.options import FORMAT, MAP, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say, tell_json
 
 
 @click.command(cls=Writing)
@@ -54,7 +54,7 @@ def agreement(
             for rating in report.z_scores:
                 file.write(json.dumps(rating.to_dict(), ensure_ascii=False) + "\n")
     if as_json:
-        click.echo(json.dumps(report.to_dict(), ensure_ascii=False))
+        tell_json(report.to_dict())
     elif zscores != "-":
         print_agreement(report)
     if zscores and zscores != "-":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 
 import click
 
 from levelfield.cli.options import JSON
+from levelfield.cli.terminal import tell, tell_json
 from levelfield.run.cache import Contents, SegmentCache, cache_path, clear_cache
 
 
@@ -32,11 +32,11 @@ def info(as_json: bool) -> None:
             contents = opened.contents()
     counts, size = contents
     if as_json:
-        click.echo(json.dumps({"path": str(path), "bytes": size, "values": dict(counts)}))
+        tell_json({"path": str(path), "bytes": size, "values": dict(counts)})
         return
-    click.echo(f"{path}: {sum(counts.values()):,} values, {size / 1e6:.1f} MB")
+    tell(f"{path}: {sum(counts.values()):,} values, {size / 1e6:.1f} MB")
     for metric, count in counts.items():
-        click.echo(f"  {metric}: {count:,}")
+        tell(f"  {metric}: {count:,}")
 
 
 @cache.command()
@@ -44,10 +44,10 @@ def clear() -> None:
     """Forget all values."""
     path = cache_path()
     if not _may_be_there(path):
-        click.echo(f"{path}: nothing there")
+        tell(f"{path}: nothing there")
         return
     count = clear_cache(path)
-    click.echo(f"{path}: " + ("removed" if count is None else f"{count:,} values forgotten"))
+    tell(f"{path}: " + ("removed" if count is None else f"{count:,} values forgotten"))
 
 
 def _may_be_there(path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shlex
 import sys
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 from levelfield.cli.options import MAP, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
 from levelfield.stats.measures import STATISTICS
@@ -115,7 +114,7 @@ def correlate(
             ),
         )
     if as_json:
-        click.echo(json.dumps(evaluation.to_dict(), ensure_ascii=False))
+        tell_json(evaluation.to_dict())
     elif "-" not in (latex, report):
         print_evaluation(evaluation)
     written = [path for path in (latex, report) if path and path != "-"]

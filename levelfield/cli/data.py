@@ -8,7 +8,7 @@ import click
 
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import Output, Writing
-from levelfield.cli.terminal import console, progress_bar, say
+from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
 from levelfield.datasets.registry import dataset, names
@@ -35,7 +35,7 @@ def list_(as_json: bool) -> None:
     sets = [dataset(name) for name in names()]
     if as_json:
         described = [{**document(one), "here": sum(map(is_here, one.files))} for one in sets]
-        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+        tell_json(described, indent=2)
         return
     from rich.table import Table
 
@@ -72,7 +72,7 @@ def show(name: str, as_json: bool) -> None:
             for f in one.files
         ]
         described = {**document(one), "parts": {p: list(v) for p, v in one.parts.items()}}
-        click.echo(json.dumps({**described, "files": listed}, ensure_ascii=False, indent=2))
+        tell_json({**described, "files": listed}, indent=2)
         return
     said = [
         ("citation", one.citation),
@@ -82,26 +82,26 @@ def show(name: str, as_json: bool) -> None:
         ("rows", "" if one.rows is None else f"{one.rows:,}"),
         ("looked for in", ", then ".join(map(str, filter(None, (data_folder(), cache_folder()))))),
     ]
-    click.echo(f"{one.name}: {one.title}\n")
+    tell(f"{one.name}: {one.title}\n")
     for key, value in said:
         if value:
-            click.echo(f"{key + ':':<15}{value}")
+            tell(f"{key + ':':<15}{value}")
     if one.facts:
-        click.echo("\nKnown of it:")
+        tell("\nKnown of it:")
         for fact in one.facts:
-            click.echo(f"  - {fact}")
-    click.echo("\nParts (--part):")
+            tell(f"  - {fact}")
+    tell("\nParts (--part):")
     for part in one.parts:
         files = one.part(part)
         size = f"{total_bytes(files) / 1e6:.2f} MB"
-        click.echo(f"  {part:<20}{len(files):>4} files {size:>10}  {share_here(files)}")
+        tell(f"  {part:<20}{len(files):>4} files {size:>10}  {share_here(files)}")
     if len(one.files) > _MOST_FILES:
-        click.echo(f"\n{len(one.files)} files; --json lists them")
+        tell(f"\n{len(one.files)} files; --json lists them")
         return
-    click.echo("\nFiles:")
+    tell("\nFiles:")
     width = max(len(file.path) for file in one.files)
     for file in one.files:
-        click.echo(f"  {file.path:<{width}} {file.bytes:>10,}  {states[file.path]}")
+        tell(f"  {file.path:<{width}} {file.bytes:>10,}  {states[file.path]}")
 
 
 @data.command(name="fetch", cls=Writing)
@@ -123,7 +123,7 @@ def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> No
             local = paths(name, part=part, here=here, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
-            click.echo(str(path))
+            tell(str(path))
         return
     size = total_bytes(wanted_files(one, part, here)) if one.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from levelfield import environments
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import Output, Writing
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say, tell, tell_json
 
 _NAME = click.argument("name")
 _PATH = click.option(
@@ -31,7 +29,7 @@ def environment() -> None:
 def create(name: str, path: str | None) -> None:
     """Make the environment NAME with pip, from a network or from what pip's configuration names."""
     made = environments.create(name, path or "", said=say)
-    click.echo(f"{made.name}: {environments.recipe(name).package} {made.version} in {made.path}")
+    tell(f"{made.name}: {environments.recipe(name).package} {made.version} in {made.path}")
 
 
 @environment.command("list")
@@ -54,11 +52,11 @@ def list_(as_json: bool) -> None:
             }
         )
     if as_json:
-        click.echo(json.dumps(rows))
+        tell_json(rows)
         return
     for row in rows:
-        click.echo(f"{row['name']}: {row['state']} {row['version']}".rstrip())
-        click.echo(f"  {row['path']}")
+        tell(f"{row['name']}: {row['state']} {row['version']}".rstrip())
+        tell(f"  {row['path']}")
 
 
 @environment.command(cls=Writing)
@@ -68,4 +66,4 @@ def remove(name: str, path: str | None) -> None:
     """Remove the environment NAME from this machine."""
     where = environments.folder(name, path or "")
     gone = environments.remove(name, path or "")
-    click.echo(f"{where}: {'removed' if gone else 'no environment there'}")
+    tell(f"{where}: {'removed' if gone else 'no environment there'}")

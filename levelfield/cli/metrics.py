@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import typing
 from collections.abc import Set
@@ -13,7 +12,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.terminal import console
+from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
@@ -31,11 +30,11 @@ def metrics(name: str | None, as_json: bool) -> None:
     names = matching(name) if name else tuple(installed())
     described = [_describe(each) for each in names]
     if as_json:
-        click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+        tell_json(described, indent=2)
     elif name:
-        click.echo("\n\n".join(_page(one) for one in described))
+        tell("\n\n".join(_page(one) for one in described))
         if any("judges" in one.get("options", {}) for one in described):
-            click.echo("\n" + "\n".join(_judges()))
+            tell("\n" + "\n".join(_judges()))
     else:
         from rich.table import Table
         from rich.text import Text

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import progress_bar, say, tell_json
 
 
 @click.command()
@@ -40,7 +38,7 @@ def reproduce(id: str | None, as_json: bool, model: str, pairs: bool) -> None:
         note=lambda note: say(f"note: {note}"),
     )
     if as_json:
-        click.echo(json.dumps(report.to_dict(), ensure_ascii=False, allow_nan=False))
+        tell_json(report.to_dict())
         return
     from levelfield.cli.answers import print_answers
     from levelfield.cli.papers import print_list, print_tables

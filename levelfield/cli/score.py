@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import click
 
 from levelfield.cli.options import FAMILY, FORMAT, MAP, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def _show(result: ScoreSummary, outputs: _Outputs, *, pairs: bool) -> None:
             with atomic_writer(path) as file:
                 file.write(form())
     if outputs.as_json:
-        click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+        tell_json(result.to_dict())
     elif "-" not in outputs.paths:
         from levelfield.cli.summaries import print_results
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from levelfield.cli.options import FAMILY, JSON
 from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
-from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.io.outputs import Target
 from levelfield.stats.multiplicity import Family
@@ -62,7 +61,7 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
         **options,
     )
     if as_json:
-        click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+        tell_json(result.to_dict())
     else:
         print_status(result.status)
         say_problems(result.status)
@@ -83,7 +82,7 @@ def status(file: str, as_json: bool) -> None:
 
     result = load_study(file).status()
     if as_json:
-        click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+        tell_json(result.to_dict())
     else:
         print_status(result)
         say_problems(result)
@@ -116,7 +115,7 @@ def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -
 
     result = load_study(target).audit(training=training)
     if as_json:
-        click.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+        tell_json(result.to_dict())
     else:
         print_findings(result)
     if fail_on and result.at_least(fail_on):

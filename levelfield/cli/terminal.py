@@ -39,7 +39,9 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
     """
     whole = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
     # of what `visible` escapes, JSON leaves some as it is; there is none outside of strings
-    click.echo("".join(c if visible(c) == c else f"\\u{ord(c):04x}" for c in whole))
+    if visible(whole) != whole:
+        whole = "".join(c if visible(c) == c else f"\\u{ord(c):04x}" for c in whole)
+    click.echo(whole)
 
 
 def console() -> Console:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from levelfield.core.errors import UserError
-from levelfield.io.problems import printable
+from levelfield.io.problems import printable, visible
 
 STDOUT = "-"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -106,6 +106,13 @@ def _reason(error: Exception) -> str:
     return printable(reason or str(error))
 
 
+class _Terminal(io.TextIOWrapper):
+    """A terminal that gets control characters as their escapes."""
+
+    def write(self, text: str) -> int:
+        return super().write(visible(text))
+
+
 @contextmanager
 def _stdout() -> Iterator[TextIO]:
     """Standard output as UTF-8, whatever the locale says."""
@@ -114,7 +121,8 @@ def _stdout() -> Iterator[TextIO]:
     if raw is None:
         yield sys.stdout
         return
-    file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", errors="backslashreplace")
+    wrapper = _Terminal if raw.isatty() else io.TextIOWrapper
+    file = wrapper(raw, encoding="utf-8", newline="\n", errors="backslashreplace")
     try:
         yield file
     finally:

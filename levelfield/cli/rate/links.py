@@ -10,7 +10,7 @@ import click
 
 from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, URL, open_store
-from levelfield.cli.terminal import console, say
+from levelfield.cli.terminal import console, say, tell
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _change(store: RatingStore, options: LinkOptions, slot: int, root: str) -> N
         say(f"the link of {store.frozen.slots[slot].name} is revoked")
     else:
         token = store.new_link(slot) if options.new else store.reassign(slot)
-        click.echo(f"{root}/r/{token}")
+        tell(f"{root}/r/{token}")
 
 
 def _print(frozen: Frozen, states: Sequence[LinkState], slot: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import click
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, open_store
-from levelfield.cli.terminal import console, say
+from levelfield.cli.terminal import console, say, tell, tell_json
 from levelfield.core.errors import UserError
 from levelfield.io.kinds import NEW
 
@@ -30,7 +29,7 @@ def status(file: str, store: str | None, as_json: bool) -> None:
     with open_store(file, store, read_only=True) as opened:
         found = rating_status(opened)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        tell_json(found.to_dict())
     else:
         _print(found)
 
@@ -85,7 +84,7 @@ def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
         written = write(opened, out, excluded=with_excluded)
         left_out = {} if with_excluded else opened.excluded()
     for path in written:
-        click.echo(str(path))
+        tell(str(path))
     for rater, reason in left_out.items():
         say(f"left out: {rater}: {reason}")
 

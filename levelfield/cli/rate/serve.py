@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.rate.options import STORE, STUDY, URL, store_path, usable_store
-from levelfield.cli.terminal import say
+from levelfield.cli.terminal import say, tell
 
 if TYPE_CHECKING:
     from levelfield.rating.serving import ServedStudy
@@ -62,11 +62,11 @@ def _greet(study: ServedStudy) -> None:
     for warning in study.warnings:
         say(f"warning: {warning}")
     frozen = study.store.frozen
-    click.echo(f"{frozen.title}, version {frozen.version}: {study.store.path}")
-    click.echo(f"organiser\t{study.organiser}")
+    tell(f"{frozen.title}, version {frozen.version}: {study.store.path}")
+    tell(f"organiser\t{study.organiser}")
     fresh = False
     for name, link in study.raters:
-        click.echo(f"{name}\t{link}")
+        tell(f"{name}\t{link}")
         fresh = True
     if fresh:
         say("note: links are shown this once; `levelfield rate links` makes new ones")

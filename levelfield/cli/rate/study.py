@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STUDY
-from levelfield.cli.terminal import console, say
+from levelfield.cli.terminal import console, say, tell, tell_json
 
 if TYPE_CHECKING:
     from levelfield.rating.plan.check import StudyCheck
@@ -25,7 +24,7 @@ def init(folder: str) -> None:
     from levelfield.rating.starter import write_starter
 
     for path in write_starter(folder):
-        click.echo(str(path))
+        tell(str(path))
     say(f"next: levelfield rate serve {Path(folder) / 'STUDY.toml'}")
 
 
@@ -38,7 +37,7 @@ def check(file: str, as_json: bool) -> None:
 
     found = check_study(file)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        tell_json(found.to_dict())
     else:
         _print(found)
     for problem in found.problems:
