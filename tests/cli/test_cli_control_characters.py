@@ -65,7 +65,6 @@ def test_score_and_correlate_escape_names_of_systems_and_aspects(
     said = clean(run("correlate", "scores.jsonl", "--ratings", file, *SMALL))
     assert r"\x1b[31m" in said
     assert r"\x1b[31m" in clean(run("agreement", file))
-    clean(run("agreement", file, "--json"))
 
 
 def test_a_name_is_not_cut_by_its_escapes(run: Run, write: Write, words: str):
