@@ -101,7 +101,7 @@ def _blocks(table: ResultTable, width: int) -> Iterator[list[Text]]:
             )
             for i, column in enumerate(table.columns)
         ]
-        count = [f"{_texts(row):,}" for _, row in rows]
+        count = [f"{table.texts(row):,}" for _, row in rows]
         n = _PrintedColumn("", ["n"], [[Text(number)] for number in count])
         left = max(map(cell_len, [table.by, *(name.plain for name in names)]))
         free = width - left - n.width - 2
@@ -115,11 +115,6 @@ def _blocks(table: ResultTable, width: int) -> Iterator[list[Text]]:
             end += 1
         yield list(_lines(Text(table.by), names, left, [n, *columns[start:end]]))
         start = end
-
-
-def _texts(row: Sequence[ResultCell | None]) -> int:
-    """The texts of a row; a corpus metric counts corpora, which are fewer."""
-    return max((cell.group.n for cell in row if cell), default=0)
 
 
 def _head(name: str) -> list[str]:

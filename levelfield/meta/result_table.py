@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -155,6 +156,17 @@ class ResultTable:
         )
         if beyond or (not self.compares and len(self.groups) > 1):
             yield OVERALL, [column.overall for column in self.columns]
+
+    def heads(self) -> list[tuple[str, int]]:
+        """The heads above neighbouring columns, each with the number of its columns."""
+        return [
+            (name, len(list(of)))
+            for name, of in itertools.groupby(column.above for column in self.columns)
+        ]
+
+    def texts(self, row: Sequence[ResultCell | None]) -> int:
+        """The number of texts of a row; a corpus metric counts corpora, which are fewer."""
+        return max((cell.group.n for cell in row if cell), default=0)
 
     def legend(self, best: str) -> list[str]:
         """What the marks mean, of those that the table has, in words.

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
+from levelfield.meta.result_table import ResultTable, result_table
 from levelfield.meta.scale import scale_of
 from levelfield.meta.summary import MetricSummary
 from levelfield.report import words
@@ -25,6 +26,9 @@ from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.version import __version__
 
 __all__ = ["ScorePage", "ShownSample", "ValuePart", "render", "score_page", "write_page"]
+
+_TITLE_FILES = 3
+"""So many names of files are a title."""
 
 FEW_CLUSTERS = 20
 """Below this many clusters the page warns that intervals are too narrow."""
@@ -47,6 +51,7 @@ class ScorePage:
         command: how the page was made; empty if not from a command line.
         notes: what a reader must know of the values: on how many texts judges are divided, say.
         resampling: what the summaries were made with.
+        table: of the summaries; None leaves its columns without criteria.
     """
 
     title: str
@@ -61,6 +66,7 @@ class ScorePage:
     command: str = ""
     notes: Sequence[str] = ()
     resampling: Resampling = field(default=DEFAULT)
+    table: ResultTable | None = None
 
 
 def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
@@ -70,7 +76,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         command: how the run was made; empty if not from a command line.
     """
     return ScorePage(
-        title=f"levelfield: {result.task or ', '.join(s.metric for s in result.summaries)}",
+        title=_title(result),
         created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         n=result.n,
         summaries=result.summaries,
@@ -82,7 +88,21 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         command=command,
         notes=result.notes,
         resampling=result.resampling,
+        table=result.table(),
     )
+
+
+def _title(result: ScoreSummary) -> str:
+    """The files, the task, or how much was measured; as many names as a heading bears."""
+    names = [os.path.basename(os.path.normpath(file)) for file in result.files if file != "-"]  # noqa: PTH119
+    metrics = words.count(len(result.summaries), "metric")
+    table = result.table()
+    of = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
+    what = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
+    parts = (
+        [what, result.task] if what or result.task else [f"{metrics} of {of}" if of else metrics]
+    )
+    return f"levelfield: {', '.join(filter(None, parts))}"
 
 
 def render(report: ScorePage) -> str:
@@ -92,6 +112,13 @@ def render(report: ScorePage) -> str:
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
     scales = {s.metric: scale_of(s) for s in summaries}
     systems = sorted({shown.sample.system for texts in report.inputs for shown in texts})
+    table = report.table or result_table(
+        summaries,
+        by=report.grouped_by,
+        n=report.n,
+        compares=bool(comparisons),
+        resampling=report.resampling,
+    )
     intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
     html = _template().render(
@@ -102,6 +129,20 @@ def render(report: ScorePage) -> str:
         scales=scales,
         texts=side_by_side(report.inputs, order if set(systems) <= set(order) else systems, scales),
         numbers={shown.sample.id: i for i, shown in enumerate(report.samples)},
+        table=table,
+        best={
+            (column.summary.metric, group)
+            for column in table.columns
+            for group, cell in column.cells.items()
+            if cell.best
+        },
+        of_samples=[
+            s.metric
+            for s in summaries
+            if any(
+                s.metric in shown.values or s.metric in shown.undefined for shown in report.samples
+            )
+        ],
         comparisons=comparisons,
         compared=sum(c.p == c.p for _, c in comparisons),
         rows=rows(report.samples),
@@ -153,6 +194,7 @@ def environment() -> Environment:
         "count": words.count,
         "p": words.p_value,
         "best_first": words.best_first,
+        "upper_first": lambda text: text[:1].upper() + text[1:],
     }
     templates.globals |= {"nan": float("nan")}
     return templates

@@ -234,7 +234,7 @@ def _name(name: str) -> Markup:
 @cache
 def _template() -> Template:
     pages = environment()
-    pages.filters |= {"bytes": bytes_in_words, "upper_first": lambda s: s[:1].upper() + s[1:]}
+    pages.filters |= {"bytes": bytes_in_words}
     pages.globals |= {
         "grouped_columns": grouped_columns,
         "main_measure": main_measure,

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.report import ScorePage, ValuePart, render, write_page
+import levelfield
+from levelfield.report import ScorePage, ValuePart, render, score_page, write_page
 from levelfield.report.rows import FEW_PARTS, rows, score_axes
 
 VOID = {"meta", "br", "wbr", "input", "col", "link", "img"}
@@ -145,7 +146,8 @@ def test_emoji_and_right_to_left_texts_are_left_to_their_own_direction():
 def test_a_long_text_is_clamped_in_its_row_and_whole_in_its_expansion():
     text = "The old cinema " + "is closed and " * 3500 + "that is the end."
     html = render(report_of([one(text=text)], METRICS[:1]))
-    summary = html[html.index("<summary>") : html.index("</summary>")]
+    table = html[html.index('<table class="samples"') :]
+    summary = table[table.index("<summary>") : table.index("</summary>")]
     assert len(summary) < 500
     assert "<b>The old cinema</b>" in summary
     whole = html[html.index('class="whole"') : html.index("</p>", html.index('class="whole"'))]
@@ -277,3 +279,48 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path):
 def test_equal_reports_give_equal_pages(html):
     again = render(report_of(run(), files=("a.jsonl",), command="levelfield score a.jsonl"))
     assert again == html
+
+
+def test_the_results_come_first_with_the_best_marked_and_the_letters_explained():
+    html = render(report_of(run()))
+    table = html[html.index('id="results"') : html.index('id="short"')]
+    assert "ctrleval.<wbr>" not in table.partition("<tbody>")[0]  # the family stands above
+    assert "<sup>a</sup>" in table
+    assert "systems that share a letter are not shown to differ" in table.lower()
+
+
+def scored():
+    """A run with a metric of samples and one of corpora."""
+    texts = [
+        {"text": f"{system} is here {i}", "prompt": f"p{i}", "system": system}
+        for system in ("x", "y")
+        for i in range(3)
+    ]
+    metrics = ["diversity.distinct-1", "style.degenerate"]
+    source = [{**text, "source": "s"} for text in texts]
+    return levelfield.score(source, metrics, cache=False)
+
+
+def test_a_metric_of_corpora_is_no_column_beside_texts():
+    html = render(score_page(scored()))
+    results, _, samples = html.partition('<table class="samples"')
+    assert "distinct-1" in results
+    head = samples[: samples.index("<tbody")]
+    assert "degenerate" in head
+    assert "distinct" not in head
+    assert ">undefined</span>" not in html
+
+
+@pytest.mark.parametrize(
+    ("files", "task", "title"),
+    [
+        ((), "", "levelfield: 2 metrics of 2 systems"),
+        (("a/b/texts.jsonl",), "", "levelfield: texts.jsonl"),
+        (("b.jsonl", "c.jsonl"), "style-transfer", "levelfield: b.jsonl, c.jsonl, style-transfer"),
+        (("1", "2", "3", "4"), "", "levelfield: 2 metrics of 2 systems"),
+        (("-",), "style-transfer", "levelfield: style-transfer"),
+    ],
+)
+def test_the_title_is_the_files_or_the_task_or_how_much_there_is(files, task, title):
+    result = replace(scored(), files=files, task=task)
+    assert score_page(result).title == title
