@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import MAP, pairs
+from levelfield.cli.options import pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
@@ -23,7 +23,14 @@ from levelfield.stats.measures import STATISTICS
     "--ratings", multiple=True, required=True, metavar="FILE", type=INPUT, help="What people said."
 )
 @click.option("--format", "format", help="Of the ratings; else their suffix says it.")
-@MAP
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="FIELD=COLUMN",
+    help="Our field, your column, in any of the files: id=system+segment, ratings.ASPECT=COLUMN, "
+    "metric.NAME=COLUMN.",
+)
 @click.option(
     "--samples", multiple=True, metavar="FILE", type=INPUT, help="For systems and sources."
 )
@@ -80,9 +87,11 @@ def correlate(
 ) -> None:
     """Say how far metrics agree with people's ratings, and which agrees best.
 
-    SCORES are files that `levelfield score` wrote. Ratings are samples with ratings, or one rating
-    a row: id, aspect, rater, value. Prints correlations with 95 % intervals by aspect, and which
-    differences between metrics are real.
+    SCORES are files that `levelfield score` wrote, or those of other programs: CSV, TSV, JSONL,
+    JSON or Parquet with an id and a column for each metric (--map metric.NAME=COLUMN), or with
+    columns metric and score. Ratings are samples with ratings, or one rating a row: id, aspect,
+    rater, value. Prints correlations with 95 % intervals by aspect, and which differences between
+    metrics are real.
     """
     from levelfield.cli.correlate_table import print_evaluation
     from levelfield.io import atomic_writer

@@ -18,8 +18,17 @@ def signature(metric: str, choices: Mapping[str, object]) -> str:
     Two runs with equal signatures give equal numbers. A `|` in a choice (a model folder may hold
     one) is written as `/`.
     """
+    return f"{with_choices(metric, choices)}|v:{__version__}"
+
+
+def with_choices(metric: str, choices: Mapping[str, object]) -> str:
+    """A signature without our version, of numbers that another program computed.
+
+    >>> with_choices("elsewhere.bleurt", {"file": "scores.csv"})
+    'elsewhere.bleurt|file:scores.csv'
+    """
     fields = [f"{name}:{str(choice).translate(_RESERVED)}" for name, choice in choices.items()]
-    return "|".join([metric, *fields, f"v:{__version__}"])
+    return "|".join([metric.translate(_RESERVED), *fields])
 
 
 def with_run(signature: str, *, n: int, undefined: int, truncated: int) -> str:

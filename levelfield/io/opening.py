@@ -173,7 +173,7 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
     def rows() -> Iterator[Row]:
         return format.rows(file.file if isinstance(file, Spool) else file)
 
-    return Input(name, label, rows, format.unit, format.cells, format.is_table)
+    return Input(name, label, rows, format.unit, format.cells, format.is_table, file)
 
 
 def _in_memory(items: Sequence[Any], options: ReadOptions) -> Source:

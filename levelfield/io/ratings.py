@@ -1,15 +1,23 @@
-"""Ratings and scores as meta-evaluation reads them: one row a number, whatever the file's form."""
+"""Ratings as meta-evaluation reads them: one row a number, whatever the file's form."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
-from levelfield.io import values
-from levelfield.io.opening import PathLike, open_samples
+from levelfield.io import rows, values
+from levelfield.io.guesses import (
+    field_guesses,
+    id_mapping,
+    map_words,
+    numbers_mapping,
+    several_columns,
+    source_guess,
+)
+from levelfield.io.opening import PathLike
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import FIELDS, BadRecord, Rules, has
 from levelfield.io.source import Input
@@ -17,7 +25,6 @@ from levelfield.io.source import Input
 COLUMNS = ("aspect", "rater", "value")
 """What a record has, next to an id, if it is one rating and not a sample with its ratings."""
 
-_SCORE_COLUMNS = ("id", "metric", "value", "signature")
 _MERGED = tuple(name for name in FIELDS if name not in ("id", "ratings", "extra"))
 
 
@@ -44,40 +51,28 @@ class Rated:
     samples: Mapping[str, Sample]
 
 
-@dataclass(frozen=True)
-class ScoreColumn:
-    """The values of one metric.
-
-    Attributes:
-        metric: its name.
-        signature: every choice that could change a value.
-        values: id -> value; NaN where the metric is undefined.
-    """
-
-    metric: str
-    signature: str
-    values: Mapping[str, float]
-
-
 def load_ratings(
     paths: Sequence[PathLike] | PathLike,
     *,
     format: str | None = None,
     mapping: Mapping[str, str] = {},
+    optional: Collection[str] = (),
 ) -> Rated:
     """The ratings in files of samples, or of one rating a row.
 
-    A record that has `aspect`, `rater` and `value` is one rating of the sample `id`; its other
-    fields (`system`, `source`, `survey`, …) are the sample's. Any other record is a sample with
-    its `ratings`, as `open_samples` reads it. The same sample may come several times, such as in
-    one file a rater, if what is said of it agrees. A field that is none of `Sample`'s and differs
-    between the records of one sample (a comment, a time) says nothing of the sample and is left
-    out.
+    A record that has `aspect`, `rater` and `value` is one rating of the sample `id` (a file of one
+    rater may leave `rater` out); its other fields (`system`, `source`, `survey`, …) are the
+    sample's. Any other record is a sample with its `ratings`, as `open_samples` reads it; it may
+    lack the text. If it has a `rater`, ratings without a rater's name, such as `ratings.fluency`,
+    are that rater's. The same sample may come several times, such as in one file a rater, if what
+    is said of it agrees. A field that is none of `Sample`'s and differs between the records of one
+    sample (a comment, a time) says nothing of the sample and is left out.
 
     Args:
         paths: files; `-` is standard input.
         format: of all files; by default what a file's suffix says.
         mapping: our field -> their field; also of `aspect`, `rater` and `value`.
+        optional: fields of the mapping that no record needs to have.
 
     Raises:
         InputError: with all problems there are: what can't be read, values that are no finite
@@ -90,10 +85,10 @@ def load_ratings(
     Rating(id='7', aspect='fluency', rater='ann', value=81.0)
     """
     rules = Rules(mapping={ours: path for ours, path in mapping.items() if ours not in COLUMNS})
-    book = _Book(rules, {name: mapping.get(name, name) for name in COLUMNS})
-    inputs = _inputs(paths, format)
+    book = _Book(rules, {name: mapping.get(name, name) for name in COLUMNS}, optional)
+    inputs = rows.inputs(paths, format)
     for source in inputs:
-        for number, record in _records(source, book.problems, "ratings"):
+        for number, record in rows.records(source, book.problems, "ratings"):
             if book.add(source, number, record):
                 break
     book.finish()
@@ -105,91 +100,6 @@ def load_ratings(
         )
     book.problems.raise_if_any()
     return book.rated()
-
-
-def load_scores(paths: Sequence[PathLike] | PathLike) -> list[ScoreColumn]:
-    """The values in files that `levelfield score` wrote, by metric, in the order they come.
-
-    Args:
-        paths: files of one object a line: `id`, `metric`, `value` (null if undefined),
-            `signature`; `-` is standard input.
-
-    Raises:
-        InputError: with all problems there are: what can't be read or is missing, two values of a
-            metric for one id, two signatures of one metric.
-    """
-    problems = Problems()
-    columns: dict[str, _Column] = {}
-    for source in _inputs(paths, "jsonl"):
-        first = True
-        for number, record in _records(source, problems, "scores"):
-            missing = [name for name in _SCORE_COLUMNS if name not in record]
-            if missing:
-                problems.add(
-                    f"{source.place(0 if first else number)}: there is no {listed(missing)}; the "
-                    f"fields are {listed(record)}; expected what `levelfield score` writes: "
-                    f"{', '.join(_SCORE_COLUMNS)}"
-                )
-                if first:
-                    break
-            else:
-                _add_score(columns, source.place(number), record, problems)
-            first = False
-    problems.raise_if_any()
-    return [ScoreColumn(name, c.signature, c.values) for name, c in columns.items()]
-
-
-@dataclass
-class _Column:
-    """The values of one metric as they come in.
-
-    Attributes:
-        signature, place: those of the first value.
-        places: id -> where its value stands.
-        others: signatures that differ from the first and were reported.
-    """
-
-    signature: str
-    place: str
-    values: dict[str, float] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
-
-
-def _add_score(
-    columns: dict[str, _Column], place: str, record: Mapping[str, Any], problems: Problems
-) -> None:
-    fields: dict[str, Any] = {}
-    for name in _SCORE_COLUMNS:
-        try:
-            if name == "value":
-                fields[name] = values.rating(record[name], False)
-                continue
-            fields[name] = values.name(record[name], False)
-            if not fields[name]:
-                raise Wrong("is empty; name it")
-        except Wrong as wrong:
-            problems.add(f"{place}: {wrong.inside(name)}")
-    if len(fields) < len(_SCORE_COLUMNS):
-        return
-    id, metric, signature = fields["id"], fields["metric"], fields["signature"]
-    column = columns.setdefault(metric, _Column(signature, place))
-    if signature != column.signature:
-        if signature not in column.others:
-            column.others.add(signature)
-            problems.add(
-                f"{place}: {printable(metric)} has the signature {shown(signature, 300)} here and "
-                f"{shown(column.signature, 300)} at {column.place}, so the numbers can't stand in "
-                "one column; give one of them only, or score again with the same options"
-            )
-    elif id in column.places:
-        problems.add(
-            f"{place}: {printable(metric)} of id {shown(id)} has a value at {column.places[id]} "
-            "already; remove one of them"
-        )
-    else:
-        column.values[id] = fields["value"]
-        column.places[id] = place
 
 
 @dataclass
@@ -214,14 +124,16 @@ class _Known:
 class _Book:
     """Collects ratings and what is said of their samples, record by record."""
 
-    def __init__(self, rules: Rules, columns: Mapping[str, str]) -> None:
+    def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
         self.problems = Problems()
         self.ratings: dict[tuple[str, str, str], tuple[float, str]] = {}
         self._known: dict[str, _Known] = {}
         self._rules = rules
         self._columns = columns
         self._files: set[str] = set()
-        self._unseen = {**rules.mapping, **{o: t for o, t in columns.items() if o != t}}
+        self._without_raters: set[str] = set()
+        unseen = {**rules.mapping, **{o: t for o, t in columns.items() if o != t}}
+        self._unseen = {o: t for o, t in unseen.items() if o not in optional}
         self._fields: Iterable[str] = ()
 
     def add(self, source: Input, number: int, record: Mapping[str, Any]) -> bool:
@@ -229,28 +141,38 @@ class _Book:
         first = source.name not in self._files
         self._files.add(source.name)
         self._fields = self._fields or tuple(record)
-        self._unseen = {o: path for o, path in self._unseen.items() if not has(record, path)}
+        self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
         lacking = [theirs for theirs in self._columns.values() if theirs not in record]
+        if first and lacking == ["rater"]:
+            self._without_raters.add(source.name)
+        if source.name in self._without_raters and lacking == ["rater"]:
+            record, lacking = {**record, "rater": "1"}, []
         text = self._rules.mapping.get("text", "text")
-        has_text = has(record, text) or has(record, "text")
-        if lacking and not has_text:
+        has_text = has(record, "text", text) or has(record, "text", "text")
+        if lacking and not has_text and not self._has_ratings(record):
             self.problems.add(
                 f"{source.place(0 if first else number)}: no sample, as there is no "
                 f"{shown(text)}, and no rating, as there is no {listed(lacking)}; the fields are "
-                f"{listed(record)}; name the right ones: --map FIELD=COLUMN"
+                f"{listed(record)}; name yours, for example {self._example(record)}"
             )
             return first
         place = source.place(number)
         rest = record
+        rater = ""
         if not lacking:
             theirs = set(self._columns.values())
             rest = {name: value for name, value in record.items() if name not in theirs}
-            if values.absent(rest.get(text, "" if not has_text else "there")):
-                has_text = False
-                rest = {n: v for n, v in rest.items() if n != text} | {"text": ""}
+            has_text = has_text and not values.absent(rest.get(text, "there"))
+        elif self._has_ratings(record) and not values.absent(record.get(self._columns["rater"])):
+            rater = str(record[self._columns["rater"]])
+            rest = {n: v for n, v in record.items() if n != self._columns["rater"]}
+        if not has_text:
+            rest = {n: v for n, v in rest.items() if n != text} | {"text": ""}
         try:
             sample = self._rules.sample(
-                rest, id="" if not lacking else source.own_id(number), cells=source.cells
+                rest,
+                id=source.own_id(number) if has_text and lacking and not rater else "",
+                cells=source.cells,
             )
         except BadRecord as bad:
             for problem in bad.problems:
@@ -261,13 +183,40 @@ class _Book:
             return False
         given: Iterable[tuple[str, str, float]]
         if lacking:
-            given = [(a, r, v) for a, raters in sample.ratings.items() for r, v in raters.items()]
+            given = [
+                (aspect, rater if rater and raters.keys() == {"1"} else name, value)
+                for aspect, raters in sample.ratings.items()
+                for name, value in raters.items()
+            ]
         else:
             given = self._one(place, record, source.cells)
         self._remember(source, place, sample, has_text=has_text)
-        for aspect, rater, value in given:
-            self._rate(place, sample.id, aspect, rater, value)
+        for aspect, name, value in given:
+            self._rate(place, sample.id, aspect, name, value, record)
         return False
+
+    def _has_ratings(self, record: Mapping[str, Any]) -> bool:
+        mapping = {o: t for o, t in self._rules.mapping.items() if o.partition(".")[0] == "ratings"}
+        return any(has(record, o, t) for o, t in mapping.items()) or any(
+            name.partition(".")[0] == "ratings" for name in record
+        )
+
+    def _example(self, record: Mapping[str, Any]) -> str:
+        """Words that name what a record lacks: the columns of a rating a row, or of an aspect."""
+        named = {**self._rules.mapping, **self._columns}
+        given = {o: t for o, t in named.items() if o != t and has(record, o, t)}
+        rest = {name: v for name, v in record.items() if name not in given.values()}
+        there = {name: name for name in COLUMNS if name in record}
+        guesses: dict[str, str] = {**source_guess(rest), **field_guesses(rest), **there, **given}
+        numbers = numbers_mapping(rest, "ratings") or {"ratings.ASPECT": "COLUMN"}
+        if "aspect" in guesses:
+            numbers = {"value": guesses.get("value", next(iter(numbers.values())))}
+        mapping: dict[str, str] = {
+            **({} if "id" in given else id_mapping(rest)),
+            **{o: guesses[o] for o in ("system", "source", "aspect", "rater") if o in guesses},
+            **numbers,
+        }
+        return map_words({**given, **{o: t for o, t in mapping.items() if o != t}})
 
     def finish(self) -> None:
         """Reports the fields that the user named and no record has."""
@@ -316,12 +265,21 @@ class _Book:
         if not (wrongs or math.isnan(number)):
             yield names[0], names[1], number
 
-    def _rate(self, place: str, id: str, aspect: str, rater: str, value: float) -> None:
+    def _rate(
+        self,
+        place: str,
+        id: str,
+        aspect: str,
+        rater: str,
+        value: float,
+        record: Mapping[str, Any],
+    ) -> None:
         _, first = self.ratings.setdefault((id, aspect, rater), (value, place))
         if first != place:
             self.problems.add(
                 f"{place}: {printable(rater)} rated {printable(aspect)} of id {shown(id)} at "
                 f"{first} already; remove one of the two ratings"
+                + several_columns(record, self._rules.mapping)
             )
         self._known[id].ratings.setdefault(aspect, {})[rater] = value
 
@@ -351,28 +309,3 @@ class _Book:
 
 def _same(a: object, b: object) -> bool:
     return bool(a == b) or (values.absent(a) and values.absent(b))
-
-
-def _inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence[Input]:
-    """The files, checked to be there and to be named once."""
-    files = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
-    return open_samples(files, format=format).inputs  # rows, not samples, are what is read here
-
-
-def _records(
-    source: Input, problems: Problems, what: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The records of a file that can be read; the others are reported."""
-    rows = 0
-    try:
-        for number, record in source.rows():
-            rows += 1
-            if isinstance(record, Wrong):
-                problems.add(f"{source.place(number)}: {record}")
-            else:
-                yield number, record
-    except OSError as error:
-        problems.add(f"{source.name}: can't be read: {printable(error.strerror or str(error))}")
-        return
-    if not rows:
-        problems.add(f"no {what} in {source.name}; is it the file you mean?")

@@ -11,6 +11,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
 from levelfield.io import values
+from levelfield.io.guesses import field_guesses, map_words
 from levelfield.io.problems import Wrong, listed, printable, shown
 
 Record = Mapping[str, Any]
@@ -31,7 +32,11 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
     "seed": values.whole,
     "ratings": values.ratings,
 }
-_MISSING = object()
+_NAMES = ("id", "source", "system", "dataset")
+"""Fields that may be made of several columns: they tell samples apart."""
+
+MISSING = object()
+"""What `field_of` returns for a field that a record has not."""
 
 
 class BadRecord(Exception):  # noqa: N818 (a finding, like `Wrong`)
@@ -53,14 +58,17 @@ class Rules:
 
     Attributes:
         mapping: our field -> their field, for those that are named otherwise; theirs may be a
-            dotted path into nested objects and lists, such as `choices.0.text`.
+            dotted path into nested objects and lists, such as `choices.0.text`. An id, source,
+            system or dataset may be made of several, `system+segment`, which are joined by `/`.
         control, system, prompt: defaults of records that do not name them.
+        wanted: fields that the message about a missing text asks for as well.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
     control: Control = field(default_factory=dict)
     system: str = ""
     prompt: str = ""
+    wanted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for ours, theirs in self.mapping.items():
@@ -95,7 +103,7 @@ class Rules:
         extra: dict[str, Any] = {}
         entries: list[tuple[tuple[str, ...], Any]] = []
         problems: list[Wrong] = []
-        named = self._renamed(record, extra) if self.mapping else record
+        named = self._renamed(record, extra, problems, cells) if self.mapping else record
         for name, value in named.items():
             if name in _CONVERT:
                 if values.absent(value) and not (name == "text" and value == ""):
@@ -128,10 +136,19 @@ class Rules:
             fields["control"] = {**self.control, **fields.get("control", {})}
         return Sample(**fields, extra=extra)
 
-    def _renamed(self, record: Record, extra: dict[str, Any]) -> Record:
+    def _renamed(
+        self, record: Record, extra: dict[str, Any], problems: list[Wrong], cells: bool
+    ) -> Record:
         """The record by our names; what the mapping pushes aside goes to `extra`."""
-        columns = {ours: _lookup(record, theirs) for ours, theirs in self.mapping.items()}
-        mapped = {ours: value for ours, value in columns.items() if value is not _MISSING}
+        mapped = {}
+        for ours, theirs in self.mapping.items():
+            try:
+                value = field_of(record, ours, theirs, cells)
+            except Wrong as wrong:
+                problems.append(wrong)
+                continue
+            if value is not MISSING:
+                mapped[ours] = value
         used = {self.mapping[ours] for ours in mapped}
         rest = {name: value for name, value in record.items() if name not in used}
         extra.update((name, rest.pop(name)) for name in mapped.keys() & rest.keys())
@@ -143,6 +160,16 @@ class Rules:
         theirs = self.mapping.get("text")
         what = "missing" if theirs is None else f"there is no {shown(theirs)}"
         fields = f"the fields are {listed(record)}" if record else "there are no fields at all"
+        known = {name for pair in self.mapping.items() if pair[0] != "text" for name in pair}
+        rest = {name: value for name, value in record.items() if name not in known}
+        wanted = [f for f in ("text", *self.wanted) if f not in known and f not in record]
+        guesses = {
+            ours: column
+            for ours, column in field_guesses(rest, wanted).items()
+            if ours not in known and (ours in _CONVERT or _entry(ours))
+        }
+        if "text" in guesses:
+            return Wrong(f"{what}; {fields}; name yours, for example {map_words(guesses)}", "text")
         return Wrong(f"{what}; {fields}; name the one with the text: --map text=COLUMN", "text")
 
 
@@ -156,9 +183,35 @@ def as_record(sample: Sample) -> dict[str, Any]:
     }
 
 
-def has(record: Record, path: str) -> bool:
-    """Whether the record has that field, or the dotted path leads somewhere."""
-    return _lookup(record, path) is not _MISSING
+def has(record: Record, ours: str, theirs: str) -> bool:
+    """Whether the record has their field, or the dotted path leads somewhere."""
+    return all(_lookup(record, part) is not MISSING for part in _parts(record, ours, theirs))
+
+
+def field_of(record: Record, ours: str, theirs: str, cells: bool) -> Any:
+    """Their value of our field; `MISSING` if there is none.
+
+    Raises:
+        Wrong: of several columns, some are missing or empty.
+    """
+    parts = _parts(record, ours, theirs)
+    found = [_lookup(record, part) for part in parts]
+    if len(parts) == 1 or all(value is MISSING for value in found):
+        return found[0]
+    if lacking := [part for part, value in zip(parts, found, strict=True) if value is MISSING]:
+        raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", ours)
+    if empty := [part for part, value in zip(parts, found, strict=True) if values.absent(value)]:
+        raise Wrong(f"{listed(empty)} is empty, and part of it; fill it in", ours)
+    try:
+        return "/".join(values.name(value, cells) for value in found)
+    except Wrong as wrong:
+        raise wrong.inside(ours) from None
+
+
+def _parts(record: Record, ours: str, theirs: str) -> tuple[str, ...]:
+    """The columns behind a field: several if a `+` between them is part of no column's name."""
+    several = ours in _NAMES and "+" in theirs and theirs not in record
+    return tuple(part.strip() for part in theirs.split("+")) if several else (theirs,)
 
 
 def _lookup(record: Record, path: str) -> Any:
@@ -171,7 +224,7 @@ def _lookup(record: Record, path: str) -> Any:
         elif isinstance(value, list) and step in map(str, range(len(value))):
             value = value[int(step)]
         else:
-            return _MISSING
+            return MISSING
     return value
 
 

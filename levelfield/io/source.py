@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NoReturn
 
 from levelfield.core.errors import InputError
@@ -11,6 +14,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
+from levelfield.io.lines import Spool
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import BadRecord, Rules, has
 
@@ -29,6 +33,7 @@ class Input:
         label: short and different from those of all other inputs.
         rows: opens it and reads from the start.
         unit, cells, is_table: as in `Format`.
+        file: that holds the records; None where no file does.
     """
 
     name: str
@@ -37,6 +42,16 @@ class Input:
     unit: str = ""
     cells: bool = False
     is_table: bool = False
+    file: Path | Spool | None = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The sha256 of the file; empty where there is none."""
+        path = self.file.file if isinstance(self.file, Spool) else self.file
+        if path is None:
+            return ""
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
@@ -75,12 +90,17 @@ class Source:
         compared = not self._checked and self._ids != "any"
         return (sample for sample, _ in self._read(fail, {} if compared else None))
 
-    def check(self, *, progress: Progress = no_progress) -> Census:
+    def check(self, *, progress: Progress = no_progress, wanted: Sequence[str] = ()) -> Census:
         """Reads everything once.
+
+        Args:
+            wanted: fields that will be needed; where the text is missing, the message asks for
+                them as well.
 
         Raises:
             InputError: with all problems there are: the first 20, and how many more.
         """
+        self._rules = replace(self._rules, wanted=tuple(wanted))
         problems = Problems()
         tally = Tally()
         for sample, name in self._read(problems.add, None if self._ids == "any" else {}):
@@ -116,7 +136,7 @@ class Source:
                         continue
                     if unseen:
                         fields = fields or tuple(record)
-                        unseen = {o: path for o, path in unseen.items() if not has(record, path)}
+                        unseen = {o: t for o, t in unseen.items() if not has(record, o, t)}
                     try:
                         sample = self._rules.sample(
                             record,

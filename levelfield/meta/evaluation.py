@@ -21,9 +21,7 @@ from levelfield.meta.sources import (
     Ratings,
     Samples,
     file_names,
-    read_ratings,
-    read_samples,
-    read_scores,
+    read_all,
 )
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import STATISTICS, Statistic
@@ -244,12 +242,15 @@ def correlate(
     """How far metrics agree with people's ratings, and which agrees best.
 
     Args:
-        scores: files that `levelfield score` wrote, or `Scores`. The same metric under two
-            signatures becomes two metrics, named after the files.
+        scores: files that `levelfield score` or another program wrote, as `load_scores` reads
+            them, or `Scores`. The same metric under two signatures becomes two metrics, named
+            after the files.
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
             returns, or samples with ratings.
         format: of the files of ratings; by default what a file's suffix says.
-        mapping: our field -> their field, of the files of ratings.
+        mapping: our field -> their field, of all files: of ratings (`ratings.ASPECT`, `value`, …),
+            of samples, and of scores from elsewhere (`metric.NAME`, `metric`, `score`); `id` is of
+            all of them, and `system+segment` joins columns.
         samples: files of samples, or samples, for systems and sources.
         aspects, metrics: only these; `ctrleval` stands for its family.
         lower_is_better: metrics whose sign is turned.
@@ -278,10 +279,10 @@ def correlate(
         raise UserError("--level system compares means of systems; it takes no --group")
     if level == "segment" and systems != "like-these":
         raise UserError("--systems says what means of systems speak of; it needs --level system")
-    known = read_samples(samples)
+    columns, rated, known = read_all(scores, ratings, samples, format=format, mapping=mapping)
     table = join(
-        merged_columns(read_scores(scores)),
-        read_ratings(ratings, format=format, mapping=mapping),
+        merged_columns(columns),
+        rated,
         aspects=aspects,
         metrics=metrics,
         flip=lower_is_better,

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.io.ratings import Rated, ScoreColumn
+from levelfield.io.ratings import Rated
+from levelfield.io.scores import ScoreColumn
 
 GroupBy = Literal["all", "system", "source", "dataset"]
 
@@ -163,7 +164,8 @@ def join(
     if not ids:
         raise UserError(
             f"no id is in both: the scores have {_some(only_scored)}, "
-            f"the ratings have {_some(only_rated)}; ids must be equal"
+            f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
+            "another column, and id=system+segment joins several with /"
         )
     known = {**rated.samples, **(samples or {})}
     of_id = [known.get(id) for id in ids]
@@ -225,6 +227,9 @@ def _some(ids: set[str]) -> str:
 def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColumn]:
     """Returns one column a metric; a metric with two signatures has one of each file.
 
+    Scores from elsewhere may come in several files: columns of one metric without a common id are
+    one column, whose signature names all files.
+
     Args:
         of_file: the file of each column, or another name that tells two signatures apart.
 
@@ -232,6 +237,7 @@ def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColu
         UserError: two columns of a file and metric with two signatures, or with two values of an
             id.
     """
+    of_file = _without_common_ids(of_file)
     signatures: dict[str, list[str]] = {}
     for _, column in of_file:
         known = signatures.setdefault(column.metric, [])
@@ -265,6 +271,24 @@ def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColu
             )
         merged[name] = replace(first, values={**first.values, **column.values})
     return list(merged.values())
+
+
+def _without_common_ids(
+    of_file: Sequence[tuple[str, ScoreColumn]],
+) -> list[tuple[str, ScoreColumn]]:
+    """The columns, those of one metric from elsewhere put together where no id is in two."""
+    whole: list[tuple[str, ScoreColumn]] = []
+    for path, column in of_file:
+        for n, (first_path, first) in enumerate(whole):
+            both = first.elsewhere and column.elsewhere and first.metric == column.metric
+            if both and not first.values.keys() & column.values.keys():
+                signature = f"{first.signature}|{column.signature.partition('|')[2]}"
+                values = {**first.values, **column.values}
+                whole[n] = (first_path, replace(first, signature=signature, values=values))
+                break
+        else:
+            whole.append((path, column))
+    return whole
 
 
 def _stem(path: str) -> str:

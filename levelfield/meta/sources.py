@@ -4,37 +4,78 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
+from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, load_samples, load_scores
+from levelfield.io import Rated, Rating, ScoreColumn, Source, load_ratings, open_samples
 from levelfield.io.opening import PathLike
+from levelfield.io.problems import Wrong
+from levelfield.io.ratings import COLUMNS
+from levelfield.io.records import Rules, has
+from levelfield.io.scores import is_of_scores, load_score_files
+
+T = TypeVar("T")
 
 Ratings = PathLike | Rated | Sequence[PathLike] | Sequence[Sample]
 """Files, what `load_ratings` returns, or samples with ratings."""
 
 ManyScores = PathLike | Scores | ScoreColumn | Collection[PathLike | Scores | ScoreColumn]
-"""Files that `levelfield score` wrote, or scores."""
+"""Files of scores, or scores."""
 
 Samples = PathLike | Sequence[PathLike | Sample]
 """Files of samples, or samples."""
 
 
+def read_all(
+    scores: ManyScores,
+    ratings: Ratings,
+    samples: Samples,
+    *,
+    format: str | None,
+    mapping: Mapping[str, str],
+) -> tuple[list[tuple[str, ScoreColumn]], Rated, dict[str, Sample]]:
+    """`read_scores`, `read_ratings` and `read_samples`.
+
+    Raises:
+        InputError: with all that is wrong in any of them.
+    """
+    problems: list[str] = []
+
+    def attempt(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except InputError as error:
+            problems.extend(str(error).splitlines())
+            return None
+
+    of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
+    of_people = attempt(lambda: read_ratings(ratings, format=format, mapping=mapping))
+    known = attempt(lambda: read_samples(samples, mapping=mapping))
+    if of_scores is None or of_people is None or known is None:
+        raise InputError(problems)
+    return of_scores, of_people, known
+
+
 def read_ratings(ratings: Ratings, *, format: str | None, mapping: Mapping[str, str]) -> Rated:
     """Ratings from whatever holds them.
+
+    Fields of scores in the mapping are left out, and its `id` may be one that only scores have.
 
     Raises:
         InputError: a file can't be read as ratings.
     """
     if isinstance(ratings, Rated):
         return ratings
+    mapping = {ours: theirs for ours, theirs in mapping.items() if not is_of_scores(ours)}
     if isinstance(ratings, str | os.PathLike):
-        return load_ratings(ratings, format=format, mapping=mapping)
+        return load_ratings(ratings, format=format, mapping=mapping, optional=("id",))
     samples = [one for one in ratings if isinstance(one, Sample)]
     if not samples:
         paths = [one for one in ratings if not isinstance(one, Sample)]
-        return load_ratings(paths, format=format, mapping=mapping)
+        return load_ratings(paths, format=format, mapping=mapping, optional=("id",))
     return Rated(
         tuple(
             Rating(sample.id, aspect, rater, value)
@@ -47,32 +88,56 @@ def read_ratings(ratings: Ratings, *, format: str | None, mapping: Mapping[str, 
     )
 
 
-def read_scores(scores: ManyScores) -> list[tuple[str, ScoreColumn]]:
-    """The columns of every file or object, with the name of the file or the place of the object."""
+def read_scores(
+    scores: ManyScores, *, mapping: Mapping[str, str] = {}
+) -> list[tuple[str, ScoreColumn]]:
+    """The columns of every file or object, with the name of the file or the place of the object.
+
+    Args:
+        mapping: our field -> their field, in files of scores from elsewhere; fields that scores
+            don't have are left out.
+    """
     one = isinstance(scores, str | os.PathLike | Scores | ScoreColumn)
-    return list(_columns([scores] if one else scores))  # type: ignore[list-item, arg-type]
-
-
-def _columns(
-    scores: Collection[PathLike | Scores | ScoreColumn],
-) -> Iterator[tuple[str, ScoreColumn]]:
-    for number, item in enumerate(scores, start=1):
+    items: list[PathLike | Scores | ScoreColumn] = [scores] if one else list(scores)  # type: ignore[list-item, arg-type]
+    paths = [item for item in items if not isinstance(item, Scores | ScoreColumn)]
+    words = {o: theirs for o, theirs in mapping.items() if o == "id" or is_of_scores(o)}
+    of_file = load_score_files(paths, mapping=words)
+    columns: list[tuple[str, ScoreColumn]] = []
+    for number, item in enumerate(items, start=1):
         if isinstance(item, Scores):
             values = dict(zip(item.ids, item.values.tolist(), strict=True))
-            yield str(number), ScoreColumn(item.metric, item.signature, values)
+            columns.append((str(number), ScoreColumn(item.metric, item.signature, values)))
         elif isinstance(item, ScoreColumn):
-            yield str(number), item
+            columns.append((str(number), item))
         else:
-            yield from ((os.fspath(item), column) for column in load_scores([item]))
+            columns += [(path, column) for path, column in of_file if path == os.fspath(item)]
+    return columns
 
 
-def read_samples(samples: Samples) -> dict[str, Sample]:
-    """Id -> sample."""
+def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[str, Sample]:
+    """Id -> sample. Of the mapping, a file takes what its first record has."""
     items = [samples] if isinstance(samples, str | os.PathLike) else samples
     loaded: list[Sample] = []
     for item in items:
-        loaded += [item] if isinstance(item, Sample) else load_samples(item)
+        loaded += [item] if isinstance(item, Sample) else _samples_of(item, mapping)
     return {sample.id: sample for sample in loaded}
+
+
+def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> list[Sample]:
+    opened = open_samples([path])
+    first = next((record for _, record in opened.inputs[0].rows()), {})
+    words = (
+        {}
+        if isinstance(first, Wrong)
+        else {
+            ours: theirs
+            for ours, theirs in mapping.items()
+            if ours not in COLUMNS and not is_of_scores(ours) and has(first, ours, theirs)
+        }
+    )
+    source = Source(opened.inputs, Rules(mapping=words), "given")
+    source.check()
+    return list(source)
 
 
 def file_names(source: object) -> tuple[str, ...]:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from levelfield.core.corpus import is_corpus_metric
-from levelfield.core.errors import UserError
+from levelfield.core.errors import InputError, UserError
 from levelfield.core.metric import Metric, check_metric
-from levelfield.core.registry import create, matching
+from levelfield.core.registry import create, matching, metric_class
 from levelfield.io.census import Census
+from levelfield.io.guesses import map_words, wanted_mapping
+from levelfield.io.problems import listed
+from levelfield.io.records import FIELDS
 from levelfield.meta.joint import Criterion
 from levelfield.run.tasks import TASKS, ScoringTask
 from levelfield.stats.multiplicity import Family
@@ -107,14 +110,17 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(f"metric '{twice[0]}' is asked for twice")
     fitting = []
+    problems = []
     for metric in metrics:
         lacking = _lacking(metric, census)
         if not lacking:
             fitting.append(metric)
         elif named.get(metric.name, True) or len(metrics) == 1:
-            raise UserError(lacking)
+            problems.append(lacking)
         else:
             note(f"left out: {lacking}")
+    if problems:
+        raise InputError(problems)
     if not fitting:
         raise UserError(f"the samples lack what {', '.join(names)} need")
     return fitting
@@ -127,11 +133,25 @@ def _lacking(metric: Metric, census: Census) -> str:
     lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
     if not lacking:
         return ""
-    example = "control.sentiment" if lacking[0] == "control" else lacking[0]
+    names = " and ".join(f"'{field}'" for field in lacking)
     return (
-        f"{metric.name} needs '{lacking[0]}' and none of the {census.n:,} samples has it; "
-        f"name your column with --map {example}=COLUMN"
+        f"{metric.name} needs {names} and none of the {census.n:,} samples has "
+        f"{'it' if len(lacking) == 1 else 'both'}; name your column with "
+        f"{map_words(wanted_mapping(dict.fromkeys(census.extra, ''), lacking))}"
+        + (f"; other columns: {listed(census.extra)}" if census.extra else "")
     )
+
+
+def required_fields(options: ScoreOptions) -> list[str]:
+    """The fields of a sample that some of the metrics need."""
+    task = options.scoring_task
+    names = [*options.metrics, *(task.metrics if task else ())]
+    classes: list[object] = []
+    for name in names:
+        members = matching(name) if isinstance(name, str) else ()
+        classes += map(metric_class, members) if isinstance(name, str) else [name]
+    required = {field for one in classes for field in getattr(one, "requires", ())}
+    return [field for field in FIELDS if field in required]
 
 
 def joint_criteria(options: ScoreOptions, metrics: Sequence[Metric]) -> list[Criterion]:

@@ -38,7 +38,13 @@ from levelfield.run.cache import keeping
 from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
-from levelfield.run.options import Note, ScoreOptions, choose_metrics, joint_criteria
+from levelfield.run.options import (
+    Note,
+    ScoreOptions,
+    choose_metrics,
+    joint_criteria,
+    required_fields,
+)
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
 from levelfield.stats.multiplicity import Family
@@ -163,7 +169,7 @@ def measure(
         KeyboardInterrupt: says what is kept.
     """
     with stages("reading", None) as progress:
-        census = source.check(progress=progress)
+        census = source.check(progress=progress, wanted=required_fields(options))
     metrics = [
         _prepared(metric, source, census, stages)
         for metric in choose_metrics(options, census, note)

@@ -132,7 +132,7 @@ def test_the_work_for_a_long_text_grows_with_its_length_and_not_with_the_square_
         (b'{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n', 'id "1" was used at t.jsonl:1'),
         (b'{"text": 5}\n', "text: expected a string, found the number 5"),
         (b'{"text": null}\n', "text: null, expected a string"),
-        (b'{"output": "a"}\n', "--map text=COLUMN"),
+        (b'{"output": "a"}\n', "--map text=output"),
         (b'{"text": "a"\n', "not JSON"),
         (b"", "no samples in t.jsonl"),
         (b"\xff\xfe{\0", "UTF-16"),

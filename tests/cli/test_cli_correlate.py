@@ -296,3 +296,78 @@ def test_counts_without_bounds_are_refused_at_once(run, option):
     ran = run("correlate", "scores.jsonl", "--ratings", "texts.jsonl", option, 100_000_000)
 
     assert "100000000 is not in the range 1<=x<=1000000" in ran.complaint
+
+
+def table(columns):
+    """A CSV of 4 systems' outputs for 6 segments."""
+    rows = [
+        [f"s{s}", str(seg), *(str(round((s + 1) * k + (seg * (k + 3)) % 7, 2)) for k in columns)]
+        for s in range(4)
+        for seg in range(6)
+    ]
+    header = ["mdl", "seg", *columns.values()]
+    return "".join(",".join(row) + "\n" for row in [header, *rows])
+
+
+def test_own_tables_become_a_page_in_one_command(run, write):
+    scores_file = write("scores.csv", table({1: "BLEURT", 2: "comet", 3: "TER"}))
+    people = write("people.csv", table({1.5: "human"}))
+    words = (
+        "--map id=mdl+seg --map system=mdl --map source=seg --map ratings.quality=human "
+        "--map metric.bleurt=BLEURT --map metric.comet=comet --map metric.ter=TER"
+    )
+    done = run(
+        "correlate", scores_file, "--ratings", people, *words.split(), "--lower-is-better", "ter",
+        "--json", "--report", "page.html", *SMALL,
+    )  # fmt: skip
+    assert done.code == 0, done
+    assert list(done.json["metrics"]) == ["bleurt", "comet", "ter"]
+    assert done.json["n"] == 24
+    assert done.json["clusters"] == 6
+    assert done.json["signature"].count("flip:ter") == 1
+    assert "elsewhere.comet|file:scores.csv" in Path("page.html").read_text()
+
+
+def test_the_first_error_names_all_words_that_own_tables_need(run, write):
+    scores_file = write("scores.csv", table({1: "BLEURT", 2: "comet"}))
+    people = write("people.csv", table({1.5: "human"}))
+    failed = run("correlate", scores_file, "--ratings", people)
+    assert failed.code == 2
+    words = [word for line in failed.err.splitlines() for word in line.split("example ")[1].split()]
+    done = run("correlate", scores_file, "--ratings", people, *distinct(words), *SMALL)
+    assert done.code == 0, done
+
+
+def distinct(words):
+    named = {word for word in words if word != "--map"}
+    return [part for word in sorted(named) for part in ("--map", word)]
+
+
+def test_one_file_may_hold_ratings_and_scores(run, write):
+    both = write("all.csv", table({1.5: "human", 1: "bleurt"}))
+    words = "--map id=mdl+seg --map ratings.quality=human --map metric.bleurt=bleurt"
+    done = run("correlate", both, "--ratings", both, *words.split(), "--json", *SMALL)
+    assert done.code == 0, done
+    assert done.json["correlations"][0]["aspect"] == "quality"
+
+
+def test_scores_of_a_file_a_system_are_one_metric(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = table({1: "metric.bleurt"}).splitlines()
+    for name, part in (("a", rows[1:13]), ("b", rows[13:])):
+        Path(f"{name}.csv").write_text("\n".join([rows[0], *part]))
+    Path("r.csv").write_text(table({1.5: "ratings.quality"}))
+    found = correlate(["a.csv", "b.csv"], "r.csv", mapping={"id": "mdl+seg"}, resamples=20)
+    ((metric, signature),) = found.table.signatures.items()
+    assert metric == "bleurt"
+    assert "file:a.csv" in signature
+    assert "file:b.csv" in signature
+    assert len(found.table.ids) == 24
+
+
+def test_ids_without_a_match_are_counted_and_shown_from_both_sides(run, write):
+    scores_file = write("scores.csv", "id,metric.m\n1,0.5\n2,0.6\n")
+    people = write("r.csv", "id,ratings.q\na/1,3\na/2,4\n")
+    complaint = run("correlate", scores_file, "--ratings", people).complaint
+    assert "the scores have 2 ids ('1', '2'), the ratings have 2 ids ('a/1', 'a/2')" in complaint
+    assert "--map id=COLUMN" in complaint

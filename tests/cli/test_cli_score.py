@@ -322,3 +322,22 @@ def test_slor_counts_the_texts_that_are_scored_however_they_are_named_and_read(
     assert said("-", *mapped, stdin=Path("mapped.jsonl").read_text()) == expected
     assert said("mapped.jsonl")[0] != expected[0]
     assert "|unigram:bos|" in said("plain.txt", "-o", "unigram=bos")[0]
+
+
+def test_own_columns_are_guessed_so_that_the_second_attempt_works(run, write):
+    rows = "".join(f"A cat {i} sat.,Cat {i},m{i % 2},The cat {i} sat.\n" for i in range(6))
+    for header in ("output,input,mdl,tgt", "decoded,doc_text,engine,gold", "aa,bb,cc,dd"):
+        own = write("own.csv", f"{header}\n{rows}")
+        words = run("score", own, "--metric", "bleu").complaint.split("for example ")[1].split()
+        done = run("score", own, "--metric", "bleu", *words, "--report", "page.html")
+        assert done.code == 0, done
+        assert "bleu.references" in done.out
+
+
+def test_everything_that_the_samples_lack_is_said_at_once(run, write):
+    own = write("own.csv", "text,gold\nA cat sat.,The cat sat.\n")
+    failed = run("score", own, "-m", "bleu.references", "-m", "ctrleval.consistency")
+    bleu, ctrleval = failed.err.splitlines()
+    assert "bleu.references needs 'references'" in bleu
+    assert bleu.endswith('--map references=gold; other columns: "gold"')
+    assert "ctrleval.consistency needs 'prompt'" in ctrleval

@@ -56,7 +56,7 @@ def test_every_bad_line_is_reported_with_its_number(problems):
         [
             "not JSON: expecting property name enclosed in double quotes at column 2",
             "found a list",
-            "--map text=COLUMN",
+            "--map text=output",
             "not UTF-8: byte 0xe9 at column 14; convert it: iconv",
             "NUL character at column 15",
             "text: a lone surrogate (\\ud83d) at character 1",

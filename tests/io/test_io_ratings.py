@@ -126,7 +126,8 @@ def test_columns_of_other_names(write):
     wrong = found(load_ratings, path, mapping=mapping | {"rater": "whom"})
     assert wrong == [
         'a.csv: no sample, as there is no "text", and no rating, as there is no "whom"; the fields '
-        'are "item", "question", "who", "score", "output"; name the right ones: --map FIELD=COLUMN'
+        'are "item", "question", "who", "score", "output"; name yours, for example '
+        "--map id=item --map aspect=question --map value=score --map rater=who"
     ]
     assert "no record has" in found(load_ratings, path, mapping=mapping | {"system": "by"})[0]
     with pytest.raises(UserError, match="a sample has no such field"):
@@ -239,4 +240,37 @@ def test_scores_of_two_kinds_do_not_mix(write):
 def test_a_file_that_holds_no_scores(write):
     path = write("a.jsonl", jsonl(row("1", "style", "ann", 3)) * 2)
     (problem,) = found(load_scores, path)
-    assert problem.startswith('a.jsonl: there is no "metric", "signature"; the fields are "id"')
+    assert problem == (
+        'a.jsonl: no score; the columns are "id", "aspect", "rater", "value"; expected what '
+        "`levelfield score` writes, or name your columns, for example --map metric.value=value"
+    )
+
+
+def test_ratings_without_texts_and_with_ids_of_several_columns(write):
+    path = write("a.csv", "sys,seg,human\na,1,3\na,2,\nb,1,5\n")
+    mapping = {"id": "sys+seg", "system": "sys", "source": "seg", "ratings.quality": "human"}
+    rated = load_ratings(path, mapping=mapping)
+    assert rated.ratings == (("a/1", "quality", "1", 3.0), ("b/1", "quality", "1", 5.0))
+    assert (rated.samples["b/1"].system, rated.samples["b/1"].source) == ("b", "1")
+    assert found(load_ratings, path) == [
+        'a.csv: no sample, as there is no "text", and no rating, as there is no "aspect", "rater", '
+        '"value"; the fields are "sys", "seg", "human"; name yours, for example --map id=sys+seg '
+        "--map system=sys --map source=seg --map ratings.human=human"
+    ]
+    twice = found(load_ratings, path, mapping=mapping | {"id": "seg", "system": "seg"})
+    assert "make the id of several columns, for example --map id=sys+seg" in twice[0]
+
+
+def test_a_row_a_rater_with_a_column_an_aspect(write):
+    path = write("a.csv", "id,who,fluency,style\n1,ann,3,4\n1,bo,2,\n")
+    mapping = {"rater": "who", "ratings.fluency": "fluency", "ratings.style": "style"}
+    assert load_ratings(path, mapping=mapping).ratings == (
+        ("1", "fluency", "ann", 3.0),
+        ("1", "style", "ann", 4.0),
+        ("1", "fluency", "bo", 2.0),
+    )
+
+
+def test_a_file_of_one_rater_may_leave_the_rater_out(write):
+    path = write("a.csv", "id,aspect,value\n1,style,3\n2,style,4\n")
+    assert load_ratings(path).ratings == (("1", "style", "1", 3.0), ("2", "style", "1", 4.0))

@@ -198,7 +198,8 @@ def test_all_problems_of_a_record_are_reported():
 def test_a_missing_text_says_what_there_is_and_how_to_map_it():
     (found,) = problems_of({"id": 1, "output": "a"})
     assert 'the fields are "id", "output"' in found
-    assert "--map text=COLUMN" in found
+    assert "--map text=output" in found
+    assert "--map text=COLUMN" in problems_of({"id": 1, "n": 2})[0]
     assert "no fields at all" in problems_of({})[0]
     assert 'there is no "out"' in problems_of({"output": "a"}, mapping={"text": "out"})[0]
 

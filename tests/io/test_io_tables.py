@@ -103,7 +103,7 @@ def test_a_table_without_text_is_one_problem_and_not_one_a_row(problems):
     (found,) = problems("a.csv", "id,output\n1,a\n2,b\n3,c\n")
     assert found == (
         'a.csv: text: missing; the fields are "id", "output"; '
-        "name the one with the text: --map text=COLUMN"
+        "name yours, for example --map text=output"
     )
 
 

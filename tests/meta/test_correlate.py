@@ -10,7 +10,8 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.io.ratings import Rated, Rating
+from levelfield.io.scores import ScoreColumn
 from levelfield.meta.compare import compare
 from levelfield.meta.correlate import correlations
 from levelfield.meta.drift import drift

@@ -7,7 +7,8 @@ import pytest
 
 from levelfield.core.sample import Sample
 from levelfield.io.latex import escape_latex
-from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.io.ratings import Rated, Rating
+from levelfield.io.scores import ScoreColumn
 from levelfield.meta.evaluation import evaluate
 from levelfield.meta.join import join
 from levelfield.report.correlate_page import (

@@ -14,7 +14,8 @@ import numpy as np
 from levelfield.core.registry import create, installed
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io.ratings import Rated, Rating, ScoreColumn
+from levelfield.io.ratings import Rated, Rating
+from levelfield.io.scores import ScoreColumn
 from levelfield.papers.recipes.released import Scoring, samples_of
 from levelfield.papers.recipes.thesis import HUMAN
 from levelfield.papers.verdict import Derived

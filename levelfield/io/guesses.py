@@ -1,0 +1,153 @@
+"""What a table's columns probably are: `--map` words for the message that asks for them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+_WORDS: Mapping[str, str] = {
+    "text": "text output out outputs generation gen generated generations candidate cand "
+    "prediction predicted predictions pred "
+    "hypothesis hyp response completion answer summary translation continuation story rewrite mt",
+    "source": "source src input original question document article",
+    "references": "references reference refs ref target tgt gold label_text human_reference",
+    "prompt": "prompt prefix instruction",
+    "context": "context history dialogue dialog",
+    "system": "system sys model mdl engine model_name system_name model_id system_id",
+    "dataset": "dataset data_set corpus domain task",
+    "control.sentiment": "sentiment",
+    "control.topic": "topic",
+    "aspect": "aspect criterion criteria dimension",
+    "rater": "rater annotator who worker judge user evaluator coder participant worker_id rater_id",
+    "metric": "metric measure scorer",
+}
+_FIELDS = {word: field for field, words in _WORDS.items() for word in words.split()}
+_WHOLE_IDS = frozenset({"id", "uid", "uuid", "guid", "sample_id", "example_id", "item_id", "key"})
+_PARTS = (
+    frozenset({"doc", "doc_id", "document_id", "docid", "set"}),
+    frozenset(
+        {"seg", "segment", "seg_id", "segment_id", "segid", "sentence_id", "sent_id", "line"}
+        | {"item", "idx", "index", "row", "no", "num", "number", "nr", "prompt_id", "topic_id"}
+    ),
+)
+_HUMAN = re.compile(r"human|rating|rated|mos\b|likert|mqm|\bda\b|esa|annot|people|gold_score")
+_NOISE = ("text", "texts", "sentence", "sentences", "string", "col", "column", "name")
+
+
+def field_guesses(record: Mapping[str, Any], wanted: Sequence[str] = ("text",)) -> dict[str, str]:
+    """Returns our field -> the column that it probably is, without those that bear our name.
+
+    If no column's name says that it is one of the wanted fields, it is the longest string that is
+    left.
+    """
+    guesses: dict[str, str] = {}
+    for column in record:
+        field = _field(column)
+        if field and field not in guesses and field not in record:
+            guesses[field] = column
+    for field in wanted:
+        if field in guesses or field in record or field == "control":
+            continue
+        taken = {*guesses.values(), *id_guess(record).split("+")}
+        strings = {c: v for c, v in record.items() if isinstance(v, str) and not _is_number(v)}
+        left = [c for c in strings if c not in taken and _field(c) is None]
+        if left:
+            guesses[field] = max(left, key=lambda column: len(strings[column]))
+    return dict(sorted(guesses.items(), key=lambda guess: guess[0] != "text"))
+
+
+def id_guess(record: Collection[str]) -> str:
+    """Returns the column or columns, joined by `+`, that probably name a sample; empty if none."""
+    whole = [column for column in record if _plain(column) in _WHOLE_IDS]
+    if whole:
+        return whole[0]
+    system = [column for column in record if _field(column) == "system"]
+    parts = [[c for c in record if _plain(c) in words][:1] for words in _PARTS]
+    rest = [column for part in parts for column in part]
+    return "+".join([*system[:1], *rest]) if rest else ""
+
+
+def source_guess(record: Collection[str]) -> dict[str, str]:
+    """Returns what is left of the columns of an id without the system: texts that share it compare
+    like with like."""
+    first, *rest = id_guess(record).split("+")
+    return {"source": "+".join(rest)} if rest and _field(first) == "system" else {}
+
+
+def number_guesses(record: Mapping[str, Any], *, human: bool) -> list[str]:
+    """Returns the columns of numbers that are no ids: people's if some names say so, or others."""
+    ids = {*id_guess(record).split("+"), *(c for c in record if _is_id(c))}
+    numeric = [c for c, v in record.items() if c not in ids and _is_number(v)]
+    of_people = [column for column in numeric if _HUMAN.search(_plain(column))]
+    if human:
+        return of_people or numeric
+    return [column for column in numeric if column not in of_people] or numeric
+
+
+def map_words(mapping: Mapping[str, str]) -> str:
+    """Returns the mapping as a user writes it: `--map text=output --map system=model`."""
+    return " ".join(f"--map {shlex.quote(f'{o}={t}')}" for o, t in mapping.items())
+
+
+def id_mapping(record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the guess of the id as a mapping; none where a column is `id`."""
+    return {} if "id" in record else {"id": id_guess(record) or "COLUMN"}
+
+
+def wanted_mapping(record: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, str]:
+    """Returns the guess of each wanted field; `COLUMN` where no column's name says so."""
+    guesses = field_guesses(record, ())
+    entry = {"control": next((f for f in guesses if f.startswith("control.")), "control.sentiment")}
+    return {
+        entry.get(field, field): guesses.get(entry.get(field, field), "COLUMN") for field in wanted
+    }
+
+
+def several_columns(record: Mapping[str, Any], mapping: Mapping[str, str]) -> str:
+    """Returns the mend of an id that is there twice, if several columns seem to make one."""
+    several = id_guess(record)
+    system = next((column for column in record if _field(column) == "system"), None)
+    if "+" not in several and system is not None:
+        several = f"{system}+{mapping.get('id', 'id')}"
+    if "+" not in several or several == mapping.get("id"):
+        return ""
+    return f", or make the id of several columns, for example {map_words({'id': several})}"
+
+
+def numbers_mapping(record: Mapping[str, Any], entry: str) -> dict[str, str]:
+    """Returns `ENTRY.NAME` -> column for the columns of numbers; entry is `ratings` or `metric`."""
+    columns: Sequence[str] = number_guesses(record, human=entry == "ratings")
+    return {f"{entry}.{re.sub(r'[^0-9A-Za-z_-]+', '-', c).lower()}": c for c in columns[:4]}
+
+
+def _field(column: str) -> str | None:
+    """The field that a column's name is a word for: the whole name, else a part of it."""
+    plain = _plain(column)
+    tokens = [token for token in plain.split("_") if token not in _NOISE]
+    if _is_id(column):
+        return _FIELDS.get(plain)
+    return next((_FIELDS[word] for word in (plain, *reversed(tokens)) if word in _FIELDS), None)
+
+
+def _is_id(column: str) -> bool:
+    plain = _plain(column)
+    return plain in _WHOLE_IDS or any(plain in words for words in _PARTS) or plain.endswith("_id")
+
+
+def _plain(column: str) -> str:
+    """`Model Output` -> `model_output`, `modelOutput` -> `model_output`."""
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column)
+    return re.sub(r"[^0-9a-z]+", "_", snake.lower()).strip("_")
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int | float):
+        return True
+    try:
+        return isinstance(value, str) and bool(value) and float(value) is not None
+    except ValueError:
+        return False

@@ -1,0 +1,300 @@
+"""Scores as meta-evaluation reads them: those of `levelfield score`, and those from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from levelfield.core.errors import UserError
+from levelfield.core.signature import with_choices
+from levelfield.io import values
+from levelfield.io.formats import FORMATS
+from levelfield.io.guesses import id_mapping, map_words, numbers_mapping, several_columns
+from levelfield.io.opening import PathLike
+from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.records import MISSING, Record, field_of, has
+from levelfield.io.rows import inputs, records
+from levelfield.io.source import Input
+
+_OURS = ("id", "metric", "value", "signature")
+"""What a record of `levelfield score` has."""
+
+WIDE = "metric."
+"""Begins the name of a field that has the values of one metric: `metric.bleurt`."""
+
+_LONG = ("metric", "score")
+"""What a record has, next to an id, if it is one value of a metric that it names."""
+
+
+@dataclass(frozen=True)
+class ScoreColumn:
+    """The values of one metric.
+
+    Attributes:
+        metric: its name.
+        signature: every choice that could change a value.
+        values: id -> value; NaN where the metric is undefined.
+        elsewhere: whether another program computed them.
+    """
+
+    metric: str
+    signature: str
+    values: Mapping[str, float]
+    elsewhere: bool = False
+
+
+def load_scores(
+    paths: Sequence[PathLike] | PathLike, *, mapping: Mapping[str, str] = {}
+) -> list[ScoreColumn]:
+    """The values in files, by metric, in the order they come.
+
+    A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
+    `levelfield score` wrote. Any other comes from elsewhere: `id`, `metric` and `score` (or
+    `value`) are one value; `id` and columns `metric.NAME` are a value of each of these metrics. A
+    missing value is NaN. The signature of such scores has the metric, the file, the column and the
+    sha256 of the file.
+
+    Args:
+        paths: files in any format of samples; without a known suffix, JSONL; `-` is standard input.
+        mapping: our field -> their field, of scores from elsewhere: `id` (several columns are
+            joined, `system+segment`), `metric`, `score`, `metric.NAME`.
+
+    Raises:
+        InputError: with all problems there are: what can't be read or is missing, two values of a
+            metric for one id, two signatures of one metric.
+        UserError: a field of the mapping that scores don't have.
+
+    >>> load_scores("scores.csv", mapping={"metric.bleurt": "BLEURT"})  # doctest: +SKIP
+    """
+    _check(mapping)
+    book = _Book(mapping)
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        book.read(path)
+    book.problems.raise_if_any()
+    _check_seen(mapping, [book])
+    return book.scores()
+
+
+def load_score_files(
+    paths: Sequence[PathLike], *, mapping: Mapping[str, str] = {}
+) -> list[tuple[str, ScoreColumn]]:
+    """`load_scores` of each file by itself, with the file; a column may be in one of them only."""
+    _check(mapping)
+    books = []
+    for path in paths:
+        book = _Book(mapping)
+        book.read(path)
+        book.problems.raise_if_any()
+        books.append(book)
+    _check_seen(mapping, books)
+    return [
+        (os.fspath(path), column)
+        for path, book in zip(paths, books, strict=True)
+        for column in book.scores()
+    ]
+
+
+def is_of_scores(ours: str) -> bool:
+    """Whether a field of a mapping is one that only scores have."""
+    return ours in _LONG or ours.startswith(WIDE)
+
+
+def _check(mapping: Mapping[str, str]) -> None:
+    for ours, theirs in mapping.items():
+        if ours != "id" and (not is_of_scores(ours) or ours == WIDE):
+            raise UserError(
+                f"mapping {printable(f'{ours}={theirs}')}: scores have no such field; there are "
+                "id, metric, score and metric.NAME"
+            )
+
+
+def _check_seen(mapping: Mapping[str, str], books: Sequence[_Book]) -> None:
+    """An `id` may be nowhere: files may have ids of that name already."""
+    fields = next((book.fields for book in books if book.fields), None)
+    seen = set[str]().union(*(book.seen for book in books))
+    for ours, theirs in mapping.items():
+        if ours != "id" and ours not in seen:
+            there = f"the columns are {listed(fields)}" if fields else "levelfield wrote them all"
+            raise UserError(
+                f"mapping {printable(f'{ours}={theirs}')}: no scores have {shown(theirs)}; {there}"
+            )
+
+
+@dataclass
+class _Column:
+    """The values of one metric as they come in.
+
+    Attributes:
+        signature, place: those of the first value.
+        elsewhere: as in `ScoreColumn`.
+        places: id -> where its value stands.
+        others: signatures that differ from the first and were reported.
+    """
+
+    signature: str
+    place: str
+    elsewhere: bool
+    values: dict[str, float] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
+class _Book:
+    """Collects scores, record by record.
+
+    Attributes:
+        fields: of the first record from elsewhere.
+        seen: fields of the mapping that a record has.
+    """
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self.problems = Problems()
+        self.fields: tuple[str, ...] = ()
+        self.seen: set[str] = set()
+        self._mapping = mapping
+        self._columns: dict[str, _Column] = {}
+
+    def scores(self) -> list[ScoreColumn]:
+        return [
+            ScoreColumn(name, c.signature, c.values, c.elsewhere)
+            for name, c in self._columns.items()
+        ]
+
+    def read(self, path: PathLike) -> None:
+        """Takes the records of a file."""
+        suffix = PurePath(path).suffix.lower()
+        known = any(suffix in format.suffixes for format in FORMATS.values())
+        (source,) = inputs([path], None if known else "jsonl")
+        first = True
+        for number, record in records(source, self.problems, "scores"):
+            if all(name in record for name in _OURS):
+                self._add_ours(source.place(number), record, source.cells)
+            elif lacking := self._lacking(record):
+                self.problems.add(f"{source.place(0 if first else number)}: {lacking}")
+                if first:
+                    break
+            else:
+                self._add_other(source, number, record)
+            first = False
+
+    def _lacking(self, record: Record) -> str:
+        """What a record from elsewhere lacks to be scores, with the words that would name it."""
+        no_id = not has(record, "id", self._theirs("id")) and "id" not in record
+        no_scores = not self._wide(record) and not self._long(record)
+        if not no_id and not no_scores:
+            return ""
+        lacks = ["id"] * no_id + ["score"] * no_scores
+        mapping = {
+            **(id_mapping(record) if no_id else {}),
+            **(numbers_mapping(record, "metric") if no_scores else {}),
+        }
+        return (
+            f"no {' and no '.join(lacks)}; the columns are {listed(record)}; expected what "
+            "`levelfield score` writes, or name your columns, for example "
+            f"{map_words({**self._mapping, **mapping})}"
+        )
+
+    def _theirs(self, ours: str) -> str:
+        return self._mapping.get(ours, ours)
+
+    def _wide(self, record: Record) -> list[tuple[str, str]]:
+        """Metrics that have a column of their own in this record, with its name."""
+        named = {
+            theirs: ours.removeprefix(WIDE)
+            for ours, theirs in self._mapping.items()
+            if ours.startswith(WIDE) and has(record, ours, theirs)
+        }
+        plain = {c: c.removeprefix(WIDE) for c in record if c.startswith(WIDE) and c != WIDE}
+        return [(metric, column) for column, metric in {**plain, **named}.items()]
+
+    def _long(self, record: Record) -> tuple[str, str] | None:
+        """The columns with the name of a metric and its value; None if there are none."""
+        score = self._mapping.get("score", "score" if "score" in record else "value")
+        columns = (self._theirs("metric"), score)
+        there = all(has(record, ours, c) for ours, c in zip(_LONG, columns, strict=True))
+        return columns if there else None
+
+    def _add_ours(self, place: str, record: Record, cells: bool) -> None:
+        id, metric, signature = (
+            self._said(place, name, record[name], cells) for name in ("id", "metric", "signature")
+        )
+        value = self._number(place, "value", record["value"], cells)
+        if id and metric and signature and value is not None:
+            self._keep(place, id, metric, value, signature)
+
+    def _add_other(self, source: Input, number: int, record: Record) -> None:
+        """Takes the values of a record that another program wrote."""
+        place = source.place(number)
+        self.fields = self.fields or tuple(record)
+        self.seen |= {o for o, theirs in self._mapping.items() if has(record, o, theirs)}
+        try:
+            id = field_of(record, "id", self._theirs("id"), source.cells)
+        except Wrong as wrong:
+            self.problems.add(f"{place}: {wrong}")
+            return
+        id = self._said(place, "id", record["id"] if id is MISSING else id, source.cells)
+        items = [
+            (metric, column, field_of(record, WIDE, column, source.cells))
+            for metric, column in self._wide(record)
+        ]
+        if not items and (columns := self._long(record)):
+            metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
+            items = [(self._said(place, "metric", metric, source.cells), "", value)]
+        for metric, column, given in items:
+            value = self._number(place, column or "score", given, source.cells)
+            if id and metric and value is not None:
+                self._keep(place, id, metric, value, _signature(source, metric, column), record)
+
+    def _said(self, place: str, what: str, given: object, cells: bool) -> str:
+        """A name; empty, and a problem, where there is none."""
+        try:
+            if not values.absent(given):
+                return values.name(given, cells)
+            raise Wrong("is empty; name it")
+        except Wrong as wrong:
+            self.problems.add(f"{place}: {wrong.inside(what)}")
+            return ""
+
+    def _number(self, place: str, what: str, given: object, cells: bool) -> float | None:
+        """A value, NaN where it is missing; None, and a problem, where it is no number."""
+        try:
+            return values.rating(given, cells)
+        except Wrong as wrong:
+            self.problems.add(f"{place}: {wrong.inside(what)}")
+            return None
+
+    def _keep(
+        self,
+        place: str,
+        id: str,
+        metric: str,
+        value: float,
+        signature: str,
+        elsewhere: Record | None = None,
+    ) -> None:
+        column = self._columns.setdefault(metric, _Column(signature, place, elsewhere is not None))
+        if signature != column.signature:
+            if signature not in column.others:
+                column.others.add(signature)
+                self.problems.add(
+                    f"{place}: {printable(metric)} has the signature {shown(signature, 300)} here "
+                    f"and {shown(column.signature, 300)} at {column.place}, so the numbers can't "
+                    "stand in one column; give one of them only, or score again with the same "
+                    "options"
+                )
+        elif id in column.places:
+            mend = several_columns(elsewhere, self._mapping) if elsewhere else ""
+            self.problems.add(
+                f"{place}: {printable(metric)} of id {shown(id)} has a value at "
+                f"{column.places[id]} already; remove one of them{mend}"
+            )
+        else:
+            column.values[id] = value
+            column.places[id] = place
+
+
+def _signature(source: Input, metric: str, column: str) -> str:
+    choices = {"file": PurePath(source.name).name, **({"column": column} if column else {})}
+    return with_choices(f"elsewhere.{metric}", {**choices, "sha256": source.digest[:12]})

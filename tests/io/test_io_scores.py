@@ -1,0 +1,109 @@
+"""Scores of other programs: tables with a column a metric, or one value a row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import polars as pl
+import pytest
+
+from levelfield.core.errors import InputError, UserError
+from levelfield.io import load_scores
+
+WIDE = "sys,seg,BLEURT,comet\na,1,0.5,0.7\na,2,,0.6\nb,1,-1e-2,nan\n"
+MAPPING = {"id": "sys+seg", "metric.bleurt": "BLEURT", "metric.comet": "comet"}
+
+
+def problems(*paths, **options):
+    with pytest.raises(InputError) as caught:
+        load_scores(list(paths), **options)
+    assert all("\n" not in problem for problem in caught.value.problems)
+    return list(caught.value.problems)
+
+
+def test_a_column_a_metric_with_an_id_of_several_columns(write):
+    bleurt, comet = load_scores(write("w.csv", WIDE), mapping=MAPPING)
+    assert (bleurt.metric, comet.metric) == ("bleurt", "comet")
+    assert bleurt.values == {"a/1": 0.5, "a/2": pytest.approx(math.nan, nan_ok=True), "b/1": -0.01}
+    assert math.isnan(comet.values["b/1"])
+    assert bleurt.elsewhere
+
+
+def test_the_signature_names_the_file_the_column_and_the_digest(write):
+    path = write("w.csv", WIDE)
+    bleurt, _ = load_scores(path, mapping=MAPPING)
+    digest = hashlib.sha256(WIDE.encode()).hexdigest()[:12]
+    assert bleurt.signature == f"elsewhere.bleurt|file:w.csv|column:BLEURT|sha256:{digest}"
+
+
+def test_one_value_a_row_in_every_format(write):
+    rows = [
+        {"id": "1", "metric": "bleurt", "value": 0.5},
+        {"id": "2", "metric": "bleurt", "value": None},
+        {"id": "1", "metric": "comet", "value": 0.25},
+    ]
+    pl.DataFrame(rows).write_parquet(write("a.parquet", b""))
+    tsv = "id\tmetric\tvalue\n1\tbleurt\t0.5\n2\tbleurt\t\n1\tcomet\t0.25\n"
+    for path in (
+        write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
+        write("a.json", json.dumps(rows)),
+        write("a.tsv", tsv),
+        write("a.csv", tsv.replace("\t", ",")),
+        "a.parquet",
+    ):
+        bleurt, comet = load_scores(path)
+        assert (bleurt.values["1"], comet.values) == (0.5, {"1": 0.25})
+        assert math.isnan(bleurt.values["2"])
+        assert bleurt.signature.startswith(f"elsewhere.bleurt|file:{path}|sha256:")
+    renamed = write("b.csv", "nr,measure,score\n1,bleurt,0.5\n")
+    (bleurt,) = load_scores(renamed, mapping={"id": "nr", "metric": "measure"})
+    assert bleurt.values == {"1": 0.5}
+
+
+def test_columns_that_bear_our_names_need_no_mapping(write):
+    (bleurt,) = load_scores(write("a.csv", "id,metric.bleurt\n1,0.5\n"))
+    assert (bleurt.metric, bleurt.values) == ("bleurt", {"1": 0.5})
+
+
+def test_a_table_without_the_names_says_what_to_write(write):
+    assert problems(write("w.csv", WIDE)) == [
+        'w.csv: no id and no score; the columns are "sys", "seg", "BLEURT", "comet"; expected what '
+        "`levelfield score` writes, or name your columns, for example --map id=sys+seg "
+        "--map metric.bleurt=BLEURT --map metric.comet=comet"
+    ]
+    (problem,) = problems("w.csv", mapping={"id": "sys+segment", "metric.c": "comet"})
+    assert problem.startswith('w.csv: no id; the columns are "sys", "seg"')
+    half = write("half.csv", "id,sys,metric.c\n1,a,0.5\n")
+    (problem,) = problems(half, mapping={"id": "sys+seg"})
+    assert problem == 'half.csv:2: id: there is no "seg"; the fields are "id", "sys", "metric.c"'
+
+
+def test_ids_that_are_there_twice_or_missing_are_named(write):
+    mapping = {"id": "seg", "metric.c": "comet"}
+    (problem,) = problems(write("w.csv", WIDE), mapping=mapping)
+    assert problem == (
+        'w.csv:4: c of id "1" has a value at w.csv:2 already; remove one of them, or make the id '
+        "of several columns, for example --map id=sys+seg"
+    )
+    gaps = write("gaps.csv", "sys,seg,comet\na,1,0.5\na,,0.5\n")
+    assert problems(gaps, mapping={"id": "sys+seg", "metric.c": "comet"}) == [
+        'gaps.csv:3: id: "seg" is empty, and part of it; fill it in'
+    ]
+    assert problems(gaps, mapping=mapping) == ["gaps.csv:3: id: is empty; name it"]
+
+
+def test_what_is_no_number_is_named_with_its_column(write):
+    bad = write("bad.csv", "id,metric.c\n1,high\n2,inf\n")
+    first, second = problems(bad)
+    assert first.startswith('bad.csv:2: metric.c: expected a number, found the string "high"')
+    assert "not finite" in second
+
+
+def test_a_mapping_that_no_scores_have_is_reported(write):
+    path = write("w.csv", WIDE)
+    with pytest.raises(UserError, match='no scores have "ter"; the columns are "sys", "seg"'):
+        load_scores(path, mapping=MAPPING | {"metric.ter": "ter"})
+    with pytest.raises(UserError, match="scores have no such field; there are id, metric, score"):
+        load_scores(path, mapping={"text": "sys"})
