@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from levelfield.core.corpus import is_corpus_metric
@@ -136,7 +136,7 @@ def _lacking(metric: Metric, census: Census) -> str:
     names = " and ".join(f"'{field}'" for field in lacking)
     return (
         f"{metric.name} needs {names} and none of the {census.n:,} samples has "
-        f"{'it' if len(lacking) == 1 else 'both'}; name your column with "
+        f"{'it' if len(lacking) == 1 else 'them'}; name your column with "
         f"{map_words(wanted_mapping(dict.fromkeys(census.extra, ''), lacking))}"
         + (f"; other columns: {listed(census.extra)}" if census.extra else "")
     )
@@ -150,7 +150,8 @@ def required_fields(options: ScoreOptions) -> list[str]:
     for name in names:
         members = matching(name) if isinstance(name, str) else ()
         classes += map(metric_class, members) if isinstance(name, str) else [name]
-    required = {field for one in classes for field in getattr(one, "requires", ())}
+    needs = [getattr(one, "requires", ()) for one in classes]
+    required = {field for fields in needs if isinstance(fields, Collection) for field in fields}
     return [field for field in FIELDS if field in required]
 
 
