@@ -17,6 +17,12 @@ LIST_BYTES = 1 << 28
 STREAM_BYTES = 1 << 34
 """Of standard input, or of another pipe, which is copied to a temporary file."""
 
+ANSWER_BYTES = 1 << 26
+"""Of one answer of a chat server."""
+
+CELL_BYTES = 1 << 30
+"""Of the answers of a system in one attempt at a cell, which are held in memory."""
+
 TOML_BYTES = 1 << 24
 """Of a TOML file."""
 

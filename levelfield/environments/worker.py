@@ -8,6 +8,7 @@ if it dies. An answer `{"error": "…"}` is an error; any other answer is an obj
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -15,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import ModelError
+from levelfield.core.limits import ANSWER_BYTES
 from levelfield.environments import Environment
+
+_LAST_BYTES = 1 << 16
+"""Of stderr, in which its last line is looked for."""
 
 
 class Worker:
@@ -63,9 +68,13 @@ class Worker:
             if stdin is not None and stdout is not None:
                 stdin.write(message + "\n")
                 stdin.flush()
-                line = stdout.readline()
+                line = stdout.readline(ANSWER_BYTES)
         except (OSError, ValueError):  # it has gone, or was closed: no line
             pass
+        if len(line) >= ANSWER_BYTES:
+            raise ModelError(
+                f"{self._name} answered with more than {ANSWER_BYTES:,} characters; it is ended"
+            )
         if not line.endswith("\n"):
             raise ModelError(f"{self._name} ended without an answer: {self._last_words()}")
         try:
@@ -79,7 +88,8 @@ class Worker:
     def _last_words(self) -> str:
         try:
             code = self._process.wait(timeout=10)
-            self._said.seek(0)
+            size = self._said.seek(0, os.SEEK_END)
+            self._said.seek(max(0, size - _LAST_BYTES))
             lines = self._said.read().decode("utf-8", "replace").split("\n")
         except (subprocess.TimeoutExpired, ValueError):
             return "it hangs"

@@ -10,17 +10,20 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import platformdirs
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.io.http import get, within
 
 RAW = "https://raw.githubusercontent.com"
 _CHUNK = 1 << 16
 _ATTEMPTS = 3
-_TIMEOUT_S = (10.0, 60.0)
+_TIMEOUT_S = 60.0
+"""Of the head of an answer, and of each chunk of its body: a slower server is given up."""
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/")
 
 
@@ -168,23 +171,26 @@ def _receive(file: Published, part: Path, meter: _Meter) -> None:
     headers = {"Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-    with requests.get(file.url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()  # the server has fewer bytes, so these are of no use
-        response.raise_for_status()
-        starts = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
-        resumes = response.status_code == requests.codes.partial_content and (
-            starts is not None and int(starts[1]) == have
-        )
-        have = have if resumes else 0
-        with part.open("ab" if resumes else "wb") as out:
-            meter.reach(have)
-            for chunk in response.iter_content(_CHUNK):
-                out.write(chunk)
-                have += len(chunk)
-                meter.reach(min(have, file.bytes))
-                if have > file.bytes:
-                    return  # some other page: its hash will say so
+    response = get(file.url, headers, _TIMEOUT_S)
+    if response.status_code == requests.codes.requested_range_not_satisfiable:
+        part.unlink()  # the server has fewer bytes, so these are of no use
+    response.raise_for_status()
+    starts = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+    resumes = response.status_code == requests.codes.partial_content and (
+        starts is not None and int(starts[1]) == have
+    )
+    have = have if resumes else 0
+    with part.open("ab" if resumes else "wb") as out:
+        meter.reach(have)
+        chunks = response.iter_content(_CHUNK)
+        while chunk := within(_TIMEOUT_S, partial(next, chunks, b"")):
+            out.write(chunk)
+            have += len(chunk)
+            meter.reach(min(have, file.bytes))
+            if have > file.bytes:
+                break  # some other page: its hash will say so
+    # not after an error: closing waits for whoever still reads
+    response.close()
     if have < file.bytes and response.headers.get("Content-Length") is None:
         raise requests.ConnectionError("the connection ended too early")
 

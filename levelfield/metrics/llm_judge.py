@@ -39,6 +39,13 @@ from levelfield.models.load import load
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import resolve
 
+_RANGES = {
+    "samples": (1, 1_000),
+    "max_tokens": (1, 1_000_000),
+    "top_logprobs": (1, 1_000),
+    "concurrency": (1, 256),
+    "retries": (0, 100),
+}
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
 UNRESOLVED_AT_MOST = 0.01
@@ -76,11 +83,12 @@ class _LLMJudge(SampleMetric):
     higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        lowest = {"samples": 1, "max_tokens": 1, "top_logprobs": 1, "concurrency": 1, "retries": 0}
-        for option, least in lowest.items():
+        for option, (least, most) in _RANGES.items():
             value = getattr(self, option)
             if value is not None and value < least:
                 raise UserError(f"{self.name}: {option}={value}: expected at least {least}")
+            if value is not None and value > most:
+                raise UserError(f"{self.name}: {option}={value}: expected at most {most:,}")
         if not 0 < self.timeout <= 86_400:
             raise UserError(f"{self.name}: timeout={self.timeout}: expected seconds above 0")
         if self.temperature is not None and not 0 <= self.temperature < float("inf"):
@@ -294,8 +302,8 @@ class LLMJudgeOverall(_LLMJudge):
         seed: of the server's sampling; `none` sends none.
         max_tokens: of an answer; `none` sends none. A model that thinks aloud needs more.
         top_logprobs: alternatives asked for with each token.
-        concurrency, timeout, retries: requests under way at once, seconds that the server may be
-            silent, and how often a request that failed is sent again.
+        concurrency, timeout, retries: requests under way at once; seconds that one request may
+            take, its whole answer included; and how often one that failed is sent again.
     """
 
     name: ClassVar[str] = "llm-judge.overall"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.server
 import multiprocessing
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -300,3 +302,63 @@ def test_a_server_with_fewer_bytes_than_were_received_is_said_and_the_part_dropp
     server.status = 416
     assert "416" in refused()
     assert not part_of().exists()
+
+
+class Dripping(Server):
+    """Sends a byte now and then: of the head, or of the body."""
+
+    def __init__(self, *, head: bool) -> None:
+        super().__init__()
+        self._head = head
+
+    def answer(self, to: http.server.BaseHTTPRequestHandler) -> None:
+        self.seen.append(None)
+        if not self._head:
+            to.send_response(200)
+            to.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                to.wfile.write(b"x")
+                time.sleep(0.02)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_a_server_that_drips_is_given_up(monkeypatch, head):
+    dripping = Dripping(head=head)
+    monkeypatch.setenv("LEVELFIELD_MIRROR", dripping.url)
+    monkeypatch.setattr("levelfield.io.fetch._TIMEOUT_S", 0.1)
+    started = time.monotonic()
+    with pytest.raises(FetchError, match="no answer in time"):
+        fetch(FILE)
+    assert time.monotonic() - started < 3
+
+
+class Redirecting(Server):
+    """Sends whoever asks on, with a body that has no end."""
+
+    def answer(self, to: http.server.BaseHTTPRequestHandler) -> None:
+        if to.path.endswith("?there"):
+            super().answer(to)
+            return
+        to.send_response(302)
+        to.send_header("Location", to.path + ("?there" if self.arrives else ""))
+        to.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                to.wfile.write(b"x" * 10_000)
+
+    arrives = True
+
+
+def test_the_body_of_a_redirect_is_not_read(monkeypatch):
+    server = Redirecting()
+    monkeypatch.setenv("LEVELFIELD_MIRROR", server.url)
+    assert fetch(FILE).read_bytes() == BODY
+
+
+def test_redirects_that_go_round_in_circles_are_an_error(monkeypatch):
+    server = Redirecting()
+    server.arrives = False
+    monkeypatch.setenv("LEVELFIELD_MIRROR", server.url)
+    with pytest.raises(FetchError, match="TooManyRedirects"):
+        fetch(FILE)

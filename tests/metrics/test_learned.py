@@ -187,6 +187,13 @@ def test_a_worker_that_dies_is_named_with_its_last_words_and_the_next_call_start
     assert metric.score([sample("ice")]).values == pytest.approx([3 / 14])
 
 
+def test_an_answer_without_end_ends_the_worker(comet, monkeypatch):
+    monkeypatch.setattr("levelfield.environments.worker.ANSWER_BYTES", 20)
+    with pytest.raises(ModelError, match="answered with more than 20 characters; it is ended"):
+        COMETSource(**comet).score([sample("ice")])
+    assert not any(worker.is_running for worker, _ in learned._RUNNING.values())
+
+
 def test_an_error_of_the_model_is_one_line_and_the_worker_lives_on(comet):
     metric = COMETSource(**comet)
     with pytest.raises(ModelError, match=r"^comet: RuntimeError: no such thing$"):

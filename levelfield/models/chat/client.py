@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelfield.core.errors import ModelError
+from levelfield.core.limits import ANSWER_BYTES
+from levelfield.io.http import HttpAnswer, TooLongError, new_session, post
 from levelfield.models.batching import unique
 from levelfield.models.chat.answers import answers_in
 from levelfield.models.chat.failures import (
@@ -36,7 +38,6 @@ LONGEST_WAIT_S = 300.0
 FIRST_WAIT_S, LAST_WAIT_S = 1.0, 30.0
 """Pauses before a request is sent again: the first, and the longest."""
 
-_CONNECT_S = 10.0
 _TRY_AGAIN = (408, 409, 425, 429)
 _PROBE = "Answer with the number 1 and nothing else."
 
@@ -164,22 +165,26 @@ class ChatClient:
         try:
             session = self._sessions.pop()
         except IndexError:
-            session = requests.Session()
+            session = new_session()
         try:
-            response = session.post(
+            response = post(
+                session,
                 self.server.address,
-                data=json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"),
-                headers={"Content-Type": "application/json"},
+                json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"),
                 auth=self._authorise,
-                timeout=(_CONNECT_S, self.server.timeout),
-                allow_redirects=False,
+                seconds=self.server.timeout,
+                most=ANSWER_BYTES,
             )
+        except TooLongError as error:
+            raise RejectedError(0, f"{error}; max_tokens makes it shorter") from error
         except requests.Timeout as error:
-            raise FailedForNowError(f"no answer within {self.server.timeout:g} s") from error
+            raise FailedForNowError(
+                f"no whole answer within {self.server.timeout:g} s, which timeout sets"
+            ) from error
         except requests.RequestException as error:
             raise FailedForNowError(failure_of(error)) from error
         self._sessions.append(session)
-        if response.status_code != requests.codes.ok:
+        if response.status != requests.codes.ok:
             raise self._refusal(response)
         try:
             body = response.json()
@@ -196,15 +201,15 @@ class ChatClient:
         )
         return answers
 
-    def _refusal(self, response: requests.Response) -> FailedForNowError | RejectedError:
+    def _refusal(self, response: HttpAnswer) -> FailedForNowError | RejectedError:
         """What a status other than 200 means."""
         code, words = words_of(response)
         words = short(self._without_key(words))
-        said = f"the server says {response.status_code}{': ' if words else ''}{words}"
-        transient = response.status_code in _TRY_AGAIN or response.status_code >= 500
+        said = f"the server says {response.status}{': ' if words else ''}{words}"
+        transient = response.status in _TRY_AGAIN or response.status >= 500
         if transient and code != "insufficient_quota":
             return FailedForNowError(said, retry_after(response.headers.get("Retry-After", "")))
-        return RejectedError(response.status_code, said, code)
+        return RejectedError(response.status, said, code)
 
     def _authorise(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # as a callable, since `requests` would else look for another key in ~/.netrc

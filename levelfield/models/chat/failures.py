@@ -8,6 +8,8 @@ import json
 import math
 from typing import TYPE_CHECKING
 
+from levelfield.io.http import HttpAnswer
+
 if TYPE_CHECKING:
     import requests
 
@@ -47,7 +49,7 @@ class StoppedError(Exception):
     """Another thread failed, or the user has had enough."""
 
 
-def words_of(response: requests.Response) -> tuple[str, str]:
+def words_of(response: HttpAnswer) -> tuple[str, str]:
     """The code and the words of an error, whichever way a server puts them."""
     try:
         said = response.json()

@@ -17,7 +17,7 @@ class Server:
         key_variable: the environment variable that holds the key; empty, or a variable that is
             not set: no key is sent.
         concurrency: requests under way at once.
-        timeout: seconds that the server may be silent.
+        timeout: seconds that one request may take, its whole answer included.
         retries: how often a request that failed is sent again.
 
     Raises:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.limits import CELL_BYTES
 from levelfield.io.formats.text import reason
 from levelfield.io.problems import Wrong, shown
 from levelfield.study.ask.intake import Intake, TimedAnswer
@@ -58,6 +59,7 @@ class Attempt:
         self._stop = stop
         self._started = time.monotonic()
         self._lines = 0
+        self._held = 0
 
     def run(
         self,
@@ -123,6 +125,10 @@ class Attempt:
                         stderr.feed(chunk)
                     else:
                         self._take(lines.feed(chunk))
+                if self._held > CELL_BYTES:
+                    return AttemptEnd(
+                        f"answered with more than {CELL_BYTES:,} bytes, so it was ended", final=True
+                    )
                 if self._stop.is_set():
                     return AttemptEnd(stopped=True)
                 if self._intake.is_complete() and not was_complete:
@@ -149,6 +155,7 @@ class Attempt:
                 self._intake.refuse(str(wrong), place)
                 continue
             if answer and self._intake.take(answer, place):
+                self._held += len(line or b"")
                 self.spent_s = self._before_s + time.monotonic() - self._started
                 self._keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
 

@@ -61,6 +61,7 @@ def answer(
     it ends, its time is over, or we are told to stop; then all its processes are ended. Each valid
     answer goes to `keep` as soon as its line is complete. Requests that are still open are asked
     again, as often as the source's `retries` say. A line longer than 16 MiB is no answer.
+    Answers of more than `CELL_BYTES` in one attempt end the command.
 
     Args:
         source: where answers come from.

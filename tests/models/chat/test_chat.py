@@ -3,11 +3,13 @@ numbers by probability from local models against plain loops."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import email.utils
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -462,3 +464,64 @@ def test_a_model_that_answers_nothing_is_refused(tmp_path: Path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError, match=r"answers no questions.*kind: encoder"):
         load("choices", str(tmp_path))
+
+
+class Raw:
+    """A server that sends what a test says, piece by piece, until the client has gone.
+
+    Attributes:
+        requests: how many have come.
+    """
+
+    def __init__(self, head: bytes, piece: bytes, pause_s: float = 0.0) -> None:
+        self.requests = 0
+        self._pieces = (head, piece, pause_s)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.requests += 1
+            threading.Thread(target=self._send, args=(connection,), daemon=True).start()
+
+    def _send(self, connection: socket.socket) -> None:
+        head, piece, pause_s = self._pieces
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(head)
+            while True:
+                connection.sendall(piece)
+                time.sleep(pause_s)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+@pytest.mark.parametrize("head", [HEAD, b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n"])
+def test_an_answer_without_end_is_an_error_that_names_the_limit(monkeypatch, head):
+    monkeypatch.setattr(chat_client, "ANSWER_BYTES", 100_000)
+    server = Raw(head, b" " * 10_000)
+    with contextlib.closing(server), pytest.raises(ModelError) as caught:
+        ask(client(server.url), "How?")
+    assert str(caught.value).endswith(
+        "can't be asked: an answer of more than 100,000 bytes; max_tokens makes it shorter"
+    )
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize("head", [HEAD, b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_server_that_drips_is_given_up_when_its_time_is_over(head):
+    server = Raw(head, b"x", pause_s=0.02)
+    started = time.monotonic()
+    with contextlib.closing(server), pytest.raises(ModelError) as caught:
+        ask(client(server.url, timeout=0.2, retries=1), "How?")
+    assert "no whole answer within 0.2 s, which timeout sets (2 tries)" in str(caught.value)
+    assert time.monotonic() - started < 3

@@ -155,6 +155,16 @@ def test_what_was_answered_before_the_end_is_taken_and_the_end_is_said(
     )
 
 
+def test_answers_that_would_fill_the_memory_end_the_command(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "CELL_BYTES", 100)
+    outcome = ask(command("slowly", retries=1))
+    assert 0 < len(ask.texts) < 4
+    assert "attempt 1: answered with more than 100 bytes, so it was ended" in outcome.failure
+    assert outcome.attempts == 1
+
+
 def test_a_second_attempt_is_asked_only_what_the_first_left_open(ask: Asked) -> None:
     log = ask.folder / "log"
     outcome = ask(command("dies", log, retries=2))

@@ -1,0 +1,168 @@
+"""HTTP within a number of bytes and a time, however a server answers.
+
+The time limits of `requests` are of silence: a server that sends a byte now and then never meets
+them. Here they are of the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import requests
+
+T = TypeVar("T")
+
+CONNECT_S = 10.0
+_CHUNK = 1 << 12
+_LISTEN_S = 0.2
+_MOST_REDIRECTS = 5
+
+
+class TooLongError(Exception):
+    """A body of more bytes than are read."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A server's answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Returns the value in the body.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """Returns what `work` returns; after the time it goes on alone, in a thread that ends with us.
+
+    Raises:
+        requests.Timeout: it took longer.
+    """
+    import requests
+
+    done: queue.SimpleQueue[tuple[T] | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((work(),))
+        except BaseException as error:
+            done.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            result = done.get(timeout=min(left, _LISTEN_S))  # a longer wait may not hear Ctrl-C
+        except queue.Empty:
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        return result[0]
+    raise requests.Timeout(f"not within {seconds:g} s")
+
+
+def new_session() -> requests.Session:
+    """Returns a session that follows no redirect; `requests` would read its body, however long."""
+    import requests
+
+    class Unredirected(requests.Session):
+        def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002
+            return None
+
+    return Unredirected()
+
+
+def post(
+    session: requests.Session,
+    address: str,
+    content: bytes,
+    *,
+    auth: Callable[[requests.PreparedRequest], requests.PreparedRequest],
+    seconds: float,
+    most: int,
+) -> HttpAnswer:
+    """Sends JSON and returns the answer.
+
+    Args:
+        session: a `new_session`, of no more use after an error.
+        seconds: that all of it may take.
+        most: bytes of the answer.
+
+    Raises:
+        requests.RequestException: there is no answer in time.
+        TooLongError: it has more bytes.
+    """
+    deadline = time.monotonic() + seconds
+
+    def exchange() -> HttpAnswer:
+        with session.post(
+            address,
+            data=content,
+            headers={"Content-Type": "application/json"},
+            auth=auth,
+            timeout=(CONNECT_S, seconds),
+            stream=True,
+        ) as response:
+            body = _body(response, most, deadline)
+            return HttpAnswer(response.status_code, response.headers, body)
+
+    return within(seconds, exchange)
+
+
+def _body(response: requests.Response, most: int, deadline: float) -> bytes:
+    body = bytearray()
+    for chunk in response.iter_content(_CHUNK):
+        body += chunk
+        if len(body) > most:
+            raise TooLongError(f"an answer of more than {most:,} bytes")
+        if time.monotonic() > deadline:  # nobody waits for the rest
+            break
+    return bytes(body)
+
+
+def get(url: str, headers: Mapping[str, str], seconds: float) -> requests.Response:
+    """Returns an answer of which only the head is read.
+
+    Args:
+        seconds: that each head may take, those of redirects as well; what redirects have as bodies
+            is not read.
+
+    Raises:
+        requests.RequestException: there is none in time, or too many redirects.
+    """
+    import requests
+
+    for _ in range(_MOST_REDIRECTS + 1):
+        head = partial(
+            new_session().get,
+            url,
+            headers=dict(headers),
+            stream=True,
+            timeout=(CONNECT_S, seconds),
+        )
+        response = within(seconds, head)
+        if not response.is_redirect:
+            return response
+        response.close()
+        url = urllib.parse.urljoin(url, response.headers["Location"])
+    raise requests.TooManyRedirects(f"more than {_MOST_REDIRECTS} redirects")
