@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,56 +13,92 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from levelfield.core.arrays import Codes, Floats
 from levelfield.meta.drift import Drift
-from levelfield.meta.join import RatedScores
-from levelfield.report.figures import dots, svg
+from levelfield.meta.evaluation import MetaEvaluation
+from levelfield.report.figures import names_beside, svg
+from levelfield.report.marks import DOT, GRID, INK, MUTED, SHAPES, SeriesMark, series_mark
+from levelfield.stats.system_means import means_of
 
 MOST_POINTS = 1000
-COLOURS = ("#2f6299", "#b5532a", "#3d7d56", "#8a5aa3", "#a8862b", "#3f8f97", "#b04a74", "#6a6f3a")
-"""Of the systems in order, each dark enough on the card; further ones are grey."""
-OTHER = "#8b867d"
-SINGLE = "#5b7fa6"
-_INK, _MUTED, _GRID = "#1c1b19", "#6b665e", "#e6e2da"
+PLAIN = SeriesMark(DOT, SHAPES[0])
 
 
-def colours(systems: Sequence[str]) -> dict[str, str]:
-    """System -> colour; a single, or unnamed, system has none of its own."""
-    if len(systems) < 2:
-        return dict.fromkeys(systems, SINGLE)
-    return {s: COLOURS[i] if i < len(COLOURS) else OTHER for i, s in enumerate(systems)}
-
-
-def scatter(table: RatedScores, metric: str, aspect: str, *, label: str) -> Markup:
-    """Metric against rating, a dot a sample, with the least-squares line.
+def scatter(evaluation: MetaEvaluation, metric: str, aspect: str, *, label: str) -> Markup:
+    """What was correlated: the means of systems with their names, or samples, a dot each; with the
+    least-squares line.
 
     Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples an even
     share of the sorted ids is drawn. Empty without a sample.
     """
+    table = evaluation.table
     rows = table.rows(aspect, metric)
     if not rows.size:
         return Markup("")
     x, y = table.aspects[aspect][rows], table.metrics[metric][rows]
+    if evaluation.level == "system":
+        systems = table.groups("system")[rows]
+        x, y = means_of(x, systems), means_of(y, systems)
+        figure = _systems_scatter(np.unique(systems).tolist(), x, y, aspect)
+    else:
+        figure = _samples_scatter(x, y, rows, series(evaluation), aspect)
+    return svg(figure, salt=f"{metric}/{aspect}", label=label)
+
+
+def series(evaluation: MetaEvaluation) -> npt.NDArray[Any]:
+    """(n,) what the dots of a sample are told apart by: its data set if these are the groups, else
+    its system."""
+    table = evaluation.table
+    return table.groups("dataset") if evaluation.group == "dataset" else table.systems
+
+
+def series_marks(names: Iterable[str]) -> dict[str, SeriesMark]:
+    """Name -> its mark; a single one is a plain dot."""
+    of = sorted(set(names))
+    return {name: series_mark(i) if len(of) > 1 else PLAIN for i, name in enumerate(of)}
+
+
+def _samples_scatter(
+    x: Floats, y: Floats, rows: Codes, of: npt.NDArray[Any], aspect: str
+) -> Figure:
     figure, axes = _axes(3.1, 2.5)
-    shown = np.unique(
-        np.linspace(0, rows.size - 1, min(rows.size, MOST_POINTS)).round().astype(int)
-    )
+    shown = np.unique(np.linspace(0, x.size - 1, min(x.size, MOST_POINTS)).round().astype(int))
     levels = np.unique(x)
     gap = float(np.diff(levels).min()) if 1 < levels.size < 40 else 0.0
-    rng = np.random.default_rng(0)
-    at = x[shown] + rng.uniform(-0.3, 0.3, shown.size) * gap
-    colour = colours(sorted(set(table.systems.tolist())))
-    systems = table.systems[rows][shown]
-    for system in sorted(set(systems.tolist())):
-        mine = systems == system
-        size = 3.4 if rows.size < 300 else 2.6
-        dots(axes, at[mine], y[shown][mine], colour=colour[system], size=size, alpha=0.5)
-    if levels.size > 1:
+    at = x[shown] + np.random.default_rng(0).uniform(-0.3, 0.3, shown.size) * gap
+    _fit(axes, x, y, np.concatenate([at, x]), aspect)
+    names = of[rows][shown]
+    for name, mark in series_marks(of.tolist()).items():
+        mine = names == name
+        if np.any(mine):
+            mark.draw(axes, at[mine], y[shown][mine], size=4 if x.size < 300 else 3.2, alpha=0.55)
+    return figure
+
+
+def _systems_scatter(names: Sequence[str], x: Floats, y: Floats, aspect: str) -> Figure:
+    right = 0.25 + 0.066 * max(len(_cut(name, 22)) for name in names)
+    height = max(2.5, 0.6 + 0.17 * len(names))
+    figure, axes = _axes(3.1 + right, height)
+    axes.set_position((0.46 / (3.1 + right), 0.42 / height, 2.5 / (3.1 + right), 1 - 0.5 / height))
+    _fit(axes, x, y, x, aspect)
+    PLAIN.draw(axes, x, y, size=6)
+    points = sorted(zip(x, y, (_cut(name, 22) for name in names), strict=True), key=lambda p: p[1])
+    names_beside(axes, points, height=height - 0.5)
+    return figure
+
+
+def _fit(axes: Axes, x: Floats, y: Floats, wide: Floats, aspect: str) -> None:
+    """The least-squares line, in limits that hold all points."""
+    axes.update_datalim(np.column_stack([wide, np.resize(y, wide.size)]))
+    if np.unique(x).size > 1:
         slope, start = np.polyfit(x, y, 1)
         ends = np.array([x.min(), x.max()])
-        axes.plot(ends, start + slope * ends, color=_INK, linewidth=1.1)
+        axes.plot(ends, start + slope * ends, color=INK, linewidth=1.1)
     axes.margins(0.06)
-    axes.set_xlabel(f"rating: {_cut(aspect)}", color=_INK, fontsize=8.5, parse_math=False)
-    return svg(figure, salt=f"{metric}/{aspect}", label=label)
+    axes.autoscale_view()
+    axes.set_xlim(axes.get_xlim())
+    axes.set_ylim(axes.get_ylim())
+    axes.set_xlabel(f"rating: {_cut(aspect)}", color=INK, fontsize=8.5, parse_math=False)
 
 
 def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
@@ -73,7 +110,7 @@ def quality_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
         at = np.arange(len(subsets)) + (i - (len(mine) - 1) / 2) * min(0.12, 0.5 / len(mine))
         _line(axes, at, [s.mean for s in subsets], [s.deviation for s in subsets], i)
     axes.set_xticks(range(4), ["lowest", "low", "high", "highest"])
-    axes.set_xlabel("texts mostly of this quarter", color=_INK, fontsize=8.5)
+    axes.set_xlabel("texts mostly of this quarter", color=INK, fontsize=8.5)
     numbers = "; ".join(
         f"{d.metric} " + ", ".join(f"{s.mean:.2f}" for s in d.by_quality.subsets) for d in mine
     )
@@ -91,27 +128,27 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     step = 0.1 * len(mine) + 0.16
     figure, axes = _axes(3.6, 0.5 + step * len(names))
     for i, d in enumerate(mine):
-        colour, of = _colour(i), dict(d.by_system)
+        mark, of = series_mark(i), dict(d.by_system)
         for row, name in enumerate(names):
             e = of.get(name)
             if e is None or math.isnan(e.value):
                 continue
             y = row + (i - (len(mine) - 1) / 2) * (0.7 / max(1, len(mine)))
             if not e.why_no_interval:
-                axes.plot([e.low, e.high], [y, y], color=colour, linewidth=1.6)
-            axes.plot([e.value], [y], "o", color=colour, markersize=4.5)
+                axes.plot([e.low, e.high], [y, y], color=mark.colour, linewidth=1.6)
+            axes.plot([e.value], [y], **mark.line(5))
     axes.set_yticks(range(len(names)), [""] * len(names))
     for row, name in enumerate(names):
         axes.text(
             -0.02, row, _cut(name, 14), transform=axes.get_yaxis_transform(), ha="right",
-            va="center", fontsize=8.5, color=_INK, parse_math=False,
+            va="center", fontsize=8.5, color=INK, parse_math=False,
         )  # fmt: skip
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.axvline(0, color=_MUTED, linewidth=0.8)
+    axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.set_position((0.27, axes.get_position().y0, 0.7, axes.get_position().height))
     axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", color=_GRID, linewidth=0.7)
-    axes.set_xlabel("correlation", color=_INK, fontsize=8.5)
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
+    axes.set_xlabel("correlation", color=INK, fontsize=8.5)
     numbers = "; ".join(
         f"{d.metric} " + ", ".join(f"{name} {e.value:.2f}" for name, e in d.by_system) for d in mine
     )
@@ -135,7 +172,7 @@ def evaluator_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
         axes.set_xscale("log")
         axes.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
         axes.minorticks_off()
-    axes.set_xlabel("evaluators", color=_INK, fontsize=8.5)
+    axes.set_xlabel("evaluators", color=INK, fontsize=8.5)
     return svg(
         figure,
         salt=f"evaluators/{aspect}",
@@ -150,30 +187,21 @@ def _line(
     deviations: Sequence[float],
     index: int,
 ) -> None:
-    colour = _colour(index)
+    mark = series_mark(index)
     low = [m - (0 if math.isnan(s) else s) for m, s in zip(means, deviations, strict=True)]
     high = [m + (0 if math.isnan(s) else s) for m, s in zip(means, deviations, strict=True)]
-    axes.vlines(x, low, high, color=colour, linewidth=1.3, alpha=0.7)
-    axes.plot(x, means, "-o", color=colour, linewidth=1.2, markersize=3.6)
-
-
-def _colour(index: int) -> str:
-    return COLOURS[index] if index < len(COLOURS) else OTHER
-
-
-def metric_colours(metrics: Sequence[str]) -> list[tuple[str, str]]:
-    """Metric and its colour in the drift figures, in order."""
-    return [(metric, _colour(i)) for i, metric in enumerate(metrics)]
+    axes.vlines(x, low, high, color=mark.colour, linewidth=1.3, alpha=0.7)
+    axes.plot(x, means, linewidth=1.2, **mark.line(4.5))
 
 
 def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height))
+    figure = Figure(figsize=(width, height), dpi=72)  # that of SVG, in which marks are placed
     FigureCanvasSVG(figure)
     axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - 0.5 / height))
-    axes.tick_params(colors=_MUTED, labelsize=8, length=3)
+    axes.tick_params(colors=MUTED, labelsize=8, length=3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_MUTED)
-    axes.grid(color=_GRID, linewidth=0.7)
+    axes.spines[["left", "bottom"]].set_color(MUTED)
+    axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     return figure, axes
 

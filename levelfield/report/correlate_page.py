@@ -17,13 +17,14 @@ from levelfield.meta.compare import Ranking, test_notes
 from levelfield.meta.correlate import Correlation
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.correlate_figures import (
-    colours,
     evaluator_figure,
-    metric_colours,
     quality_figure,
     scatter,
+    series,
+    series_marks,
     system_figure,
 )
+from levelfield.report.marks import series_mark
 from levelfield.report.page import environment
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.measures import Statistic
@@ -76,7 +77,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
     rows = {(c.aspect, c.metric): c for c in evaluation.rows()}
     table = evaluation.table
     stats: list[Statistic] = list(next(iter(rows.values())).estimates) if rows else []
-    systems = sorted({s for s in table.systems.tolist() if s})
+    marks = series_marks(series(evaluation).tolist()) if evaluation.level == "segment" else {}
     html = _template().render(
         report=report,
         evaluation=evaluation,
@@ -89,8 +90,8 @@ def render_correlate_page(report: CorrelateReport) -> str:
         heat=[s for s in stats if s in ("pearson", "spearman", "kendall", "tau-like")],
         scatters={a: _scatters(evaluation, a, rows, stats) for a in table.aspects},
         most_scatters=MOST_SCATTERS,
-        legend=list(colours(systems).items()) if len(systems) > 1 else [],
-        drift_legend=metric_colours(list(table.metrics)),
+        marks={name: mark.svg() for name, mark in marks.items()} if len(marks) > 1 else {},
+        drift_marks={m: series_mark(i).svg() for i, m in enumerate(table.metrics)},
         drift_figures={
             a: [
                 (what, figure)
@@ -137,9 +138,7 @@ def _scatters(
         if e.why_undefined:
             continue
         said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, n = {c.n:,}"
-        figure = scatter(
-            evaluation.table, metric, aspect, label=f"{metric} against {aspect}: {said}"
-        )
+        figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {said}")
         if figure:
             plots.append(Scatter(metric, figure, said))
     return plots

@@ -19,11 +19,11 @@ from matplotlib.path import Path
 from matplotlib.transforms import blended_transform_factory
 
 from levelfield.meta.summary import GroupSummary, MetricSummary
+from levelfield.report.marks import CARD, DOT, GRID, INK, LEADER, MEAN, MUTED, themed
 from levelfield.report.words import best_first, shown_name
 
 MOST_POINTS = 2000
 _WIDTH, _ROW, _FRAME = 4.05, 0.56, 0.55  # inches
-_INK, _MUTED, _POINT, _MEAN = "#1c1b19", "#6b665e", "#8fa8c4", "#143d66"
 _LONGEST_NAME = 27
 
 
@@ -49,13 +49,13 @@ def means_figure(summary: MetricSummary) -> Markup:
     axes.set_ylim(len(groups) - 0.42, -0.58)
     axes.margins(x=0.03)
     axes.set_yticks([])
-    axes.tick_params(axis="x", colors=_MUTED, labelsize=8.5, length=3)
+    axes.tick_params(axis="x", colors=MUTED, labelsize=8.5, length=3)
     axes.spines[["left", "top", "right"]].set_visible(False)
-    axes.spines["bottom"].set_color(_MUTED)
-    axes.grid(axis="x", color="#e6e2da", linewidth=0.7)
+    axes.spines["bottom"].set_color(MUTED)
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     better = "higher is better" if summary.higher_is_better else "lower is better"
-    axes.set_xlabel(f"{summary.metric} ({better})", color=_INK, fontsize=9, parse_math=False)
+    axes.set_xlabel(f"{summary.metric} ({better})", color=INK, fontsize=9, parse_math=False)
     return svg(figure, salt=summary.metric, label=_described(summary, groups))
 
 
@@ -64,7 +64,7 @@ def _strip(
 ) -> None:
     """All single values of a group, spread a little."""
     y = row + 0.15 + jitter.uniform(-0.15, 0.15, size=values.size)
-    dots(axes, values, y, colour=_POINT, size=3.2 if values.size < 150 else 2.2, alpha=0.55)
+    dots(axes, values, y, colour=DOT, size=3.2 if values.size < 150 else 2.2, alpha=0.5)
 
 
 def dots(
@@ -93,12 +93,12 @@ def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
         axes.plot(
             [mean.low, mean.high],
             [y, y],
-            color=_MEAN,
+            color=MEAN,
             linewidth=3,
             solid_capstyle="butt",
         )
-    axes.plot([mean.value], [y], "o", color="white", markersize=9)
-    axes.plot([mean.value], [y], "o", color=_MEAN, markersize=6.5)
+    axes.plot([mean.value], [y], "o", color=CARD, markersize=9)
+    axes.plot([mean.value], [y], "o", color=MEAN, markersize=6.5)
 
 
 def _label(axes: Axes, row: int, group: GroupSummary) -> None:
@@ -109,8 +109,8 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
     n = f"n = {group.mean.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
     edges = blended_transform_factory(axes.transAxes, axes.transData)
     for x, text, color, size, side, weight in (
-        (0, name, _INK, 9.5, "left", "bold"),
-        (1, n, _MUTED, 8.5, "right", "normal"),
+        (0, name, INK, 9.5, "left", "bold"),
+        (1, n, MUTED, 8.5, "right", "normal"),
     ):
         axes.text(
             x,
@@ -124,6 +124,48 @@ def _label(axes: Axes, row: int, group: GroupSummary) -> None:
             weight=weight,
             parse_math=False,
         )
+
+
+def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, height: float) -> None:
+    """The name of every point beside the plot, with a line to it, so that none lies on another.
+
+    Args:
+        points: x, y and name.
+        height: of the axes in inches, whose limits must be set.
+    """
+    low, high = axes.get_ylim()
+    heights = [(y - low) / (high - low) for _, y, _ in points]
+    for (x, y, name), place in zip(points, apart(heights, 0.17 / height), strict=True):
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(1.05, place),
+            textcoords="axes fraction",
+            fontsize=8.5,
+            color=INK,
+            va="center",
+            parse_math=False,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": LEADER, "linewidth": 0.6, "shrinkB": 3},
+        )
+
+
+def apart(heights: Sequence[float], least: float) -> list[float]:
+    """Heights moved as little as keeps neighbours `least` apart, pooling those that would touch."""
+    order = np.argsort(heights, kind="stable")
+    blocks: list[tuple[float, int]] = []  # centre, how many
+    for h in np.asarray(heights, dtype=np.float64)[order]:
+        blocks.append((float(h), 1))
+        while len(blocks) > 1:
+            (a, m), (b, n) = blocks[-2:]
+            if b - a >= least * (m + n) / 2:
+                break
+            blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
+    placed = [c + least * (i - (n - 1) / 2) for c, n in blocks for i in range(n)]
+    places = [0.0] * len(placed)
+    for at, y in zip(order.tolist(), placed, strict=True):
+        places[at] = y
+    return places
 
 
 def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
@@ -151,5 +193,7 @@ def svg(figure: Figure, *, salt: str, label: str) -> Markup:
     box = re.search(r'viewBox="[^"]*"', text)
     if box is None:
         raise RuntimeError("matplotlib wrote an SVG without a viewBox")
+    # a hundredth of a point is finer than any screen
+    text = re.sub(r'(?<= d=")[^"]*', lambda d: re.sub(r"(\.\d\d)\d+", r"\1", d[0]), themed(text))
     opening = Markup('<svg role="img" aria-label="{}" {}>').format(label, Markup(box.group()))
     return opening + Markup(text[text.index(">") + 1 :])

@@ -1,7 +1,6 @@
 """Figures of a study's page: bars by value and dataset, ranks side by side, quality and cost.
 
-Colours are those of Okabe and Ito (2008), which can be told apart with any colour vision; where
-there are more values than colours, bars still stand in the order of the legend.
+Where there are more values than colours, bars still stand in the order of the legend.
 """
 
 from __future__ import annotations
@@ -9,28 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from levelfield.report.figures import svg
+from levelfield.report.figures import names_beside, svg
+from levelfield.report.marks import COLOURS, GRID, INK, MUTED, VARIABLES
 from levelfield.report.words import shown_name
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, TableEntry
 from levelfield.study.observations import ALL, Measure
 
-COLOURS = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#4d4d4d", "#b0a800"
-)  # fmt: skip
-_INK, _MUTED, _GRID = "#1c1b19", "#6b665e", "#e6e2da"
 _LONGEST = 31
 _LETTER = 0.066  # inches a letter takes in the names of systems, generously
 
 
 def value_colours(values: Sequence[str]) -> list[tuple[str, str]]:
-    """Value and its colour in the bars, in order."""
-    return [(value, COLOURS[i % len(COLOURS)]) for i, value in enumerate(values)]
+    """Value and the variable of its colour in the bars, in order."""
+    return [(v, f"var({VARIABLES[COLOURS[i % len(COLOURS)]]})") for i, v in enumerate(values)]
 
 
 def error_of(e: TableEntry) -> tuple[float, float] | None:
@@ -58,7 +53,7 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
     }
     if not drawn:
         return Markup("")
-    colours = [colour for _, colour in value_colours(values)]
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(values))]
     step = 0.12 * len(values) + 0.14
     left = _width(control.systems)
     figure, axes = _axes(3.0 + left, 0.5 + step * len(control.systems), left)
@@ -68,12 +63,12 @@ def value_bars(control: ControlSummary, measure: Measure, dataset: str) -> Marku
         axes.barh(y, e.mean, height=0.86 * thick, color=colours[k], linewidth=0)
         ends = error_of(e)
         if ends:
-            axes.plot(ends, [y, y], color=_INK, linewidth=0.9, solid_capstyle="butt")
+            axes.plot(ends, [y, y], color=INK, linewidth=0.9, solid_capstyle="butt")
     _names(axes, control.systems)
     axes.set_ylim(len(control.systems) - 0.5, -0.5)
     if measure.percent:
         axes.set_xlim(0, 100)
-    axes.set_xlabel(_axis(measure), color=_INK, fontsize=8.5, parse_math=False)
+    axes.set_xlabel(_axis(measure), color=INK, fontsize=8.5, parse_math=False)
     words = "; ".join(
         f"{shown_name(control.systems[row])}, {values[k]}: {e.mean:.1f}"
         for (row, k), e in drawn.items()
@@ -146,7 +141,7 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
     for seconds, e, _ in points:
         ends = error_of(e)
         if ends:
-            axes.plot([seconds, seconds], ends, color=_MUTED, linewidth=1)
+            axes.plot([seconds, seconds], ends, color=MUTED, linewidth=1)
         axes.plot([seconds], [e.mean], "o", color=COLOURS[0], markersize=5)
     axes.margins(0.08)
     times = [s for s, *_ in points]
@@ -155,47 +150,15 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
         axes.set_xlim(middle / 4, middle * 4)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     axes.minorticks_off()
-    low, high = axes.get_ylim()
-    heights = [(e.mean - low) / (high - low) for _, e, _ in points]
-    for (x, e, system), y in zip(points, _apart(heights, 0.17 / (height - 0.6)), strict=True):
-        axes.annotate(
-            _cut(system),
-            (x, e.mean),
-            xytext=(1.05, y),
-            textcoords="axes fraction",
-            fontsize=8.5,
-            color=_INK,
-            va="center",
-            parse_math=False,
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": "#b9b3a8", "linewidth": 0.6, "shrinkB": 3},
-        )
-    axes.set_xlabel("seconds a text", color=_INK, fontsize=8.5)
-    axes.set_ylabel(_axis(measure), color=_INK, fontsize=8.5, parse_math=False)
+    names_beside(axes, [(x, e.mean, _cut(s)) for x, e, s in points], height=height - 0.6)
+    axes.set_xlabel("seconds a text", color=INK, fontsize=8.5)
+    axes.set_ylabel(_axis(measure), color=INK, fontsize=8.5, parse_math=False)
     words = "; ".join(f"{shown_name(s)} {e.mean:.1f} at {x:.3g} s" for x, e, s in points)
     return svg(
         figure,
         salt=f"cost/{control.control}/{measure.name}",
         label=f"{measure.name} against seconds a text: {words}",
     )
-
-
-def _apart(heights: Sequence[float], least: float) -> list[float]:
-    """Heights moved as little as keeps neighbours `least` apart, pooling those that would touch."""
-    order = np.argsort(heights, kind="stable")
-    blocks: list[tuple[float, int]] = []  # centre, how many
-    for h in np.asarray(heights, dtype=np.float64)[order]:
-        blocks.append((float(h), 1))
-        while len(blocks) > 1:
-            (a, m), (b, n) = blocks[-2:]
-            if b - a >= least * (m + n) / 2:
-                break
-            blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
-    placed = [c + least * (i - (n - 1) / 2) for c, n in blocks for i in range(n)]
-    places = [0.0] * len(placed)
-    for at, y in zip(order.tolist(), placed, strict=True):
-        places[at] = y
-    return places
 
 
 def _axis(measure: Measure) -> str:
@@ -214,10 +177,10 @@ def _axes(width: float, height: float, left: float) -> tuple[Figure, Axes]:
 
 
 def _style(axes: Axes) -> None:
-    axes.tick_params(colors=_MUTED, labelsize=8, length=3)
+    axes.tick_params(colors=MUTED, labelsize=8, length=3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_MUTED)
-    axes.grid(color=_GRID, linewidth=0.7)
+    axes.spines[["left", "bottom"]].set_color(MUTED)
+    axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
 
 
@@ -227,13 +190,13 @@ def _names(axes: Axes, systems: Sequence[str]) -> None:
     for row, system in enumerate(systems):
         axes.text(
             -0.02, row, _cut(system), transform=axes.get_yaxis_transform(), ha="right",
-            va="center", fontsize=8.5, color=_INK, parse_math=False,
+            va="center", fontsize=8.5, color=INK, parse_math=False,
         )  # fmt: skip
 
 
 def _text(axes: Axes, x: float, y: float, text: str, side: str, *, bold: bool = False) -> None:
     axes.text(
-        x, y, text, ha=side, va="center", fontsize=8.5, color=_INK,
+        x, y, text, ha=side, va="center", fontsize=8.5, color=INK,
         weight="bold" if bold else "normal", parse_math=False,
     )  # fmt: skip
 

@@ -16,20 +16,21 @@ from levelfield.report.correlate_page import (
     render_correlate_page,
     write_correlate_page,
 )
+from levelfield.report.marks import SHAPES
 from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=99)
 EVIL = "<script>document.title='taken'</script>"
 
 
-def found(metrics=3, systems=("plain", "steered", EVIL), constant=True, sources=30, **how):
+def found(metrics=3, names=("plain", "steered", EVIL), constant=True, sources=30, **how):
     rng = np.random.default_rng(0)
     ratings, samples = [], {}
     values = {f"metric_{i}.{EVIL if i == 0 else 'x'}": {} for i in range(metrics)}
     if constant:
         values["flat"] = {}
     for s in range(sources):
-        for system in systems:
+        for system in names:
             id = f"{s}-{system}"
             samples[id] = Sample(id=id, text="text", source=f"s{s}", system=system)
             quality = rng.normal()
@@ -62,7 +63,7 @@ def test_every_text_is_escaped_and_nothing_is_loaded(how):
 def test_it_shows_plots_heat_comparisons_and_drift():
     html = page(found(with_drift=True))
     # two aspects, three metrics that vary; drift by system and by quality
-    assert html.count("<svg") == 2 * 3 + 2 * 2
+    assert html.count("<svg role") == 2 * 3 + 2 * 2
     assert html.count('<table class="heat">') == 4
     assert html.count("constant metric") >= 2
     assert 'id="comparisons"' in html
@@ -75,12 +76,12 @@ def test_equal_evaluations_give_equal_pages():
 
 def test_of_many_metrics_the_strongest_are_drawn_and_it_is_said():
     html = page(found(metrics=10, constant=False))
-    assert html.count("<svg") == 2 * 8
+    assert html.count("<svg role") == 2 * 8
     assert "Of 10 metrics the 8 with the highest correlations" in html
 
 
 def test_one_metric_of_one_system_needs_no_comparison():
-    html = page(found(metrics=1, systems=("",), constant=False))
+    html = page(found(metrics=1, names=("",), constant=False))
     assert 'id="comparisons"' not in html
     assert 'aria-label="Systems"' not in html
 
@@ -88,10 +89,35 @@ def test_one_metric_of_one_system_needs_no_comparison():
 @pytest.mark.parametrize("systems", [("a",), ("a", "b", "c")])
 def test_every_dot_is_in_the_figure(systems):
     # above 64 dots a path of lines without length would be simplified away
-    html = page(found(metrics=1, systems=systems, constant=False, sources=120))
-    svg = html[html.index("<svg") :]
+    html = page(found(metrics=1, names=systems, constant=False, sources=120))
+    svg = html[html.index("<svg role") :]
     paths = re.findall(r' d="([^"]*)"', svg[: svg.index("</svg>")])
-    assert sum(p.count("M") == p.count("L") == 120 for p in paths) == len(systems)
+    of_shapes = [SHAPES[i] for i in range(len(systems))]
+    for lines, corners in ((len(s.lines), sum(map(len, s.lines))) for s in of_shapes):
+        assert any(
+            p.count("M") == 120 * lines and p.count("L") == 120 * (corners - lines) for p in paths
+        )
+
+
+def test_at_system_level_the_dots_are_systems_with_their_names():
+    names = [f"system {i}" for i in range(6)]
+    how = {"level": "system", "systems": "these", "wanted": ("pearson",), "sources": 10}
+    html = page(found(metrics=1, names=names, constant=False, **how))
+    svg = html[html.index("<svg role") :]
+    svg = svg[: svg.index("</svg>")]
+    assert re.findall(r">(system \d+)</text>", svg) != []
+    assert set(re.findall(r">(system \d+)</text>", svg)) == set(names)
+    # three ticks are paths as well; the dots are the one with as many lines as there are systems
+    assert [p.count("M") for p in re.findall(r' d="([^"]*)"', svg)].count(6) == 1
+    assert "A dot is the mean of a system" in html
+    assert 'aria-label="Systems"' not in html
+
+
+def test_the_legend_gives_each_of_16_systems_a_mark_of_its_own():
+    html = page(found(metrics=1, names=[f"s{i}" for i in range(16)], constant=False, sources=5))
+    legend = html[html.index('aria-label="Systems"') :]
+    marks = re.findall(r"<li>(<svg.*?</svg>)<bdi>s\d+", legend[: legend.index("</ul>")])
+    assert len(set(marks)) == 16
 
 
 def test_latex_escapes_and_marks_the_best_of_each_column():

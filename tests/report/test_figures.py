@@ -1,11 +1,16 @@
 """Figures: inline, small, and the same bytes every time."""
 
+import itertools
+import re
 import xml.etree.ElementTree as ET
+from importlib import resources
 
 import numpy as np
+import pytest
 from made_up import METRICS, one, report_of, run
 
 from levelfield.report.figures import MOST_POINTS, means_figure
+from levelfield.report.marks import SHAPES, VARIABLES, series_mark
 
 
 def figure_of(shown, metric=METRICS[0]):
@@ -18,6 +23,46 @@ def test_a_figure_is_one_element_that_loads_nothing():
     assert "<image" not in svg
     assert "metadata" not in svg
     assert "http" not in svg
+
+
+def test_every_colour_of_a_figure_follows_the_mode_of_the_page():
+    styles = re.findall(r'style="([^"]*)"', figure_of(run()))
+    colours = [c for style in styles for c in re.findall(r"[^;]*#[0-9a-f]+[^;]*", style)]
+    assert colours
+    assert all(re.search(r": var\(--[a-z0-9-]+, #[0-9a-f]{6}\)$", c) for c in colours)
+
+
+def variables():
+    """Of the light and the dark mode: variable -> colour."""
+    css = resources.files("levelfield.report").joinpath("templates/page.css").read_text()
+    light, dark = (dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6})", part))
+                   for part in re.split("@media screen|html {", css)[:2])  # fmt: skip
+    return light, {**light, **dark}
+
+
+def luminance(colour):
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_marks_and_letters_stand_out_from_the_card_in_either_mode(mode):
+    colours = variables()[mode]
+    assert set(VARIABLES.values()) <= set(colours)
+    card = luminance(colours["--card"])
+    for variable in VARIABLES.values():
+        least = {"--ink": 7, "--muted": 4.5, "--grid": 1, "--leader": 1, "--card": 1}
+        low, high = sorted((card, luminance(colours[variable])))
+        assert (high + 0.05) / (low + 0.05) >= least.get(variable, 3), variable
+
+
+def test_series_differ_in_colour_and_shape_from_their_neighbours():
+    marks = [series_mark(i) for i in range(64)]
+    assert len({(m.colour, SHAPES.index(m.shape)) for m in marks}) == 64
+    for mark, other in itertools.pairwise(marks):
+        assert mark.colour != other.colour
+        assert mark.shape != other.shape
 
 
 def test_equal_summaries_give_equal_bytes():

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
-from levelfield.report.study_figures import _apart
+from levelfield.report.figures import apart
 from levelfield.report.study_files import write_study_csv, write_study_latex
 from levelfield.report.study_page import (
     StudyPage,
@@ -260,7 +260,7 @@ def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
 
 @given(st.lists(st.floats(0, 1), max_size=20), st.floats(0.01, 0.2))
 def test_labels_beside_a_plot_never_overlap_and_keep_their_order(heights, least):
-    placed = _apart(heights, least)
+    placed = apart(heights, least)
     assert len(placed) == len(heights)
     order = sorted(range(len(heights)), key=lambda i: (heights[i], i))
     for i, j in itertools.pairwise(order):
