@@ -13,7 +13,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from levelfield.io import atomic_writer
-from levelfield.meta.compare import Ranking, test_notes
+from levelfield.meta.compare import MetricComparison, Ranking, test_notes
 from levelfield.meta.correlate import Correlation
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.correlate_figures import (
@@ -71,6 +71,52 @@ class Scatter(NamedTuple):
     caption: str
 
 
+class Difference(NamedTuple):
+    """A cell of the matrix of metrics: the row's agreement minus the column's.
+
+    Attributes:
+        value: NaN where they are not compared.
+        p: adjusted.
+        shown: `more` or `less` if the row is shown to agree so, else empty.
+        r: correlation of the two metrics with each other.
+    """
+
+    value: float
+    p: float
+    shown: str
+    r: float
+
+
+class Matrix(NamedTuple):
+    """The metrics of an aspect against each other; the best agreeing first, None on the diagonal.
+
+    Attributes:
+        metrics: of rows and columns.
+        cells: (metrics, metrics).
+    """
+
+    metrics: tuple[str, ...]
+    cells: tuple[tuple[Difference | None, ...], ...]
+
+
+def matrix(evaluation: MetaEvaluation, ranking: Ranking) -> Matrix:
+    """The comparisons on an aspect as a matrix."""
+    metrics = tuple(m for cluster in ranking.clusters for m in cluster)
+    of: dict[tuple[str, str], Difference] = {}
+    for c in evaluation.comparisons.comparisons:
+        if c.aspect == ranking.aspect:
+            better = c.better(evaluation.alpha)
+            for row, column, sign in ((c.a, c.b, 1), (c.b, c.a, -1)):
+                shown = "" if better is None else "more" if better[0] == row else "less"
+                of[row, column] = Difference(sign * difference_of(c), c.p_adjusted, shown, c.r_ab)
+    return Matrix(metrics, tuple(tuple(of.get((a, b)) for b in metrics) for a in metrics))
+
+
+def difference_of(c: MetricComparison) -> float:
+    """How much more the first metric of a comparison agrees, as its test takes it."""
+    return c.swapped.difference if c.test == "true means" else c.r_a - c.r_b
+
+
 def render_correlate_page(report: CorrelateReport) -> str:
     """The page as HTML. It loads nothing; every text of the report is escaped."""
     evaluation = report.evaluation
@@ -105,6 +151,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
             for a in (table.aspects if evaluation.drifts else ())
         },
         rankings={r.aspect: r for r in evaluation.comparisons.rankings},
+        matrices={r.aspect: matrix(evaluation, r) for r in evaluation.comparisons.rankings},
         clusters=len(set(table.clusters.tolist())),
     )
     return html + "\n"
@@ -214,5 +261,9 @@ def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:
 def _template() -> Template:
     pages = environment()
     pages.filters |= {"number": number, "ends": ends, "shade": shade}
-    pages.globals |= {"in_short": in_short, "test_notes": test_notes}
+    pages.globals |= {
+        "in_short": in_short,
+        "test_notes": test_notes,
+        "difference_of": difference_of,
+    }
     return pages.get_template("correlate.html.j2")

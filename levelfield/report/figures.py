@@ -151,7 +151,10 @@ def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, heig
 
 
 def apart(heights: Sequence[float], least: float) -> list[float]:
-    """Heights moved as little as keeps neighbours `least` apart, pooling those that would touch."""
+    """Heights moved as little as keeps neighbours `least` apart, pooling those that would touch.
+
+    They stay within 0 and 1 if they fit.
+    """
     order = np.argsort(heights, kind="stable")
     blocks: list[tuple[float, int]] = []  # centre, how many
     for h in np.asarray(heights, dtype=np.float64)[order]:
@@ -162,6 +165,13 @@ def apart(heights: Sequence[float], least: float) -> list[float]:
                 break
             blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
     placed = [c + least * (i - (n - 1) / 2) for c, n in blocks for i in range(n)]
+    top, bottom = 1.0, 0.0
+    for i in reversed(range(len(placed))):
+        placed[i] = top = min(placed[i], top)
+        top -= least
+    for i in range(len(placed)):
+        placed[i] = bottom = max(placed[i], bottom)
+        bottom += least
     places = [0.0] * len(placed)
     for at, y in zip(order.tolist(), placed, strict=True):
         places[at] = y

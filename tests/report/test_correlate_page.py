@@ -13,6 +13,7 @@ from levelfield.meta.evaluation import evaluate
 from levelfield.meta.join import join
 from levelfield.report.correlate_page import (
     CorrelateReport,
+    matrix,
     render_correlate_page,
     write_correlate_page,
 )
@@ -65,9 +66,36 @@ def test_it_shows_plots_heat_comparisons_and_drift():
     # two aspects, three metrics that vary; drift by system and by quality
     assert html.count("<svg role") == 2 * 3 + 2 * 2
     assert html.count('<table class="heat">') == 4
+    assert (
+        html.count('<table class="heat difference">') == html.count('<table class="heat r">') == 2
+    )
     assert html.count("constant metric") >= 2
     assert 'id="comparisons"' in html
     assert 'aria-label="Systems"' in html
+
+
+def test_every_two_metrics_meet_in_a_matrix_that_says_which_differences_are_shown():
+    evaluation = found(metrics=4, constant=False)
+    html = page(evaluation)
+    section = html[html.index('id="comparisons"') : html.index('id="methods"')]
+    assert section.index('class="heat difference"') < section.index("<details")
+    assert section.index("<details") < section.index('class="comparisons"')
+    for ranking in evaluation.comparisons.rankings:
+        m = matrix(evaluation, ranking)
+        mine = [c for c in evaluation.comparisons.comparisons if c.aspect == ranking.aspect]
+        shown = [c.better(evaluation.alpha) for c in mine if c.better(evaluation.alpha)]
+        assert shown
+        cells = {
+            (a, b): m.cells[i][j] for i, a in enumerate(m.metrics) for j, b in enumerate(m.metrics)
+        }
+        assert {pair for pair, d in cells.items() if d and d.shown == "more"} == set(shown)
+        for (a, b), d in cells.items():
+            assert (d is None) == (a == b)
+            if d:
+                assert d.value == -cells[b, a].value
+                assert (d.p, d.r) == (cells[b, a].p, cells[b, a].r)
+    shown = sum(c.better(evaluation.alpha) is not None for c in evaluation.comparisons.comparisons)
+    assert section.count("▲ +") == section.count("▼ −") == shown
 
 
 def test_equal_evaluations_give_equal_pages():

@@ -265,6 +265,8 @@ def test_labels_beside_a_plot_never_overlap_and_keep_their_order(heights, least)
     order = sorted(range(len(heights)), key=lambda i: (heights[i], i))
     for i, j in itertools.pairwise(order):
         assert placed[j] - placed[i] >= least - 1e-9
+    if least * len(heights) <= 1:
+        assert all(-1e-9 <= place <= 1 + 1e-9 for place in placed)
 
 
 @pytest.mark.browser
