@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from levelfield.core.errors import UserError
-from levelfield.io.kinds import KINDS, NEW
-from levelfield.io.outputs import Target, check_targets
-from levelfield.io.writing import STDOUT
+
+if TYPE_CHECKING:
+    from levelfield.io.outputs import Target
 
 _FORCE = "levelfield.force"
 
@@ -30,15 +30,21 @@ INPUT = Input()
 
 
 class Output(click.types.StringParamType):
-    """A file that is written, of a kind of `levelfield.io.kinds`; or a folder, where there is no
-    kind, with the kinds of the files in it that are known beforehand."""
+    """A file or folder that is written.
 
-    def __init__(self, kind: str = "", files: Mapping[str, str] | None = None) -> None:
-        if unknown := {kind, *(files or {}).values()} - {"", *KINDS}:
-            raise ValueError(f"no such kind: {unknown}")
-        self.name = "file" if kind else "folder"
+    Args:
+        kind: of a file, in `levelfield.io.kinds`; without it, and if not `new`, it is a folder.
+        files: name -> kind of the files in a folder, as far as they are known beforehand.
+        new: a file that is never one that is there.
+    """
+
+    def __init__(
+        self, kind: str = "", *, files: Mapping[str, str] | None = None, new: bool = False
+    ) -> None:
+        self.name = "file" if kind or new else "folder"
         self.kind = kind
         self.files = files or {}
+        self.new = new
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = super().convert(value, param, ctx)
@@ -46,13 +52,15 @@ class Output(click.types.StringParamType):
 
     def target(self, param: click.Parameter, path: str) -> Target:
         """Returns what is to be checked."""
+        from levelfield.io.outputs import Target
+
         option = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
-        return Target(option, path, self.kind, self.files)
+        return Target(option, path, self.kind, self.files, self.new)
 
     @property
     def can_be_forced(self) -> bool:
         """Whether files of another kind may be in the way."""
-        return bool(self.files) or self.kind not in ("", NEW)
+        return bool(self.files or self.kind)
 
 
 def _remember(ctx: click.Context, _option: click.Parameter, force: bool) -> None:
@@ -89,7 +97,7 @@ class Writing(click.Command):
             if isinstance(param.type, Output)
             for path in _values(ctx, param)
         ]
-        on_stdout = [f"{target.option} -" for target in targets if target.path == STDOUT]
+        on_stdout = [f"{target.option} -" for target in targets if target.path == "-"]
         as_json = bool(ctx.params.get("as_json"))
         if len(on_stdout) + as_json > 1:
             raise UserError(f"only one of {', '.join([*on_stdout, '--json'])} can have stdout")
@@ -103,6 +111,8 @@ def check_outputs(targets: Sequence[Target]) -> None:
     Raises:
         UserError: one would take the place of something.
     """
+    from levelfield.io.outputs import check_targets
+
     ctx = click.get_current_context()
     inputs = [
         path

@@ -13,7 +13,6 @@ from levelfield.cli.options import FAMILY, JSON
 from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
-from levelfield.io.outputs import Target
 from levelfield.stats.multiplicity import Family
 
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
@@ -140,6 +139,7 @@ _TABLES = Output(
 def report(target: str, out: str | None, no_audit: bool, seed: int, family: Family) -> None:
     """Make the tables of a study: a page, CSV and LaTeX."""
     from levelfield.cli.study_tables import print_summary
+    from levelfield.io.outputs import Target
     from levelfield.report.study_files import FILES, write_study_report
     from levelfield.study import load_study
     from levelfield.study.audit.report import counted_findings

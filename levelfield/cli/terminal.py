@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.core.progress import Progress, no_progress
-from levelfield.io.problems import visible
+from levelfield.core.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

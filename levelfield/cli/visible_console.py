@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.io.problems import visible
+from levelfield.core.visible import visible
 
 
 class VisibleConsole(Console):

@@ -136,8 +136,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-NEW = "a new file"
-
 KINDS: Mapping[str, Callable[[Head], bool]] = {
     "scores": _fields("id", "metric", "value", "signature"),
     "parts of scores": _fields("id", "metric", "part", "score"),
@@ -159,6 +157,5 @@ KINDS: Mapping[str, Callable[[Head], bool]] = {
     ),
     "ratings": _fields("id", "aspect", "rater", "value"),
     "samples": _is_samples,
-    NEW: lambda _: False,
 }
 """The kinds of files that commands write -> whether a file is one."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.io.kinds import KINDS, NEW, Head
+from levelfield.io.kinds import KINDS, Head
 from levelfield.io.problems import printable
 from levelfield.io.writing import STDOUT, check_writable
 
@@ -29,14 +29,16 @@ class Target:
     Attributes:
         option: what the user says for it.
         path: `-` is standard output, which only a file may be.
-        kind: of a file, in `KINDS`; empty for a folder.
+        kind: of a file, in `KINDS`; empty for a folder, and for a file that is new.
         files: name -> kind of the files in a folder, as far as they are known before the work.
+        new: whether it is a file that must not be there.
     """
 
     option: str
     path: str
     kind: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    new: bool = False
 
     @property
     def name(self) -> str:
@@ -61,9 +63,9 @@ def check_targets(
             places |= {os.path.realpath(file): "an input as well" for file in _with_named(path)}
     for target in targets:
         if not target.path:
-            what = "file" if target.kind else "folder"
+            what = "file" if target.kind or target.new else "folder"
             raise UserError(f"{target.option}: the name of the {what} is empty")
-        if target.kind:
+        if target.kind or target.new:
             _check_file(target, places, force)
         else:
             _check_folder(target, places, force)
@@ -73,7 +75,7 @@ def _check_file(target: Target, places: dict[str, str], force: bool) -> None:
     if target.path == STDOUT:
         return
     place = Path(os.path.realpath(target.path))
-    if target.kind == NEW and place.exists():
+    if target.new and place.exists():
         raise UserError(f"{target.name}: is there already; name a new file")
     if not place.exists() or place.is_file():
         taken = places.get(str(place)) or _protected(place)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from levelfield.core.errors import InputError
-
-_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 MOST_SHOWN = 20
 """So many problems are shown; the rest are counted."""
@@ -65,16 +62,6 @@ def shown(value: object, most: int = 60) -> str:
 def printable(text: str) -> str:
     """The text without line breaks, control characters and lone surrogates: all of them escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def visible(text: str) -> str:
-    r"""The text as a terminal may have it: control characters and changes of direction escaped,
-    line breaks and tabs kept.
-
-    >>> visible("\x1b[31mred\n")
-    '\\x1b[31mred\n'
-    """
-    return _UNSEEN.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from levelfield.core.errors import UserError
-from levelfield.io.problems import printable, visible
+from levelfield.core.visible import visible
+from levelfield.io.problems import printable
 
 STDOUT = "-"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -13,6 +13,7 @@ from command_line import Run, Write
 
 from levelfield.cli import levelfield
 from levelfield.cli.outputs import Input, Output, Writing
+from levelfield.io.kinds import KINDS
 from levelfield.rating.export.documents import documents
 from levelfield.rating.plan.freezing import freeze
 from levelfield.rating.store import RatingStore
@@ -75,6 +76,12 @@ def test_every_command_with_an_output_checks_it_before_it_starts(name: str) -> N
     command = ALL[name]
     if any(isinstance(param.type, Output) for param in command.params):
         assert isinstance(command, Writing)
+
+
+def test_every_kind_of_an_output_is_known() -> None:
+    types = [param.type for command in ALL.values() for param in command.params]
+    outputs = [type for type in types if isinstance(type, Output)]
+    assert {kind for out in outputs for kind in (out.kind, *out.files.values())} <= {"", *KINDS}
 
 
 def test_outputs_of_all_commands_are_known() -> None:

@@ -12,7 +12,6 @@ from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, open_store
 from levelfield.cli.terminal import console, say, tell, tell_json
 from levelfield.core.errors import UserError
-from levelfield.io.kinds import NEW
 
 if TYPE_CHECKING:
     from levelfield.rating.status import RatingStatus
@@ -91,7 +90,7 @@ def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
 
 @click.command(cls=Writing)
 @STUDY
-@click.argument("target", metavar="FILE", type=Output(NEW))
+@click.argument("target", metavar="FILE", type=Output(new=True))
 @STORE
 def backup(file: str, target: str, store: str | None) -> None:
     """Copy the store, of one moment, while it is served."""
