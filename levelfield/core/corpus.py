@@ -6,14 +6,21 @@ A partition can be scored anywhere: `state(samples)` there, `merge` wherever two
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from levelfield.core.metric import Metric, blame, held_to_its_contract, partitions
+from levelfield.core.metric import (
+    Metric,
+    blame,
+    held_to_its_contract,
+    partitions,
+    score_checked,
+)
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -62,6 +69,24 @@ class OfGroups:
         return groups.scores()
 
 
+class OfScores(OfGroups, abc.ABC):
+    """Base of corpus metrics that read the scores of a sample metric and not the samples: what a
+    model says of each sample is then cached as the scores of any metric are."""
+
+    @property
+    @abc.abstractmethod
+    def of_samples(self) -> Metric:
+        """The sample metric whose scores are read."""
+
+    @abc.abstractmethod
+    def state_of(self, scores: Scores) -> Any:
+        """The state of samples with these scores under `of_samples`."""
+
+    def state(self, samples: Sequence[Sample]) -> Any:
+        """The state of these samples."""
+        return self.state_of(self.of_samples.score(samples))
+
+
 class GroupStates:
     """The states of a corpus metric's groups as samples come in.
 
@@ -84,8 +109,15 @@ class GroupStates:
         """The group that a sample belongs to."""
         return group_name(sample, self._by)
 
-    def states(self, samples: Iterable[Sample]) -> dict[str, Any]:
+    def states(
+        self,
+        samples: Iterable[Sample],
+        score: Callable[[Metric, Sequence[Sample]], Scores] = score_checked,
+    ) -> dict[str, Any]:
         """Group -> the state of its samples in a partition; depends on nothing seen before.
+
+        Args:
+            score: how the scores that the metric reads are obtained, if it is one `OfScores`.
 
         Raises:
             MetricError: the metric failed on these samples.
@@ -98,7 +130,11 @@ class GroupStates:
             with held_to_its_contract(
                 self.metric, f"failed on samples '{members[0].id}' and others"
             ):
-                states[name] = self.metric.state(members)
+                states[name] = (
+                    self.metric.state_of(score(self.metric.of_samples, members))
+                    if isinstance(self.metric, OfScores)
+                    else self.metric.state(members)
+                )
         return states
 
     def merge(self, states: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import importlib.util
@@ -13,7 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError
+from levelfield.core.metric import Metric
 
 _WORD = re.compile(r"(?P<path>.+\.py)(?::(?P<cls>.*))?", re.DOTALL)
 
@@ -107,17 +110,24 @@ def _module(path: Path, content: bytes) -> ModuleType:
 
 
 def _marked(cls: type, mark: str) -> type:
-    """Returns the class with the mark at the end of its signature."""
+    """Returns the class with the mark at the end of its signature, and of that of scores it reads."""
 
     def signature(self: Any) -> str:
         own: str = super(marked, self).signature  # type: ignore[arg-type]
         return own + mark
 
-    members = {
+    def of_samples(self: Any) -> Metric:
+        read = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type, misc]
+        object.__setattr__(read, "__class__", _marked(type(read), mark))  # frozen as it may be
+        return read
+
+    members: dict[str, Any] = {
         "signature": property(signature),
         "__doc__": cls.__doc__,
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
+    if issubclass(cls, OfScores):
+        members["of_samples"] = property(of_samples)
     marked = type(cls.__name__, (cls,), members)
     return marked

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
-from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.corpus import CorpusValue, OfScores
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
@@ -149,10 +150,16 @@ class _FluencySampleMetric(_FluencyMetric, SampleMetric, abc.ABC):
     def _value(self, stretch: Stretch) -> float:
         """The value of what is scored of a sample."""
 
+    def _parts(self, stretch: Stretch) -> Sequence[tuple[str, float, float]]:  # noqa: ARG002
+        """What the value is made of."""
+        return ()
+
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         return of_defined(
             self._stretches(samples),
-            lambda stretches: [SampleValue(self._value(s), (), s.cut) for s in stretches],
+            lambda stretches: [
+                SampleValue(self._value(s), self._parts(s), s.cut) for s in stretches
+            ],
         )
 
 
@@ -272,7 +279,20 @@ class Likelihoods(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CorpusPerplexity(OfGroups, _FluencyMetric):
+class _TextLikelihood(_FluencySampleMetric):
+    """n, the number of tokens that are scored of each text; the part is Σ −log p(t) over them."""
+
+    name: ClassVar[str] = "fluency.corpus-perplexity/texts"
+
+    def _value(self, stretch: Stretch) -> float:
+        return float(len(stretch.log_p))
+
+    def _parts(self, stretch: Stretch) -> Sequence[tuple[str, float, float]]:
+        return [("nll", float(-stretch.log_p.sum()), 1.0)]
+
+
+@dataclass(frozen=True)
+class CorpusPerplexity(OfScores, _FluencyMetric):
     """Perplexity of all texts of a group together: every token counts alike.
 
     PPL = exp(Σ NLL / Σ n), the sums over all texts of the group, so a long text weighs more than a
@@ -288,16 +308,21 @@ class CorpusPerplexity(OfGroups, _FluencyMetric):
     level: ClassVar[Level] = "corpus"
     higher_is_better: ClassVar[bool] = False
 
-    def state(self, samples: Sequence[Sample]) -> Likelihoods:
+    @functools.cached_property
+    def of_samples(self) -> _TextLikelihood:
+        """Length and likelihood of each text."""
+        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _TextLikelihood(**options)
+
+    def state_of(self, scores: Scores) -> Likelihoods:
         """Sums over these samples."""
-        found = self._stretches(samples)
-        scored = [s for s in found if not isinstance(s, Undefined)]
+        nll = [] if scores.parts is None else scores.parts["score"].to_list()
         return Likelihoods(
-            nll=math.fsum(-s.log_p.sum() for s in scored),
-            tokens=sum(len(s.log_p) for s in scored),
-            samples=len(found),
-            undefined=len(found) - len(scored),
-            truncated=sum(s.cut for s in scored),
+            nll=math.fsum(nll),
+            tokens=int(np.nansum(scores.values)),
+            samples=len(scores),
+            undefined=len(scores.undefined),
+            truncated=len(scores.truncated),
         )
 
     def merge(self, a: Likelihoods, b: Likelihoods) -> Likelihoods:

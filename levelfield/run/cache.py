@@ -297,7 +297,8 @@ def score_with_cache(
 
     New values are kept after every partition, so a crash loses one partition at most. Where they
     can't be kept (a full disk), scoring goes on and `cache.failure` says why. A corpus metric is
-    not cached: its value belongs to a group, not to a sample.
+    not cached: its value belongs to a group, not to a sample. The scores that one `OfScores` reads
+    are.
     """
     if metric.level != "sample":
         return metric.score(samples, progress=progress)

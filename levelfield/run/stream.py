@@ -38,7 +38,8 @@ def stream(
 
     Args:
         metrics: metrics of samples; their values go through `keeper`.
-        corpora: the states of corpus metrics; each takes in every partition.
+        corpora: the states of corpus metrics; each takes in every partition. The scores of samples
+            that they read go through `keeper` too.
         progress: called with the size of the partition once for each metric and corpus metric.
 
     Raises:
@@ -50,6 +51,6 @@ def stream(
             scores.append(keeper.score(metric, samples))
             progress(len(samples))
         for groups in corpora:
-            groups.merge(groups.states(samples))
+            groups.merge(groups.states(samples, keeper.score))
             progress(len(samples))
         yield ScoredPartition(samples, tuple(scores))

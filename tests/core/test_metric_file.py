@@ -82,6 +82,38 @@ def test_values_of_an_edited_file_do_not_come_from_the_cache(file):
     assert value() == 7
 
 
+OF_SCORES = """
+
+@dataclass(frozen=True)
+class Longest(OfScores):
+    name: ClassVar[str] = "my.longest"
+    level: ClassVar[str] = "corpus"
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+    higher_is_better: ClassVar[bool] = True
+    signature: ClassVar[str] = "my.longest|v:1"
+    of_samples: ClassVar[Length] = Length()
+
+    def state_of(self, scores):
+        return max(scores.values, default=0.0)
+
+    def merge(self, a, b):
+        return max(a, b)
+
+    def value(self, state):
+        return CorpusValue(float(state))
+"""
+
+
+def test_scores_that_a_metric_of_an_edited_file_reads_do_not_come_from_the_cache(file):
+    whole = METRIC.replace(
+        "from levelfield.core.p", "from levelfield.core.corpus import *\nfrom levelfield.core.p"
+    )
+    for factor, expected in ((1, 3.0), (2, 6.0), (1, 3.0)):
+        file.write_text(whole.replace("self.scale *", f"{factor}.0 *") + OF_SCORES)
+        (scores,) = score(["a b c", "a"], f"{file}:Longest").scores.values()
+        assert scores.values.tolist() == [expected]
+
+
 def test_its_direction_is_known_by_its_name_once_it_is_loaded(file):
     file.write_text(METRIC.replace("my.length", "my.other"))
     metric_class(f"{file}:Length")

@@ -14,6 +14,7 @@ import tiny_classifier
 from hypothesis import given
 from hypothesis import strategies as st
 
+import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
@@ -25,6 +26,7 @@ from levelfield.metrics.control import (
     ControlProbability,
 )
 from levelfield.metrics.control import judged as judged_module
+from levelfield.metrics.control.balanced_accuracy import ControlVotes
 from levelfield.metrics.control.votes import AttributeVerdicts, leaders
 
 METRICS = (
@@ -332,6 +334,26 @@ def test_balanced_accuracy_is_the_mean_over_wanted_labels_and_judges(bench):
     assert scores.values[0] == pytest.approx(((2 / 3 + 0) / 2 + (1 / 3 + 1) / 2) / 2)
 
 
+def test_judges_are_asked_for_balanced_accuracy_once_and_then_the_cache_is(bench):
+    texts = ["a=positive b=negative", "a=negative long", "", "a=positive", "a=positive b=positive"]
+    wanted = [POSITIVE, {"sentiment": "negative"}, POSITIVE, {}, {"sentiment": ("a", "b")}]
+    samples = [
+        Sample(str(i), text, control=control, system=f"s{i % 2}")
+        for i, (text, control) in enumerate(zip(texts, wanted, strict=True))
+    ]
+    asked = bench(a="sentiment", b="sentiment")
+    plainly = ControlBalancedAccuracy().score(samples)
+    for is_first in (True, False):
+        bench(a="sentiment", b="sentiment")  # judges that remember nothing
+        asked.clear()
+        result = levelfield.score(samples, ControlBalancedAccuracy())
+        (scores,) = result.scores.values()
+        assert bool(asked) == is_first
+        assert (scores.ids, scores.undefined) == (plainly.ids, plainly.undefined)
+        assert scores.truncated == plainly.truncated
+        np.testing.assert_array_equal(scores.values, plainly.values)
+
+
 def test_a_judge_that_always_says_the_same_has_the_balanced_accuracy_of_chance(bench):
     bench(a="topic")
     wanted = ["World"] * 5 + ["Sports", "Business", "Sci/Tech"]
@@ -348,13 +370,14 @@ def test_balanced_accuracy_is_the_same_however_the_samples_are_split(data):
         for i, (said, wanted) in enumerate(pairs)
     }
 
-    class Known(ControlBalancedAccuracy):
+    class Known(ControlVotes):
         def _judge(self, samples):
             return [judged[s.id] for s in samples]
 
     samples = [Sample(i, "x") for i in judged]
     cut = data.draw(st.integers(0, len(samples)))
-    metric = Known()
+    metric = ControlBalancedAccuracy()
+    vars(metric)["of_samples"] = Known()
     whole = metric.value(metric.state(samples)).value
     split = metric.merge(metric.state(samples[cut:]), metric.state(samples[:cut]))
     shares = [

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import levelfield
 from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
@@ -342,6 +343,24 @@ def test_one_pass_of_the_model_serves_perplexity_slor_and_groups(gpt2, monkeypat
     SLOR(**options, unigram="bos").score(given)
     CorpusPerplexity(**options, text="continuation").score(given)
     assert sum(forwards) == len(given) + 1  # the forward of BOS
+
+
+def test_texts_of_a_corpus_are_read_once_and_then_their_likelihoods_are_cached(gpt2, monkeypatch):
+    model = load("causal", gpt2, Loading(batch_tokens=78))
+    forwards: list[int] = []
+    body = model._body
+    monkeypatch.setattr(model, "_body", lambda ids: (forwards.append(len(ids)), body(ids))[1])
+    given = [*samples(), Sample("e", "", system="x")]
+    metric = CorpusPerplexity(model=gpt2, batch_tokens=78)
+    first, again, plainly = (
+        levelfield.score(given, metric, cache=cache).scores[metric.name]
+        for cache in (True, True, False)
+    )
+    assert sum(forwards) <= 2 * len(samples())
+    assert again.ids == first.ids == plainly.ids
+    assert again.undefined == plainly.undefined == {"system=x": "no text of the group has a value"}
+    np.testing.assert_array_equal(again.values, first.values)
+    np.testing.assert_allclose(first.values, plainly.values, rtol=1e-6)
 
 
 def test_a_value_depends_on_its_sample_alone(folder):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from levelfield.core.corpus import CorpusValue, OfGroups
+from levelfield.core.corpus import CorpusValue, OfScores
 from levelfield.core.metric import Level
-from levelfield.core.sample import Sample
-from levelfield.core.undefined import (
-    NO_SAMPLES,
-    Undefined,
-)
+from levelfield.core.scores import Scores
+from levelfield.core.undefined import NO_SAMPLES
+from levelfield.metrics.control.effectiveness import JudgedSampleMetric
 from levelfield.metrics.control.judged import JudgedMetric
+from levelfield.metrics.control.votes import AttributeVerdicts
+from levelfield.metrics.sample_metric import SampleValue
 
 
 class VoteCounts(NamedTuple):
@@ -35,7 +37,25 @@ class VoteCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ControlBalancedAccuracy(JudgedMetric, OfGroups):
+class ControlVotes(JudgedSampleMetric):
+    """Which votes on each text are right. The value is their share; the parts are the votes, named
+    by attribute, judge and wanted label."""
+
+    name: ClassVar[str] = "control.balanced-accuracy/votes"
+
+    def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue:
+        votes = [
+            (json.dumps([one.attribute, verdict.judge, one.wanted]), float(is_right))
+            for one in judged
+            for verdict, is_right in zip(one.verdicts, one.right, strict=True)
+        ]
+        parts = [(name, right, 1 / len(votes)) for name, right in votes]
+        value = math.fsum(right for _, right in votes) / len(votes)
+        return SampleValue(value, parts, any(one.cut for one in judged))
+
+
+@dataclass(frozen=True)
+class ControlBalancedAccuracy(JudgedMetric, OfScores):
     """Balanced accuracy of control: every wanted label counts the same.
 
     The share of right texts of each wanted label, averaged over labels and then over judges (and
@@ -52,22 +72,21 @@ class ControlBalancedAccuracy(JudgedMetric, OfGroups):
     level: ClassVar[Level] = "corpus"
     by: ClassVar[tuple[str, ...]] = ("system", "dataset", "seed")
 
-    def state(self, samples: Sequence[Sample]) -> VoteCounts:
+    @functools.cached_property
+    def of_samples(self) -> ControlVotes:
+        """The votes on each text."""
+        return ControlVotes(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def state_of(self, scores: Scores) -> VoteCounts:
         """Returns counts of right texts."""
         right: dict[tuple[str, str, str], tuple[int, int]] = {}
-        reasons: Counter[str] = Counter()
-        truncated = 0
-        for judged in self._judge(samples):
-            if isinstance(judged, Undefined):
-                reasons[judged.reason] += 1
-                continue
-            truncated += any(one.cut for one in judged)
-            for one in judged:
-                for verdict, is_right in zip(one.verdicts, one.right, strict=True):
-                    key = (one.attribute, verdict.judge, one.wanted)
-                    n_right, n = right.get(key, (0, 0))
-                    right[key] = (n_right + is_right, n + 1)
-        return VoteCounts(right, dict(reasons), truncated)
+        if scores.parts is not None:
+            for name, is_right in scores.parts.select("part", "score").iter_rows():
+                attribute, judge, wanted = json.loads(name)
+                n_right, n = right.get((attribute, judge, wanted), (0, 0))
+                right[attribute, judge, wanted] = (n_right + int(is_right), n + 1)
+        reasons = Counter(scores.undefined.values())
+        return VoteCounts(right, dict(reasons), len(scores.truncated))
 
     def merge(self, a: VoteCounts, b: VoteCounts) -> VoteCounts:
         """Returns the sums of counts."""

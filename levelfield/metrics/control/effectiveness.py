@@ -29,7 +29,7 @@ from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defin
 
 
 @dataclass(frozen=True)
-class _JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
+class JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
     """A value for every sample."""
 
     @abc.abstractmethod
@@ -43,7 +43,7 @@ class _JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
 
 
 @dataclass(frozen=True)
-class ControlAverage(_JudgedSampleMetric):
+class ControlAverage(JudgedSampleMetric):
     """Control effectiveness: the share of judges that find the wanted label.
 
     CE = mean over the J judges of [vote = wanted], with several attributes over all their judges;
@@ -81,7 +81,7 @@ class ControlAverage(_JudgedSampleMetric):
 
 
 @dataclass(frozen=True)
-class ControlProbability(_JudgedSampleMetric):
+class ControlProbability(JudgedSampleMetric):
     """Style strength: how likely the judges find the wanted label.
 
     Mean over the J judges of P(wanted | text), with several attributes over all their judges: the
@@ -108,7 +108,7 @@ class ControlProbability(_JudgedSampleMetric):
 
 
 @dataclass(frozen=True)
-class _MajorityMetric(_JudgedSampleMetric, abc.ABC):
+class _MajorityMetric(JudgedSampleMetric, abc.ABC):
     """A metric on the labels that stand for all judges' votes."""
 
     rule: Rule = "majority"
