@@ -110,7 +110,7 @@ def _module(path: Path, content: bytes) -> ModuleType:
 
 
 def _marked(cls: type, mark: str) -> type:
-    """Returns the class with the mark at the end of its signature, and of that of scores it reads."""
+    """Returns the class with the mark at the end of its signature and of those of what it reads."""
 
     def signature(self: Any) -> str:
         own: str = super(marked, self).signature  # type: ignore[arg-type]
