@@ -117,7 +117,7 @@ def _marked(cls: type, mark: str) -> type:
         return own + mark
 
     def of_samples(self: Any) -> Metric:
-        read = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type, misc]
+        read: Metric = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type]
         object.__setattr__(read, "__class__", _marked(type(read), mark))  # frozen as it may be
         return read
 
