@@ -58,6 +58,20 @@ class _Outputs:
 )
 @FORMAT
 @MAP
+@click.option(
+    "--source-file",
+    metavar="FILE",
+    type=INPUT,
+    help="Line n is the source of line n of each FILE of plain text.",
+)
+@click.option(
+    "--reference-file",
+    "reference_files",
+    multiple=True,
+    metavar="FILE",
+    type=INPUT,
+    help="Line n is a reference for line n of each FILE; may be given again.",
+)
 @click.option("--control", multiple=True, metavar="ATTR=LABEL", help="For texts that name none.")
 @click.option("--system", default="", help="For texts that name none.")
 @click.option(
@@ -104,6 +118,8 @@ def score(
     words: tuple[str, ...],
     format: str | None,
     mapping: tuple[str, ...],
+    source_file: str | None,
+    reference_files: tuple[str, ...],
     control: tuple[str, ...],
     system: str,
     ids: Ids,
@@ -138,6 +154,8 @@ def score(
         control=pairs("--control", control),
         system=system,
         ids=ids,
+        source_file=source_file,
+        reference_files=reference_files,
     )
     result = measure(
         source,

@@ -16,6 +16,7 @@ from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_named, format_of
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import STDIN, Spool
+from levelfield.io.parallel import Parallel
 from levelfield.io.problems import Problems, kind, printable, shown
 from levelfield.io.records import Rules, as_record
 from levelfield.io.source import Ids, Input, Source
@@ -32,6 +33,8 @@ def open_samples(
     system: str = "",
     prompt: str = "",
     ids: Ids = "given",
+    source_file: PathLike | None = None,
+    reference_files: Sequence[PathLike] | PathLike = (),
 ) -> Source:
     """Samples in files, read when they are iterated.
 
@@ -45,6 +48,8 @@ def open_samples(
         ids: `file` puts the stem of the file's name and `/` before each id, so that files that
             use the same ids can be read together. `any` takes ids as they are and lets them
             repeat, for texts that are only read, as those of a corpus.
+        source_file, reference_files: plain texts, one a line, whose line n belongs to line n of
+            each of the files, which are then plain texts, too.
 
     Raises:
         UserError: if an option is wrong, or a file is missing or of no known format.
@@ -60,11 +65,19 @@ def open_samples(
         raise UserError(f"ids: expected given, file or any, found {shown(ids)}")
     rules = Rules(mapping=mapping, control=control, system=system, prompt=prompt)
     chosen = None if format is None else format_named(format)
+    parallel = _parallel(source_file, reference_files)
+    if parallel.all:
+        if chosen not in (None, FORMATS["text"]):
+            raise UserError(
+                f"--format {format} has no lines for --source-file or --reference-file to stand "
+                "beside; put sources and references into the records"
+            )
+        chosen = FORMATS["text"]
     problems = Problems()
     inputs = []
     for path, label in zip(names, labels(names), strict=True):
         try:
-            inputs.append(_input(path, label, chosen))
+            inputs.append(parallel.beside(_input(path, label, chosen)))
         except UserError as error:
             problems.add(str(error))
     problems.raise_if_any()
@@ -86,6 +99,8 @@ class ReadOptions(TypedDict, total=False):
     system: str
     prompt: str
     ids: Ids
+    source_file: PathLike | None
+    reference_files: Sequence[PathLike] | PathLike
 
 
 def load_samples(
@@ -148,6 +163,20 @@ def _parts(path: str) -> tuple[str, ...]:
     return (*pure.parts[:-1], pure.stem)
 
 
+def _parallel(
+    source_file: PathLike | None, reference_files: Sequence[PathLike] | PathLike
+) -> Parallel:
+    one = isinstance(reference_files, str | os.PathLike)
+    files = [reference_files] if one else list(reference_files)  # type: ignore[arg-type]
+    sources = [] if source_file is None else [source_file]
+    return Parallel(
+        *(
+            tuple(_input(os.fspath(file), "", FORMATS["text"]) for file in some)  # type: ignore[arg-type]
+            for some in (sources, files)
+        )
+    )
+
+
 def _input(path: str, label: str, chosen: Format | None) -> Input:
     name = printable(path)
     if path.startswith(hub.PREFIX):
@@ -177,6 +206,8 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
 
 
 def _in_memory(items: Sequence[Any], options: ReadOptions) -> Source:
+    if options.get("source_file") or options.get("reference_files"):
+        raise UserError("source_file and reference_files stand beside files of plain texts")
     if not items:
         raise InputError(["no samples are given; expected a path or a list of texts or records"])
     if all(isinstance(item, str) for item in items):

@@ -87,7 +87,8 @@ def score(
         device, dtype, batch_tokens, allow_pickle, seed, family, cache: as in `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
-        reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, as for `load_samples`.
+        reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
+            `reference_files`, as for `load_samples`.
 
     Raises:
         LevelfieldError: what is wrong with a text, a metric, a model or an option.

@@ -341,3 +341,13 @@ def test_everything_that_the_samples_lack_is_said_at_once(run, write):
     assert "bleu.references needs 'references'" in bleu
     assert bleu.endswith('--map references=gold; other columns: "gold"')
     assert "ctrleval.consistency needs 'prompt'" in ctrleval
+
+
+def test_files_of_lines_are_systems_with_sources_and_references(run, write):
+    a, b = write("a.de", "Eins.\nZwei.\n"), write("b.de", "Eins.\nZwo.\n")
+    words = ("--source-file", write("s.en", "One.\nTwo.\n"), "--reference-file", a)
+    done = run("score", a, b, *words, "-m", "chrf.references")
+    assert done.code == 0, done
+    assert "compared on 2 inputs" in done.out
+    failed = run("score", a, "--source-file", write("s.en", "One.\n"), "-m", "bleu")
+    assert failed.complaint.startswith("a.de: 2 lines, and s.en has 1")
