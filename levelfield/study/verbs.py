@@ -198,7 +198,8 @@ class Study:
         return StudyReport(self.name, self.path, summary, findings, drawn_texts(cells))
 
     def export(self, file: str | os.PathLike[str], what: Exported) -> int:
-        """Writes all texts or scores to one .jsonl or .parquet file; returns the number of rows."""
+        """Writes all texts or scores to one .jsonl, .csv or .parquet file; returns the number of
+        rows."""
         plan = self._plan()
         return export(StudyStore(plan.out), Path(file), plan.cells(), what)
 

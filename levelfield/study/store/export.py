@@ -13,6 +13,7 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.problems import printable
+from levelfield.io.spreadsheet import csv_text
 from levelfield.study.cells import CellKey
 from levelfield.study.store.folder import StudyStore
 
@@ -20,21 +21,27 @@ Exported = Literal["texts", "scores"]
 
 
 def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exported = "texts") -> int:
-    """Writes the texts or scores of cells to one Parquet or JSONL file; returns the number of rows.
+    """Writes the texts or scores of cells to one file, Parquet, CSV or JSONL; returns the number of
+    rows.
 
-    The rows of texts read as samples again (`levelfield score FILE`); `kind` is the name of
+    In CSV, lists are JSON, and text that a spreadsheet would take for a formula begins with an
+    apostrophe. The rows of texts read as samples again (`levelfield score FILE`); `kind` is the name of
     the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
 
     Raises:
-        UserError: the file's name ends in neither, it can't be written, or a file of a cell is not
+        UserError: the file's name ends in none of these, it can't be written, or a file of a cell is not
             as it was written.
     """
     if path.suffix == ".parquet":
         table = list(_rows(store, keys, what, flat=True))
         _write_parquet(path, table)
         return len(table)
+    if path.suffix == ".csv":
+        table = list(_rows(store, keys, what, flat=True))
+        _write_csv(path, table)
+        return len(table)
     if path.suffix != ".jsonl":
-        raise UserError(f"{printable(str(path))}: expected a name in .parquet or .jsonl")
+        raise UserError(f"{printable(str(path))}: expected a name in .parquet, .csv or .jsonl")
     rows = 0
     with atomic_writer(path) as file:
         for row in _rows(store, keys, what, flat=False):
@@ -60,6 +67,18 @@ def _rows(
                 control = row.pop("control", {})
                 row |= {f"control.{a}": value for a, value in control.items()}
             yield row
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the columns of all rows; what a row has not is empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+
+    def cell(value: object) -> object:
+        plain = value is None or isinstance(value, str | int | float)
+        return value if plain else json.dumps(value, ensure_ascii=False)
+
+    with atomic_writer(path) as file:
+        file.write(csv_text([names, *([cell(row.get(name)) for name in names] for row in rows)]))
 
 
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -370,7 +370,7 @@ def test_stale_answers_outlive_a_run_that_answered_nothing(store: StudyStore) ->
     assert "one" in stale
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_exported_texts_read_as_samples(store: StudyStore, tmp_path: Path, suffix: str) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
     other = KEY._replace(control="keywords")
@@ -387,6 +387,14 @@ def test_exported_texts_read_as_samples(store: StudyStore, tmp_path: Path, suffi
     assert [s.extra["kind"] for s in samples] == ["sentiment", "sentiment", "keywords"]
 
 
+def test_exported_texts_are_no_formulas_in_csv(store: StudyStore, tmp_path: Path) -> None:
+    texts = [Sample("S/1", "=1+1"), Sample("S/2", '"a", b\nc')]
+    store.finish(KEY, RECORD, [], texts)
+    path = tmp_path / "all.csv"
+    assert export(store, path, [KEY]) == 2
+    assert [s.text for s in load_samples(path)] == ["'=1+1", '"a", b\nc']
+
+
 def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> None:
     import polars as pl
 
@@ -397,6 +405,8 @@ def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> N
     ]
     store.write_lines(KEY, "scores.jsonl", rows)
     assert export(store, tmp_path / "s.parquet", [KEY], "scores") == 2
+    export(store, tmp_path / "s.csv", [KEY], "scores")
+    assert len(pl.read_csv(tmp_path / "s.csv")) == 2
     table = pl.read_parquet(tmp_path / "s.parquet")
     assert table["value"].to_list() == [1, None]
     assert table["system"].to_list() == ["S", "S"]
