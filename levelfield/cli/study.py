@@ -159,10 +159,10 @@ def report(target: str, out: str | None, no_audit: bool, seed: int, family: Fami
 @study.command(cls=Writing)
 @_FILE
 @click.option(
-    "--texts", type=Output("samples"), help="All texts in one file: .jsonl, .csv, .parquet."
+    "--texts", type=Output("samples"), help="All texts in one file: .jsonl, .csv or .parquet."
 )
 @click.option(
-    "--scores", type=Output("scores"), help="All scores in one file: .jsonl, .csv, .parquet."
+    "--scores", type=Output("scores"), help="All scores in one file: .jsonl, .csv or .parquet."
 )
 def export(file: str, texts: str | None, scores: str | None) -> None:
     """Put the texts or scores of a study into one file."""

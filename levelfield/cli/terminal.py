@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from levelfield.core.progress import Progress, no_progress
+from levelfield.core.progress import Progress
 from levelfield.core.visible import visible
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ def console() -> Console:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
-    """A bar on stderr while work goes on; nothing where stderr is not a terminal."""
+    """A bar on stderr while work goes on; where stderr is no terminal, a line a minute."""
     if not sys.stderr.isatty():
-        yield no_progress
+        yield _progress_lines(what, total)
         return
     from rich.console import Console
     from rich.progress import (
@@ -81,3 +82,36 @@ def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(visible(what), total=total)
         yield lambda n: bar.advance(task, n)
+
+
+LINE_EVERY_S = 60.0
+"""Between two lines of progress; work that is done before the first one shows none."""
+
+
+def _progress_lines(what: str, total: int | None) -> Progress:
+    """Says now and then how far the work is, as logs have it."""
+    start = said = time.monotonic()
+    done = 0
+
+    def progress(n: int) -> None:
+        nonlocal said, done
+        done += n
+        now = time.monotonic()
+        if now - said < LINE_EVERY_S or not done:
+            return
+        said = now
+        far = f"{done:,}"
+        if total:
+            left = (now - start) / done * max(total - done, 0)
+            far = f"{done:,} of {total:,}, {_duration(left)} left"
+        say(f"levelfield: {what} {far}")
+
+    return progress
+
+
+def _duration(seconds: float) -> str:
+    """A time to wait, in one unit."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -190,7 +190,8 @@ def measure(
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
         keeper = stack.enter_context(keeping(notes, enabled=options.cache))
-        progress = stack.enter_context(stages("scoring", census.n * len(metrics)))
+        what = metrics[0].name if len(metrics) == 1 else "scoring"
+        progress = stack.enter_context(stages(what, census.n * len(metrics)))
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
         for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]

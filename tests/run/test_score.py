@@ -163,7 +163,7 @@ def test_a_metric_that_counts_texts_sees_all_of_them_before_it_scores():
 
     result = levelfield.score(["a b c", "a"], Share(), cache=False, stages=stages)
     assert result.scores["share"].values.tolist() == [0.75, 0.25]
-    assert names == ["reading", "counting", "scoring"]
+    assert names == ["reading", "counting", "share"]
 
 
 def test_summaries_are_a_table_for_polars_and_for_latex():

@@ -25,12 +25,12 @@ def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exporte
     rows.
 
     In CSV, lists are JSON, and text that a spreadsheet would take for a formula begins with an
-    apostrophe. The rows of texts read as samples again (`levelfield score FILE`); `kind` is the name of
-    the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
+    apostrophe. The rows of texts read as samples again (`levelfield score FILE`); `kind` is the
+    name of the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
 
     Raises:
-        UserError: the file's name ends in none of these, it can't be written, or a file of a cell is not
-            as it was written.
+        UserError: the file's name ends in none of these, it can't be written, or a file of a cell
+            is not as it was written.
     """
     if path.suffix == ".parquet":
         table = list(_rows(store, keys, what, flat=True))

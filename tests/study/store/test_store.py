@@ -410,7 +410,7 @@ def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> N
     table = pl.read_parquet(tmp_path / "s.parquet")
     assert table["value"].to_list() == [1, None]
     assert table["system"].to_list() == ["S", "S"]
-    with pytest.raises(UserError, match=r"expected a name in \.parquet or \.jsonl"):
+    with pytest.raises(UserError, match=r"expected a name in \.parquet, \.csv or \.jsonl"):
         export(store, tmp_path / "s.xls", [KEY])
     with pytest.raises(UserError, match="can't be written"):
         export(store, tmp_path / "nowhere" / "s.parquet", [KEY])
