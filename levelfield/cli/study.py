@@ -126,18 +126,22 @@ _TABLES = Output(
         "page.html": "a page of levelfield",
         "numbers.csv": "numbers of a study",
         "tables.tex": "LaTeX tables",
+        "tables.md": "Markdown tables",
     }
 )
 
 
 @study.command(cls=Writing)
 @_TARGET
-@click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv, tables.tex.")
+@click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
-def report(target: str, out: str | None, no_audit: bool, seed: int, family: Family) -> None:
-    """Make the tables of a study: a page, CSV and LaTeX."""
+@click.option("--pairs", is_flag=True, help="Print every two systems compared.")
+def report(
+    target: str, out: str | None, no_audit: bool, seed: int, family: Family, pairs: bool
+) -> None:
+    """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.cli.study_tables import print_summary
     from levelfield.io.outputs import Target
     from levelfield.report.study_files import FILES, write_study_report
@@ -150,7 +154,7 @@ def report(target: str, out: str | None, no_audit: bool, seed: int, family: Fami
     result = loaded.report(audit=not no_audit, seed=seed, family=family)
     folder = Path(out) if out else loaded.report_folder
     write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
-    print_summary(result.summary)
+    print_summary(result.summary, pairs=pairs)
     if result.findings is not None:
         say(f"audit: {counted_findings(result.findings)}; `levelfield study audit {target}` tells")
     say(f"wrote {', '.join(FILES)} in {folder}")

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from levelfield.cli.blocks import BlockColumn, print_blocks, print_wrapped
+from levelfield.cli.summaries import BEST, marked, print_pairs
 from levelfield.cli.terminal import console, say
-from levelfield.study.aggregate.columns import grouped_columns
+from levelfield.meta.scale import Scale
+from levelfield.study.aggregate.columns import Column, grouped_columns
 from levelfield.study.audit.report import counted_findings
 from levelfield.study.status import STATES
+from levelfield.study.units import bytes_in_words
 
 if TYPE_CHECKING:
     from levelfield.study.aggregate.results import ControlSummary, StudySummary
@@ -27,7 +31,7 @@ def print_status(status: StudyStatus) -> None:
     states = [state for state in STATES if status.counts[state]]
     table = Table(box=None, pad_edge=False)
     table.add_column("system")
-    for heading in (*states, "texts", "s a text", "peak MiB"):
+    for heading in (*states, "texts", "s a text", "peak memory"):
         table.add_column(heading, justify="right")
     for system in status.systems:
         table.add_row(
@@ -35,7 +39,7 @@ def print_status(status: StudyStatus) -> None:
             *(f"{system.states[s]:,}" if system.states[s] else "–" for s in states),
             f"{system.answered:,} of {system.asked:,}",
             "–" if system.seconds is None else f"{system.seconds:.3g}",
-            "–" if system.peak_bytes is None else f"{system.peak_bytes / 2**20:,.0f}",
+            bytes_in_words(system.peak_bytes),
         )
     console().print(table)
 
@@ -73,33 +77,46 @@ def _finding(finding: Finding) -> list[Text]:
     return [head, Text(f"        {finding.what}"), *examples]
 
 
-def print_summary(summary: StudySummary) -> None:
-    """Prints a table a kind of control: mean, deviation and rank, as the paper prints them."""
+def print_summary(summary: StudySummary, *, pairs: bool = False) -> None:
+    """Prints a table a kind of control: mean, deviation and rank, as the paper prints them.
+
+    Args:
+        pairs: whether every comparison of two systems is printed.
+    """
     out = console()
     for control in summary.controls:
         out.print(Text(control.control, "bold"))
-        out.print(_results(control))
-        for note in control.notes:
-            out.print(Text(f"  {note}", "dim"), soft_wrap=True)
+        columns = [
+            _column(control, column, above)
+            for above, group in grouped_columns(control)
+            for column in group
+        ]
+        print_blocks(out, "system", control.systems, columns)
+        legend = ["mean (deviation) [rank]", *summary.legend(control, BEST)]
+        for note in ("; ".join(legend), *control.notes):
+            print_wrapped(out, note)
+        for measure, comparisons in control.comparisons.items() if pairs else ():
+            print_pairs(
+                out,
+                measure,
+                comparisons,
+                higher_is_better=control.measure(measure).higher_is_better,
+                scale=Scale(control.places(measure), scientific=False),
+            )
         out.print()
 
 
-def _results(control: ControlSummary) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("system")
-    columns = [column for _, group in grouped_columns(control) for column in group]
-    for column in columns:
-        table.add_column(Text(column.name.rpartition("/")[2]), justify="right")
-    for system in control.systems:
-        cells = [_entry(control, system, column.measure.name) for column in columns]
-        table.add_row(Text(system), *cells)
-    return table
+def _column(control: ControlSummary, column: Column, above: str) -> BlockColumn:
+    measure = column.measure
+    standings = control.standings(measure.name)
+    scale = Scale(control.places(measure.name), scientific=False)
 
+    def cell(system: str) -> list[Text]:
+        entry, standing = control.entry(system, measure.name), standings.get(system)
+        if entry is None or standing is None:
+            return [Text("–")]
+        place = f"({scale(entry.deviation)}) [{standing.rank}] {standing.letters_name}".rstrip()
+        return [marked(scale(entry.mean), best=standing.best), Text(place)]
 
-def _entry(control: ControlSummary, system: str, measure: str) -> Text:
-    entry = control.entry(system, measure)
-    if entry is None or entry.mean != entry.mean:
-        return Text("–")
-    places = control.places(measure)
-    rank = f" [{entry.rank}]" if entry.rank is not None else ""
-    return Text(f"{entry.mean:.{places}f} ({entry.deviation:.{places}f}){rank}")
+    arrow = "↑" if measure.higher_is_better else "↓"
+    return BlockColumn(above, f"{column.name} {arrow}", [cell(s) for s in control.systems])

@@ -121,7 +121,7 @@ def _is_latex(head: Head) -> bool:
 
 
 def _is_markdown(head: Head) -> bool:
-    return head.text.startswith("| ") and "\n| :-- |" in head.text
+    return "\n| :-- |" in head.text
 
 
 def _is_samples(head: Head) -> bool:

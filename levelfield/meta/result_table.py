@@ -13,9 +13,9 @@ import polars as pl
 
 from levelfield.io.latex import booktabs, escape_latex, spanning_heads
 from levelfield.io.markdown import code_block, escape_markdown, markdown_table
-from levelfield.meta.comparison import ALPHA, Comparison
+from levelfield.meta.comparison import Comparison
 from levelfield.meta.scale import Scale, scale_of
-from levelfield.meta.standing import Standing, standings
+from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings
 from levelfield.meta.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
 from levelfield.stats.estimate import finite
 from levelfield.stats.multiplicity import FAMILY_NAMES
@@ -180,7 +180,7 @@ class ResultTable:
         if any(cell and cell.half_width for cell in cells):
             lines.append(f"± half the {level}")
         if any(cell and cell.best for cell in cells):
-            lines.append(f"{best} shown best (adjusted p ≤ {ALPHA:g})")
+            lines.append(best_in_words(best))
         if any(cell is None or not cell.group.mean.n for cell in cells):
             lines.append("– no value")
         return lines
@@ -189,11 +189,7 @@ class ResultTable:
         """What letters mean; empty if there are none."""
         if not any(cell.letters for column in self.columns for cell in column.cells.values()):
             return ""
-        family = FAMILY_NAMES[self.resampling.family]
-        return (
-            f"{self.by}s that share a letter are not shown to differ "
-            f"(adjusted p > {ALPHA:g}; Holm over the comparisons of {family})"
-        )
+        return letters_in_words(self.by, FAMILY_NAMES[self.resampling.family])
 
     def notes(self) -> list[str]:
         """What a reader must know of the numbers: undefined values, why there are no intervals or

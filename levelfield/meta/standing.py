@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levelfield.meta.comparison import Comparison, better_system
+from levelfield.meta.comparison import ALPHA, Comparison, better_system
 from levelfield.stats.letters import compact_letters
 
 
@@ -72,3 +72,21 @@ def standings(
         )
         for i, name in enumerate(names)
     }
+
+
+def best_in_words(mark: str) -> str:
+    """What the mark of the best says."""
+    return f"{mark} shown best (adjusted p ≤ {ALPHA:g})"
+
+
+def letters_in_words(by: str, family: str) -> str:
+    """What letters say.
+
+    Args:
+        by: what the groups are, in one word.
+        family: whose comparisons p is adjusted over, in words.
+    """
+    return (
+        f"{by}s that share a letter are not shown to differ "
+        f"(adjusted p > {ALPHA:g}; Holm over the comparisons of {family})"
+    )

@@ -1,4 +1,4 @@
-"""The files of a study's report: a page, its numbers as CSV, its tables as LaTeX."""
+"""The files of a study's report: a page, its numbers as CSV, its tables as LaTeX and Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from levelfield.study.aggregate.numbers import SCHEMA, number_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.report import StudyReport
 
-FILES = ("page.html", "numbers.csv", "tables.tex")
+FILES = ("page.html", "numbers.csv", "tables.tex", "tables.md")
 
 
 def write_study_report(folder: Path, report: StudyReport, *, command: str = "") -> None:
@@ -43,6 +43,8 @@ def write_study_report(folder: Path, report: StudyReport, *, command: str = "") 
     write_study_page(folder / "page.html", page)
     write_study_csv(folder / "numbers.csv", report.summary)
     write_study_latex(folder / "tables.tex", report.summary)
+    with atomic_writer(folder / "tables.md") as file:
+        file.write(report.to_markdown())
 
 
 def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None:

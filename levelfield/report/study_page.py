@@ -34,6 +34,7 @@ from levelfield.study.aggregate.results import (
 )
 from levelfield.study.audit.findings import SEVERITIES, Finding
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
+from levelfield.study.units import bytes_in_words
 from levelfield.version import __version__
 
 _TOLD = (BOTH, AVERAGE, MAJORITY)
@@ -217,16 +218,6 @@ def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
     return side_by_side(inputs, control.systems, dict.fromkeys(metrics, places))
 
 
-def bytes_in_words(n: int | None) -> str:
-    """
-    >>> bytes_in_words(3_200_000_000), bytes_in_words(None)
-    ('3.20 GB', '–')
-    """
-    if n is None:
-        return "–"
-    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"
-
-
 def _name(name: str) -> Markup:
     return Markup('<b dir="auto">{}</b>').format(words.shown_name(name))
 
@@ -240,6 +231,7 @@ def _template() -> Template:
         "main_measure": main_measure,
         "told_first": told_first,
         "scale": scale,
+        "standings_of": lambda c: {m.name: c.standings(m.name) for m in c.measures},
         "headline": headline,
         "around": around,
         "spread": spread,

@@ -10,7 +10,8 @@ import polars as pl
 
 from levelfield.run.gallery import ShownSample
 from levelfield.study.aggregate.latex import study_latex
-from levelfield.study.aggregate.numbers import SCHEMA, comparison_rows, number_rows
+from levelfield.study.aggregate.markdown import study_markdown
+from levelfield.study.aggregate.numbers import SCHEMA, comparison_rows, number_rows, standing_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.audit.findings import Finding
 
@@ -34,13 +35,15 @@ class StudyReport:
     texts: Mapping[str, Sequence[Sequence[ShownSample]]] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns numbers, comparisons, signatures and findings; what is undefined is None."""
+        """Returns numbers, standings, comparisons, signatures and findings; what is undefined is
+        None."""
         findings = self.findings
         return {
             "study": self.study,
             "weights": dict(self.summary.weights),
             "signatures": {m: list(s) for m, s in self.summary.signatures.items()},
             "numbers": list(number_rows(self.summary)),
+            "standings": list(standing_rows(self.summary)),
             "comparisons": list(comparison_rows(self.summary)),
             "findings": None if findings is None else [f.to_dict() for f in findings],
         }
@@ -52,3 +55,7 @@ class StudyReport:
     def to_latex(self) -> str:
         """Returns the tables for documents that load booktabs, as in `tables.tex`."""
         return study_latex(self.summary)
+
+    def to_markdown(self) -> str:
+        """Returns the tables of results as Markdown, as in `tables.md`."""
+        return study_markdown(self.summary)

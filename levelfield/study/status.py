@@ -17,6 +17,7 @@ from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.record import State
+from levelfield.study.units import bytes_in_words
 
 CellState = State | Literal["held"]
 """As of the store; `held` if another process is at the cell."""
@@ -141,14 +142,14 @@ class StudyStatus:
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the systems."""
-        head = ["System", "Cells done", "Texts", "Seconds a text", "Peak memory (GB)"]
+        head = ["System", "Cells done", "Texts", "Seconds a text", "Peak memory"]
         rows = (
             [
                 escape_latex(system.system),
                 f"{system.states['done']:,} of {system.states.total():,}",
                 f"{system.answered:,} of {system.asked:,}",
                 "--" if system.seconds is None else f"{system.seconds:.3g}",
-                "--" if system.peak_bytes is None else f"{system.peak_bytes / 1e9:.2f}",
+                bytes_in_words(system.peak_bytes).replace("–", "--"),
             ]
             for system in self.systems
         )

@@ -23,10 +23,13 @@ from levelfield.report.study_page import (
     render_study_page,
     write_study_page,
 )
+from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.aggregate.latex import study_latex
+from levelfield.study.aggregate.markdown import study_markdown
 from levelfield.study.aggregate.numbers import SCHEMA
+from levelfield.study.aggregate.results import TableEntry, places
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.texts import drawn_texts
@@ -250,12 +253,46 @@ def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
     assert "50 \\% \\& more" in tex
     row = next(line for line in tex.splitlines() if line.startswith("50 "))
     assert "\\textbf" in row
-    assert "best in bold; 2 seeds each." in tex
+    assert "bold: shown best (adjusted p $\\le$ 0.05); " in tex
+    assert "2 seeds each." in tex
+    assert "weights of datasets: the number of their prompts (" in tex
+    assert "as given" not in tex
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 4
     for line in tex.splitlines():
         if line.startswith(("plain", "50 ", "c &")):
             assert line.endswith("\\\\")
     assert "nan" not in tex
+
+
+def test_the_best_is_what_is_shown_best_on_the_page_and_in_both_kinds_of_tables():
+    found = summary(("plain", "steered"))
+    [control] = found.controls
+    standings = {m.name: control.standings(m.name) for m in control.measures}
+    best = sum(s.best for of in standings.values() for s in of.values())
+    untested = standings["diversity.distinct-1"].values()
+    assert 0 < best < len(standings)
+    assert not any(s.best or s.letters for s in untested)
+    html = render_study_page(StudyPage("t", "today", found))
+    assert html.count(' best"') == best
+    assert html.count("*<sup>a</sup>") == best
+    assert study_latex(found).count("\\textbf") == best
+    assert study_markdown(found).count("**") == 2 * best + 2
+
+
+def test_signatures_can_be_copied_out_of_latex_and_markdown():
+    found = replace(summary(), signatures={"m": ("m|model:a_b@1#2|k:50%|v:1",)})
+    assert study_latex(found).startswith("% m|model:a_b@1#2|k:50%|v:1\n")
+    assert "```\nm|model:a_b@1#2|k:50%|v:1\n```" in study_markdown(found)
+
+
+def test_decimals_of_a_study_follow_its_intervals():
+    entries = [
+        TableEntry("s", "m", "all", "all", m, 0.0, None, 9, 0, Estimate(m, m - h, m + h, 9, 9))
+        for m, h in ((1523.4, 61.0), (0.5, 40.0))
+    ]
+    assert places(entries) == 0
+    whole = [replace(e, interval=Estimate(e.mean, math.nan, math.nan, 9, 9)) for e in entries]
+    assert places(whole) == 2  # as the study prints
 
 
 @given(st.lists(st.floats(0, 1), max_size=20), st.floats(0.01, 0.2))

@@ -83,7 +83,11 @@ def test_a_study_is_run_audited_and_reported(study: Study, tmp_path: Path) -> No
     assert (compared["a"], compared["b"]) == ("S", "T")
     assert (compared["seeds_a"], compared["seeds_b"]) == (2, 2)
     assert compared["note"].startswith("2 seeds each: ")
-    assert r"\textbf" in report.to_latex()
+    assert report.to_latex().startswith("% keywords.any|match:word|")
+    assert "| S | " in report.to_markdown()
+    standings = [s for s in document["standings"] if s["measure"] == "keywords.any"]
+    assert [s["letters"] for s in standings] == [["a"], ["a"]]
+    assert not any(s["best"] for s in standings)
     assert study.export(tmp_path / "texts.jsonl", "texts") == 24
 
 

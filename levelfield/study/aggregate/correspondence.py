@@ -42,7 +42,7 @@ def _correspondence(
     x_ranks, y_ranks = (
         printed_ranks(
             {system: means[system] for system in both},
-            places(list(means.values())),
+            places([e for e in entries.values() if e.measure == measure.name]),
             higher_is_better=measure.higher_is_better,
         )
         for measure, means in ((x, x_means), (y, y_means))

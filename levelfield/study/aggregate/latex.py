@@ -8,6 +8,7 @@ from levelfield.io.latex import booktabs, comment_lines, escape_latex, spanning_
 from levelfield.meta.seeds import seeds_in_words
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary
+from levelfield.study.units import bytes_in_words
 
 
 def study_latex(summary: StudySummary) -> str:
@@ -26,6 +27,7 @@ def study_latex(summary: StudySummary) -> str:
 def _results(control: ControlSummary, summary: StudySummary) -> str:
     groups = grouped_columns(control)
     columns = [column for _, of in groups for column in of]
+    standings = {c.measure.name: control.standings(c.measure.name) for c in columns}
 
     def heading(name: str, higher: bool) -> str:
         arrow = "\\uparrow" if higher else "\\downarrow"
@@ -37,9 +39,12 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
             return "--"
         places = control.places(measure)
         mean = _number(e.mean, places)
-        if e.rank == 1 and len(control.systems) > 1:
+        standing = standings[measure][system]
+        if standing.best:
             mean = f"\\textbf{{{mean}}}"
-        return f"{mean} ({_number(e.deviation, places)})"
+        letters = standing.letters_name
+        marked = f"\\textsuperscript{{{letters}}}" if letters else ""
+        return f"{mean} ({_number(e.deviation, places)}){marked}"
 
     rows = [
         [
@@ -51,11 +56,14 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
     lacking = "".join(
         f" {system} has nothing for {what}." for system, what in control.incomplete.items()
     )
-    caption = (
-        f"Results for {control.control}: mean over datasets and seeds, datasets weighted by "
-        f"{summary.weights_from}; weighted standard deviation in brackets; best in bold; "
-        f"{seeds_in_words(control.seeds_of_systems)}." + (f" *:{lacking}" if lacking else "")
-    )
+    says = [
+        f"Results for {control.control}: mean over datasets and seeds",
+        summary.weights_in_words(),
+        "weighted standard deviation in brackets",
+        *summary.legend(control, "bold:"),
+        seeds_in_words(control.seeds_of_systems),
+    ]
+    caption = "; ".join(says) + "." + (f" *:{lacking}" if lacking else "")
     head = [
         *spanning_heads([name for name, of in groups for _ in of]),
         " & ".join(["System", *(heading(c.name, c.measure.higher_is_better) for c in columns)])
@@ -90,11 +98,11 @@ def _costs(control: ControlSummary) -> str:
             escape_latex(c.system),
             "--" if math.isnan(c.seconds) else f"{c.seconds:.3g} $\\pm$ {c.deviation:.2g}",
             "--" if math.isnan(c.tokens_per_second) else f"{c.tokens_per_second:.4g}",
-            "--" if c.peak_bytes is None else f"{c.peak_bytes / 1e9:.2f}",
+            bytes_in_words(c.peak_bytes).replace("–", "--"),
         ]
         for c in control.costs
     ]
-    head = ["System & Seconds a text & Tokens a second & Peak memory (GB) \\\\"]
+    head = ["System & Seconds a text & Tokens a second & Peak memory \\\\"]
     return booktabs("lrrr", head, rows, f"What the texts for {control.control} cost.", wide=True)
 
 

@@ -39,7 +39,7 @@ def table_entries(control: ControlData) -> TableEntries:
         overall = {k: e for k, e in entries.items() if k[1:] == (name, ALL, ALL)}
         ranks = printed_ranks(
             {key: e.mean for key, e in overall.items()},
-            places([e.mean for e in entries.values() if e.measure == name]),
+            places([e for e in entries.values() if e.measure == name]),
             higher_is_better=o.measure.higher_is_better,
         )
         for key, rank in ranks.items():

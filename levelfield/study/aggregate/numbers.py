@@ -54,6 +54,22 @@ def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
             yield dict(zip(SCHEMA, row, strict=True))
 
 
+def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
+    """Yields where each system stands under each measure, the best first: its rank, its letters,
+    and whether it is shown best."""
+    for control in summary.controls:
+        for measure in control.measures:
+            for system, standing in control.standings(measure.name).items():
+                yield {
+                    "control": control.control,
+                    "measure": measure.name,
+                    "system": system,
+                    "rank": standing.rank,
+                    "letters": list(standing.letters),
+                    "best": standing.best,
+                }
+
+
 def comparison_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
     """Yields the comparisons of systems with their verdicts; what is undefined is None.
 

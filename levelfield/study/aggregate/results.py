@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from levelfield.meta.comparison import Comparison
+from levelfield.meta.scale import scale_for
+from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings
 from levelfield.stats.estimate import Estimate
+from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure
 
@@ -181,7 +184,21 @@ class ControlSummary:
 
     def places(self, measure: str) -> int:
         """Returns the number of decimals its means are printed with; ranks are of these."""
-        return places([e.mean for e in self.entries.values() if e.measure == measure])
+        return places([e for e in self.entries.values() if e.measure == measure])
+
+    def standings(self, measure: str) -> dict[str, Standing]:
+        """Returns the standing of every system with a mean: what is shown best, and letters."""
+        decimals = self.places(measure)
+        entries = [entry for s in self.systems if (entry := self.entry(s, measure))]
+        return standings(
+            {entry.system: entry.mean for entry in entries},
+            self.comparisons.get(measure, ()),
+            higher_is_better=self.measure(measure).higher_is_better,
+            rounded=lambda mean: round(mean, decimals),
+        )
+
+
+_FAMILIES: Mapping[Family, str] = {"metric": "a measure", "run": "a kind of control"}
 
 
 @dataclass(frozen=True)
@@ -202,8 +219,34 @@ class StudySummary:
     signatures: Mapping[str, tuple[str, ...]]
     resampling: Resampling = field(default=DEFAULT)
 
+    def weights_in_words(self) -> str:
+        """Returns where the weights come from, and the weights."""
+        weights = ", ".join(f"{name} {weight:,g}" for name, weight in self.weights.items())
+        return f"weights of datasets: {self.weights_from} ({weights})"
 
-def places(means: Sequence[float]) -> int:
-    """Returns two decimals, as the study prints, or four if all means are below 1."""
+    def legend(self, control: ControlSummary, best: str) -> list[str]:
+        """Returns what the marks of a kind of control mean, of those that it has, in words.
+
+        Args:
+            best: the mark of what is shown best.
+        """
+        found = [s for m in control.measures for s in control.standings(m.name).values()]
+        lines = [best_in_words(best)] if any(s.best for s in found) else []
+        if any(s.letters for s in found):
+            lines.append(letters_in_words("system", _FAMILIES[self.resampling.family]))
+        return lines
+
+
+def places(entries: Sequence[TableEntry]) -> int:
+    """Returns the decimals of a measure: as its intervals deserve (`meta.scale`); without any, two
+    as the study prints, or four if all means are below 1."""
+    means = [e.mean for e in entries]
+    intervals = [
+        e.interval
+        for e in entries
+        if e.dataset == e.value == ALL and e.interval.high > e.interval.low
+    ]
+    if intervals:
+        return scale_for(means, [(i.high - i.low) / 2 for i in intervals]).places
     largest = max((abs(m) for m in means if m == m), default=0.0)
     return 2 if largest >= 1 else 4

@@ -28,7 +28,7 @@ def dataset_weights(
                     f"weights: dataset '{name}' has {weights.get(name, 'none')}; "
                     "expected a number above 0 for every dataset"
                 )
-        return {name: float(weights[name]) for name in datasets}, "as given"
+        return {name: float(weights[name]) for name in datasets}, "those of the study"
     sizes = {name: _prompts([c for c in cells if c.key.dataset == name]) for name in datasets}
     if all(sizes.values()):
         return {name: float(n) for name, n in sizes.items()}, "the number of their prompts"
