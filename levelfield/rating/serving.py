@@ -54,9 +54,14 @@ class ServedStudy:
         import uvicorn
 
         from levelfield.rating.web.app import create_app
+        from levelfield.rating.web.connections import LimitedProtocol
+        from levelfield.rating.web.log_limit import limit_logs
 
         config = uvicorn.Config(
             create_app(self.store, address=self.address),
+            http=LimitedProtocol,
+            ws="none",
+            backlog=128,  # that many are accepted at once, before one over the limit is closed
             log_level="warning",
             access_log=False,  # it has the addresses of raters
             server_header=False,
@@ -64,6 +69,7 @@ class ServedStudy:
             lifespan="off",
             timeout_graceful_shutdown=10,
         )
+        limit_logs()
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[self._socket])
 

@@ -13,7 +13,7 @@ from levelfield.rating.links import Address
 
 
 @contextmanager
-def served(app_at: Callable[[Address], Any]) -> Iterator[str]:
+def served(app_at: Callable[[Address], Any], **options: Any) -> Iterator[str]:
     """The address of the running app, which is made for it."""
     import uvicorn
 
@@ -21,7 +21,8 @@ def served(app_at: Callable[[Address], Any]) -> Iterator[str]:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", 0))
     address = Address.local(*listening.getsockname())
-    server = uvicorn.Server(uvicorn.Config(app_at(address), log_level="warning", lifespan="off"))
+    options = {"log_level": "warning", "lifespan": "off", **options}
+    server = uvicorn.Server(uvicorn.Config(app_at(address), **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     until = time.monotonic() + 30

@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import random
+import resource
 import signal
 import socket
 import sys
@@ -41,6 +42,12 @@ def serve_as_nobody(*words: str) -> None:
     run_levelfield(*words)
 
 
+def serve_with_few_files(*words: str) -> None:
+    """Runs a command that may have fewer files open than a test has connections."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
+    run_levelfield(*words)
+
+
 def free_port() -> int:
     """A port that nobody is given by chance: while the server is away, a client that tries to reach
     one of those could be connected to itself, and then nobody can listen there."""
@@ -64,8 +71,9 @@ class ServedStudy:
         links: of the raters, slot by slot.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, command: str = "forked:run_levelfield") -> None:
         self.file = file
+        self.command = command
         self.store = file.with_suffix(".sqlite")
         self.said = file.with_name("server.stdout")
         self.complaints = file.with_name("server.stderr")
@@ -91,9 +99,7 @@ class ServedStudy:
 
     def start(self) -> None:
         self._earlier = len(self.complaints.read_text()) if self.complaints.exists() else 0
-        self.process = fork(
-            "forked:run_levelfield", *self.words, out=self.said, errors=self.complaints
-        )
+        self.process = fork(self.command, *self.words, out=self.said, errors=self.complaints)
 
     def wait_until_ready(self, limit_s: float = 120) -> None:
         assert self.process is not None
