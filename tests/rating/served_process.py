@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from forked import Forked, fork, run_levelfield
@@ -71,9 +72,12 @@ class ServedStudy:
         links: of the raters, slot by slot.
     """
 
-    def __init__(self, file: Path, command: str = "forked:run_levelfield") -> None:
+    def __init__(
+        self, file: Path, command: str = "forked:run_levelfield", words: Sequence[str] = ()
+    ) -> None:
         self.file = file
         self.command = command
+        self.more = words
         self.store = file.with_suffix(".sqlite")
         self.said = file.with_name("server.stdout")
         self.complaints = file.with_name("server.stderr")
@@ -95,7 +99,7 @@ class ServedStudy:
 
     @property
     def words(self) -> list[str]:
-        return ["rate", "serve", str(self.file), "--port", str(self.port)]
+        return ["rate", "serve", str(self.file), "--port", str(self.port), *self.more]
 
     def start(self) -> None:
         self._earlier = len(self.complaints.read_text()) if self.complaints.exists() else 0
