@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
@@ -29,6 +30,12 @@ __all__ = ["ScorePage", "ShownSample", "ValuePart", "render", "score_page", "wri
 
 _TITLE_FILES = 3
 """So many names of files are a title."""
+
+_PARTS = re.compile(r"[^./_-]*[./_-]+(?:\d(?=[./_-]|$))?|[^./_-]+")
+"""Of a name, each with what ends it; the 2 of `distinct-2` is no part of its own."""
+
+_LETTER, _NARROWEST = 0.6, 6.6  # rem: a bold letter of a head, and a column of values
+_OTHER_COLUMNS, _PAGE = 33.6, 69.0  # rem: id, group, control and some text; the page at 1,200 px
 
 FEW_CLUSTERS = 20
 """Below this many clusters the page warns that intervals are too narrow."""
@@ -121,6 +128,11 @@ def render(report: ScorePage) -> str:
     )
     intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
+    of_samples = [
+        s.metric
+        for s in summaries
+        if any(s.metric in shown.values or s.metric in shown.undefined for shown in report.samples)
+    ]
     html = _template().render(
         report=report,
         version=__version__,
@@ -136,13 +148,8 @@ def render(report: ScorePage) -> str:
             for group, cell in column.cells.items()
             if cell.best
         },
-        of_samples=[
-            s.metric
-            for s in summaries
-            if any(
-                s.metric in shown.values or s.metric in shown.undefined for shown in report.samples
-            )
-        ],
+        widths=column_widths(of_samples),
+        of_samples=of_samples,
         comparisons=comparisons,
         compared=sum(c.p == c.p for _, c in comparisons),
         rows=rows(report.samples),
@@ -174,9 +181,18 @@ def _undefined(report: ScorePage) -> list[tuple[str, str, int, list[tuple[int, s
 
 
 def _breakable(name: str) -> Markup:
-    """A metric's name that may be broken after its dots and hyphens."""
-    whole = str(escape(name))
-    return Markup(whole.replace(".", ".<wbr>").replace("-", "-<wbr>"))
+    """A metric's name that may be broken between its parts."""
+    return Markup("<wbr>").join(_PARTS.findall(name))
+
+
+def column_widths(metrics: Sequence[str]) -> dict[str, float]:
+    """Metric -> width of its column of values in rem, so that no word of its head is broken.
+
+    Empty if the columns do not fit on a page: values then stand under their texts.
+    """
+    longest = {m: max(map(len, _PARTS.findall(m)), default=0) for m in metrics}
+    widths = {m: max(_NARROWEST, _LETTER * n + 2) for m, n in longest.items()}
+    return widths if _OTHER_COLUMNS + sum(widths.values()) <= _PAGE else {}
 
 
 def environment() -> Environment:

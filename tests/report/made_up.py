@@ -37,6 +37,21 @@ SYSTEMS = ("plain", "reranked", "steered-by-classifier")
 METRICS = ("ctrleval.coherence", "ctrleval.consistency", "ctrleval.attribute-relevance")
 
 
+BROKEN_HEADS = """[...document.querySelectorAll("thead th")].flatMap(head => {
+  const walker = document.createTreeWalker(head, NodeFilter.SHOW_TEXT), broken = [];
+  while (walker.nextNode()) {
+    for (const word of walker.currentNode.data.matchAll(/[^\\s./_-]+/g)) {
+      const range = document.createRange();
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+})"""
+"""In a browser: the words in heads of tables that are broken in the middle."""
+
+
 def scores_of(metric, shown):
     """The scores of one metric for shown samples."""
     values = np.array([s.values.get(metric, np.nan) for s in shown], dtype=np.float64)

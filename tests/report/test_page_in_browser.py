@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from made_up import METRICS, one, report_of, run
+from made_up import BROKEN_HEADS, METRICS, one, report_of, run, wide_report
 
 from levelfield.report import write_page
 
@@ -124,11 +124,45 @@ def test_without_scripts_rows_still_open(chromium, path):
     context.close()
 
 
-def test_many_metrics_scroll_in_their_own_frame(chromium, tmp_path):
-    metrics = [f"family.metric-number-{i}" for i in range(9)]
-    shown = [one(str(i), values=dict.fromkeys(metrics, 0.1 * i)) for i in range(4)]
-    write_page(tmp_path / "page.html", report_of(shown, metrics))
-    page = chromium.new_page(viewport={"width": 1000, "height": 700})
-    page.goto((tmp_path / "page.html").as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1000
-    page.close()
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    file = tmp_path_factory.mktemp("wide") / "page.html"
+    write_page(file, wide_report(prompts=12))
+    return file.as_uri()
+
+
+@pytest.mark.parametrize("width", [360, 1200, 1900])
+def test_no_head_is_broken_and_at_1200_px_no_column_is_cut_off(chromium, wide, width):
+    with chromium.new_context(viewport={"width": width, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(wide)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(BROKEN_HEADS) == []
+        results = page.locator(".result-table").locator("..")
+        assert (results.evaluate("f => f.scrollWidth - f.clientWidth") > 0) == (width == 360)
+        right = page.locator("#table > tbody > tr > td").evaluate_all(
+            "cells => Math.max(...cells.map(c => c.getBoundingClientRect().right))"
+        )
+        assert right <= width
+
+
+@pytest.mark.parametrize("metric", ["questions.understandability", "control.balanced-accuracy"])
+def test_a_column_of_values_is_as_wide_as_the_longest_word_of_its_head(chromium, tmp_path, metric):
+    write_page(tmp_path / "page.html", report_of([one(values={metric: 0.5})], (metric,)))
+    with chromium.new_context(viewport={"width": 1200, "height": 800}) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        assert page.evaluate(BROKEN_HEADS) == []
+
+
+@pytest.mark.parametrize(("mode", "dark"), [("light", False), ("dark", True)])
+def test_figures_follow_the_mode(chromium, path, mode, dark):
+    with chromium.new_context(color_scheme=mode) as context:
+        page = context.new_page()
+        page.goto(path.as_uri())
+        card, ink = page.evaluate(
+            """[["figure .card", "background-color"], ["figure svg text", "fill"]].map(
+                 ([what, which]) =>
+                   getComputedStyle(document.querySelector(what))[which].match(/\\d+/g)[0])"""
+        )
+        assert (int(card) < 60, int(ink) > 150) == (dark, dark)

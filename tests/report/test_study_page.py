@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up import BROKEN_HEADS
 
 from levelfield.core.sample import Sample
 from levelfield.report.figures import apart
@@ -181,6 +182,13 @@ def test_texts_of_a_study_are_bounded_whatever_its_size():
     }
 
 
+def test_both_kappas_of_a_page_say_what_they_are_of():
+    said = text_of(page(findings=None))
+    assert len(re.findall("κ", said)) == len(re.findall("κ of (?:right and wrong|labels)", said))
+    assert "κ of right and wrong" in said
+    assert "κ of labels" in said
+
+
 def test_equal_studies_give_equal_pages():
     assert page() == page()
 
@@ -319,6 +327,7 @@ def test_in_a_browser_it_sorts_by_value_and_never_scrolls_sideways(chromium, wid
         shown.on("pageerror", lambda error: troubles.append(str(error)))
         shown.goto((tmp_path / "page.html").as_uri())
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate(BROKEN_HEADS) == []
         table = shown.locator("table.results").first
         table.locator("button", has_text="slor").click()
         column = shown.evaluate(

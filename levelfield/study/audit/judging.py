@@ -109,10 +109,11 @@ def _most(a: Sequence[float]) -> float:
 def judges_disagree(study: AuditedStudy) -> list[Finding]:
     """A judge that agrees with the others little more than by chance.
 
-    Cohen's κ = (o − e) / (1 − e) over all texts that two judges voted on, o the share with equal
-    labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4, serious
-    below 0.2. Of rates only the least disagreement is known: two judges who find a and b right
-    differ on |a − b| of the texts at least; a warning where that is 0.15 in the mean over cells.
+    Cohen's κ of labels, (o − e) / (1 − e), over all texts that two judges voted on, o the share
+    with equal labels, e what their shares of labels make likely; a warning if a pair has κ < 0.4,
+    serious below 0.2. Of rates only the least disagreement is known: two judges who find a and b
+    right differ on |a − b| of the texts at least; a warning where that is 0.15 in the mean over
+    cells.
     One finding a kind of control and attribute. Silent below 100 texts with votes.
     """
     return [*_by_votes(study), *_by_rates(study)]
@@ -135,7 +136,7 @@ def _by_votes(study: AuditedStudy) -> list[Finding]:
             pairs = ", ".join(f"{a} and {b} {k:.2f}" for (a, b), (k, _) in defined.items())
             what = (
                 f"{attribute}: {one} and {other} agree little more than by chance "
-                f"(κ {kappa:.2f}); κ of all pairs over {n:,} texts: {pairs}"
+                f"(κ of labels {kappa:.2f}); κ of labels of all pairs over {n:,} texts: {pairs}"
             )
             severity: Severity = "serious" if kappa < 0.2 else "warning"
             found = (what, len(low), len(defined))

@@ -467,6 +467,7 @@ def test_a_judge_that_prefers_a_value_or_votes_at_random_is_named():
     random = audit([prefer(c, lambda n, _: turns[n % 4]) for c in cells])
     found = the(random, "judges-disagree")
     assert (found.severity, found.n, found.of) == ("serious", 2, 3)
+    assert found.what.count("κ of labels") == 2
 
     def first(cell: Cell, n: int) -> Cell:
         ids = [sample.id for sample in cell.samples[:n]]
