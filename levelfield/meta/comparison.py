@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -188,7 +188,7 @@ def system_comparisons(
     clusters: Hashes,
     texts: SeededTexts | None = None,
     *,
-    why_empty: str,
+    why_empty: Callable[[str, str], str],
     resampling: Resampling = DEFAULT,
 ) -> list[Comparison]:
     """Every two systems by their values on equal inputs; p is not adjusted.
@@ -204,7 +204,7 @@ def system_comparisons(
             are undefined.
         clusters: (inputs,).
         texts: those behind the values, with their seeds; None if they have none.
-        why_empty: the note where no input counts.
+        why_empty: the note for two systems where no input counts.
     """
     has_values = ~np.isnan(values).all(axis=0)
     complete = ~np.isnan(values[:, has_values]).any(axis=1) & has_values.any()
@@ -260,7 +260,9 @@ def system_comparisons(
                 effect=cohen_dz(D[rows, j]),
                 p=float(tests.p[j]),
                 p_adjusted=math.nan,
-                note=_note(D[rows, j], of, tests.least[j], basis) if of.size else why_empty,
+                note=_note(D[rows, j], of, tests.least[j], basis)
+                if of.size
+                else why_empty(names[a], names[b]),
                 bounds=bounds.get(j),
                 least_p=float(tests.least[j]) if of.size else 0.0,
             )

@@ -201,15 +201,16 @@ class _PairComparison:
         if seeded is not None:
             seeded = replace(seeded, value=difference.value)
             (low, high), p, least_p = seeded.ends(self.resampling.level), seeded.p, 0.0
-        notes = [] if len(rows) else [self.pairing.why_empty]
+        a, b = (self.names[s] for s in pair)
+        notes = [] if len(rows) else [self.pairing.why_empty(a, b)]
         if self.texts is not None and len(rows):
             seeds = {self.names[s]: self.texts.seeds_of(s) for s in pair}
             notes.append(verdict_basis(seeds, seeded is not None))
         if least_p > ALPHA:
             notes.append(f"too few independent inputs: p can't go below {least_p:.3g}")
         return Comparison(
-            a=self.names[pair[0]],
-            b=self.names[pair[1]],
+            a=a,
+            b=b,
             inputs=len(rows),
             left_out=len(values) - len(rows),
             clusters=difference.clusters,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from levelfield.core.arrays import Codes, Floats, Hashes
+from levelfield.core.sample import INPUT_FIELDS
+from levelfield.core.wanted import wanted_name
 from levelfield.meta.seeds import SeededTexts
-from levelfield.meta.tally import NONE, SystemTable
+from levelfield.meta.tally import NONE, Input, SystemTable
 from levelfield.stats.clusters import coded
 
 
@@ -27,11 +32,26 @@ class Pairing:
         self.texts: Codes = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(
             self._shape
         )  # (inputs, systems)
-        self.why_empty = (
-            "no input has a value from every system"
-            if np.any(self.texts.all(axis=1))
-            else "no shared inputs"
-        )
+        self._names = table.names
+        self._examples = table.examples
+
+    def why_empty(self, a: str, b: str) -> str:
+        """Why two systems have no input in common on which they can be compared.
+
+        Systems are compared on what all of them answered, so others may be the reason.
+        """
+        if np.any(self.texts.all(axis=1)):
+            return "no input has a value from every system"
+        pairs = [(a, b), *itertools.combinations(self._names, 2)]
+        apart = (pair for pair in pairs if not self._share_inputs(*pair))
+        pair = next(apart, None)
+        if pair is None:
+            return "no shared inputs: every two systems have some, but none is of all systems"
+        return f"no shared inputs: {_difference(*pair, self._examples)}"
+
+    def _share_inputs(self, a: str, b: str) -> bool:
+        columns = [self._names.index(a), self._names.index(b)]
+        return bool(np.any(self.texts[:, columns].all(axis=1)))
 
     def seeded(self, values: Floats, group: int | None = None) -> SeededTexts | None:
         """The texts of all groups, or those of one that have a value, each with its seed.
@@ -69,3 +89,33 @@ class Pairing:
         means = np.full(cells, np.nan)
         np.divide(sums, counts, out=means, where=counts > 0)
         return means.reshape(self._shape)
+
+
+_SHOWN = 40
+"""Characters of a field that a message shows."""
+
+
+def _difference(a: str, b: str, examples: Mapping[str, Input]) -> str:
+    """The first field in which an input of one system differs from one of the other."""
+    without = [name for name in (a, b) if name not in examples]
+    if without:
+        return f"texts of {' and '.join(without)} name no {', '.join(INPUT_FIELDS[1:])}"
+    parts = zip(INPUT_FIELDS, examples[a], examples[b], strict=True)
+    differing = [(field, x, y) for field, x, y in parts if x != y]
+    (field, x, y), *others = sorted(differing, key=lambda part: part[0] == "dataset")
+    names = ", ".join(name for name, *_ in others)
+    also = f"; {names} {'differs' if len(others) == 1 else 'differ'} as well" if others else ""
+    return f"{a} has {_shown(field, x)}, {b} has {_shown(field, y)}{also}"
+
+
+def _shown(field: str, value: object) -> str:
+    if not value:
+        return f"no {field}"
+    if isinstance(value, tuple):
+        items = [
+            f"{item[0]}={wanted_name(item[1])}" if field == "control" else item for item in value
+        ]
+        value = " / ".join(items)
+    text = str(value)
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 2].rstrip() + " …"
+    return f"{field} {json.dumps(text, ensure_ascii=False)}"

@@ -14,6 +14,9 @@ from levelfield.core.arrays import Bools, Codes, Floats, Hashes
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 
+Input = tuple[object, ...]
+"""As `Sample.input` gives it."""
+
 NONE = 0
 """The hash of nothing: no input, no cluster."""
 
@@ -30,6 +33,8 @@ class SystemTable:
         names: of the groups.
         empty: (n,) whether a text is blank.
         values: metric -> (n,).
+        examples: name -> one input of the group; none of a group whose texts have no input.
+            Groups with the same prompts have examples with the same prompt.
     """
 
     ids: Hashes
@@ -40,6 +45,7 @@ class SystemTable:
     names: tuple[str, ...]
     empty: Bools
     values: Mapping[str, Floats]
+    examples: Mapping[str, Input]
 
     @property
     def own_clusters(self) -> Hashes:
@@ -51,8 +57,8 @@ class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
     Samples and scores may come in any order and in any partition; memory is 33 bytes a sample and
-    16 bytes a value, texts are not kept. Ids, inputs and clusters are kept as 8-byte hashes: among
-    a million of them the chance that any two collide is 3 in 100 million.
+    16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
+    8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
 
     >>> from levelfield.core.sample import Sample
     >>> tally = RunTally()
@@ -69,6 +75,7 @@ class RunTally:
         self._codes: dict[str, int] = {}
         self._seed_codes: dict[int | None, int] = {}
         self._columns: dict[str, MetricColumn] = {}
+        self._examples: dict[str, tuple[int, str, Input]] = {}
 
     def __len__(self) -> int:
         """How many samples were added."""
@@ -79,9 +86,21 @@ class RunTally:
         self._ids.append(_hash(b"id", sample.id))
         self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
         self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
+        if sample.input:
+            self._keep_example(group, sample.shared, sample.input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
         self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
         self._empty.append(not sample.text.strip())
+
+    def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
+        """Keeps the input whose prompt has the smallest hash, which is the same in every group
+        that has this prompt, whatever its case and white space."""
+        place = _hash(b"example", " ".join(shared).casefold().split())
+        kept = self._examples.get(group)
+        if kept is None or place <= kept[0]:
+            example = (place, repr(input), input)
+            if kept is None or example[:2] < kept[:2]:
+                self._examples[group] = example
 
     def add_scores(self, scores: Scores) -> None:
         """Remember the values of one metric for some of the samples."""
@@ -133,6 +152,7 @@ class RunTally:
             names=tuple(names),
             empty=np.array(self._empty, dtype=np.bool_)[rows],
             values=values,
+            examples={name: example for name, (*_, example) in self._examples.items()},
         )
 
     def columns(self) -> Iterable[MetricColumn]:

@@ -35,7 +35,11 @@ def compared(values, answered=None):
     clusters = np.arange(1, len(values) + 1, dtype=np.uint64)
     names = [chr(ord("a") + i) for i in range(values.shape[1])]
     return system_comparisons(
-        names, values, (texts, texts * np.isnan(values)), clusters, why_empty="nothing shared"
+        names,
+        values,
+        (texts, texts * np.isnan(values)),
+        clusters,
+        why_empty=lambda *_: "nothing shared",
     )
 
 

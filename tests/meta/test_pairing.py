@@ -1,0 +1,82 @@
+"""Why systems have no inputs in common, in words."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from levelfield.core.sample import Sample
+from levelfield.meta.pairing import Pairing
+from levelfield.meta.tally import RunTally
+
+PROMPTS = ("The lake", "Last winter", "My neighbour", "The old cinema", "A letter")
+
+
+def why_empty(systems, *, reverse=False):
+    """What is said of the first two systems, whose inputs are these fields."""
+    samples = [
+        Sample(id=f"{name}{i}", text="x", system=name, **fields)
+        for name, inputs in systems.items()
+        for i, fields in enumerate(inputs)
+    ]
+    tally = RunTally()
+    for sample in reversed(samples) if reverse else samples:
+        tally.add(sample, sample.system)
+    return Pairing(tally.table()).why_empty(*sorted(systems)[:2])
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"prompt": "{} "}, 'a has prompt "{}", b has prompt "{} "'),
+        (
+            {"prompt": "", "source": "{}"},
+            'a has no source, b has source "{}"; prompt differs as well',
+        ),
+        ({"dataset": "d"}, 'a has no dataset, b has dataset "d"'),
+        (
+            {"control": {"sentiment": "positive"}},
+            'a has no control, b has control "sentiment=positive"',
+        ),
+        ({"context": ("Hi.", "Ho.")}, 'a has no context, b has context "Hi. / Ho."'),
+        (
+            {"control": {"topic": ("x", "y")}, "dataset": "d"},
+            'a has no control, b has control "topic=x, y"; dataset differs as well',
+        ),
+    ],
+)
+def test_one_prompt_of_each_is_shown_with_the_field_that_differs(more, said):
+    def filled(prompt):
+        changed = {k: v.format(prompt) if isinstance(v, str) else v for k, v in more.items()}
+        return {"prompt": prompt, **changed}
+
+    systems = {"a": [{"prompt": p} for p in PROMPTS], "b": [filled(p) for p in reversed(PROMPTS)]}
+    words = why_empty(systems)
+    assert words in [f"no shared inputs: {said.replace('{}', p)}" for p in PROMPTS]
+    assert why_empty(systems, reverse=True) == words
+
+
+def test_texts_without_any_input_are_named():
+    systems = {"a": [{}], "b": [{"prompt": "The lake"}]}
+    assert why_empty(systems) == (
+        "no shared inputs: texts of a name no source, prompt, context, control"
+    )
+
+
+def test_a_long_prompt_is_shortened():
+    said = why_empty({"a": [{"prompt": "p" * 999}], "b": [{"prompt": "q" * 999}]})
+    assert len(said) < 150
+
+
+def test_the_pair_that_shares_nothing_is_shown_where_the_two_do():
+    inputs = {"a": "xy", "b": "yx", "c": "z"}
+    said = why_empty({name: [{"prompt": p} for p in prompts] for name, prompts in inputs.items()})
+    assert 'c has prompt "z"' in said
+
+
+def test_systems_that_share_inputs_two_by_two_are_told_so():
+    inputs = {"a": "xy", "b": "yz", "c": "zx"}
+    assert all(set(i) & set(j) for i, j in itertools.combinations(inputs.values(), 2))
+    said = why_empty({name: [{"prompt": p} for p in prompts] for name, prompts in inputs.items()})
+    assert said == "no shared inputs: every two systems have some, but none is of all systems"
