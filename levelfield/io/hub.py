@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from levelfield.core.errors import UserError
 from levelfield.io.formats.text import Row
+from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import printable, shown
 
 PREFIX = "hf:"
@@ -111,11 +112,12 @@ def _explained(hub: HubName) -> Iterator[None]:
 
 @contextmanager
 def _quietly(datasets: Any) -> Iterator[None]:
-    """Without the progress bars that `datasets` shows on its own."""
+    """Without the progress bars and warnings that `datasets` shows on its own."""
     silent = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        yield
+        with asking_the_hub():
+            yield
     finally:
         if not silent:
             datasets.enable_progress_bars()

@@ -6,11 +6,10 @@ import functools
 import importlib.metadata
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from levelfield.core.errors import ModelError
 from levelfield.judges.judge import Judge
-from levelfield.models.resolve import OFFLINE_MODEL, resolve
+from levelfield.models.resolve import resolve
 
 
 def describe(judges: Sequence[Judge], *, allow_pickle: bool = False) -> str:
@@ -37,41 +36,19 @@ def models_of(judges: Sequence[Judge]) -> tuple[str, ...]:
 def revisions_of(models: tuple[str, ...], allow_pickle: bool) -> Mapping[str, str | ModelError]:
     """Models as signatures name them, or why they are not available.
 
-    A name with a commit needs no request. After one request to the hub has failed for want of a
-    network, none is sent, since each takes long.
+    A name with a commit needs no request.
     """
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
     found: dict[str, str | ModelError] = {}
-    no_network = False
     for model in models:
         try:
-            if no_network:
-                _must_be_here(model)
             known = _COMMIT.fullmatch(model)
-            label = model[:-28] if known else resolve(model, allow_pickle=allow_pickle).label
-            found[model] = label
+            found[model] = model[:-28] if known else resolve(model, allow_pickle=allow_pickle).label
         except ModelError as error:
             found[model] = error
-            no_network |= isinstance(error.__cause__, LocalEntryNotFoundError)
     return found
 
 
-def _must_be_here(model: str) -> None:
-    from huggingface_hub import try_to_load_from_cache
-
-    if model == OFFLINE_MODEL or Path(model).expanduser().is_dir() or not _HUB.fullmatch(model):
-        return
-    name, _, revision = model.partition("@")
-    if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision or None), str):
-        raise ModelError(
-            f"model '{name}' is not on this machine and the hub can't be asked (no network); "
-            f"where there is a network, run `hf download {name} --local-dir FOLDER`"
-        )
-
-
 _COMMIT = re.compile(r"[^@]+@[0-9a-f]{40}")
-_HUB = re.compile(r"[^/@]+/[^/@]+(@.+)?")
 
 
 def _vader_version() -> str:

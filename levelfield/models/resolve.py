@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError
+from levelfield.io.network import asking_the_hub
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -226,9 +227,10 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
     pin = PINS.get(name) if not revision else None
     revision = pin.revision if pin else revision
     try:
-        path = Path(
-            snapshot_download(name, revision=revision or None, allow_patterns=list(patterns))
-        )
+        with asking_the_hub():
+            path = Path(
+                snapshot_download(name, revision=revision or None, allow_patterns=list(patterns))
+            )
     except errors.HFValidationError as error:
         raise ModelError(f"'{name}' is neither a folder nor a model name") from error
     except errors.RevisionNotFoundError as error:
