@@ -127,7 +127,8 @@ class SegmentCache:
         if schema == _WITHOUT_CHECKSUMS:
             (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
             if state != "ok":
-                raise CacheError(f"cache {self.path} is damaged ({state}); {_MEND}")
+                what = " ".join(str(state).split())  # it comes in several lines
+                raise CacheError(f"cache {self.path} is damaged ({what}); {_MEND}")
             self._db.create_function("checksum_of", 6, _checksum, deterministic=True)
             self._db.execute("ALTER TABLE segments ADD COLUMN checksum BLOB")
             rows = self._db.execute(f"UPDATE segments SET checksum = checksum_of({_COLUMNS})")
