@@ -20,6 +20,12 @@ FAMILY = click.option(
     show_default=True,
     help="The comparisons that p is adjusted over: those of a metric, or of the run.",
 )
+TIME_LIMIT = click.option(
+    "--time-limit",
+    type=click.FloatRange(0, 10**8, min_open=True),
+    metavar="SECONDS",
+    help="End the run if a metric takes longer for one call (64 texts at most).",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FAMILY, FORMAT, MAP, pairs
+from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
@@ -111,6 +111,7 @@ class _Outputs:
 @click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
+@TIME_LIMIT
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
 def score(

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from levelfield.core.errors import LevelfieldError
+from levelfield.core.patience import TimeIsUp, timed
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -87,12 +88,18 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
         name: of a metric that can't say it itself.
 
     Raises:
-        MetricError: whatever the metric raises that is not an error on purpose.
+        MetricError: whatever the metric raises that is not an error on purpose, or that it takes
+            longer than `time_limit` allows.
     """
     try:
-        yield
+        with timed():
+            yield
     except (LevelfieldError, MemoryError):
         raise
+    except TimeIsUp as over:
+        raise MetricError(
+            f"metric '{_name_of(metric, name)}' {doing}: {over}, its time limit"
+        ) from None
     except (Exception, SystemExit) as error:
         what = (str(error).strip().splitlines() or [""])[0]
         raise blame(metric, f"{doing}: {type(error).__name__}: {what}", name=name) from error
@@ -102,8 +109,7 @@ def blame(metric: object, what: str, *, name: str = "") -> MetricError:
     """The error for a metric that does `what`, with the file that it comes from."""
     maker = metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
     module = getattr(maker, "__module__", None) or "?"
-    with contextlib.suppress(Exception):
-        name = name or str(getattr(metric, "name", None) or "?")
+    name = _name_of(metric, name)
     if module.partition(".")[0] == "levelfield":
         return MetricError(f"this is our mistake: metric '{name}' {what}")
     file = getattr(sys.modules.get(module), "__file__", None) or module
@@ -111,6 +117,12 @@ def blame(metric: object, what: str, *, name: str = "") -> MetricError:
     return MetricError(
         f"metric '{name}' {what[:300]}; it is not ours but from {where}, and --debug shows more"
     )
+
+
+def _name_of(metric: object, name: str) -> str:
+    with contextlib.suppress(Exception):
+        name = name or str(getattr(metric, "name", None) or "?")
+    return name
 
 
 def check_metric(metric: Metric, *, name: str = "") -> None:

@@ -37,6 +37,9 @@ class ScoreOptions:
         seed: of resampling.
         family: the comparisons that p is adjusted over: `metric` or `run`.
         cache: whether values are taken from the cache and kept there.
+        time_limit: seconds that a metric may take for one call, of 64 texts or fewer; a run in
+            which one takes longer ends. None is no limit. It needs the main thread of a process,
+            and no Windows.
 
     Raises:
         UserError: options that contradict each other, or nothing to measure.
@@ -56,6 +59,7 @@ class ScoreOptions:
     seed: int = 0
     family: Family = "metric"
     cache: bool = True
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics and not self.task:

@@ -23,6 +23,7 @@ from levelfield.core.metric import (
     held_to_its_contract,
     partitions,
 )
+from levelfield.core.patience import time_limit
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
@@ -71,6 +72,7 @@ def score(
     seed: int = 0,
     family: Family = "metric",
     cache: bool = True,
+    time_limit: float | None = None,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
     **reading: Unpack[ReadOptions],
@@ -84,7 +86,8 @@ def score(
             `Sample`s, or of `Path`s.
         metrics: names of metrics and families, or metrics.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
-        device, dtype, batch_tokens, allow_pickle, seed, family, cache: as in `ScoreOptions`.
+        device, dtype, batch_tokens, allow_pickle, seed, family, cache, time_limit: as in
+            `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
         reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
@@ -112,6 +115,7 @@ def score(
         seed=seed,
         family=family,
         cache=cache,
+        time_limit=time_limit,
     )
     source = open_source(texts, **reading)
     scored: dict[str, list[Scores]] = {}
@@ -171,11 +175,12 @@ def measure(
     """
     with stages("reading", None) as progress:
         census = source.check(progress=progress, wanted=required_fields(options))
-    metrics = [
-        _prepared(metric, source, census, stages)
-        for metric in choose_metrics(options, census, note)
-    ]
-    signatures = [checked_signature(metric) for metric in metrics]
+    with time_limit(options.time_limit):
+        metrics = [
+            _prepared(metric, source, census, stages)
+            for metric in choose_metrics(options, census, note)
+        ]
+        signatures = [checked_signature(metric) for metric in metrics]
     if out and (lost := note_of_lost(out, signatures)):
         note(lost)
     criteria = joint_criteria(options, metrics)
@@ -187,6 +192,7 @@ def measure(
     notes: list[str] = []
     tied: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(time_limit(options.time_limit))
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
         keeper = stack.enter_context(keeping(notes, enabled=options.cache))

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from levelfield.core import patience
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric, checked_signature
 from levelfield.core.progress import Stages, no_stages
@@ -104,6 +105,7 @@ class Study:
         batch_tokens: int | None = None,
         allow_pickle: bool = False,
         cache: bool = True,
+        time_limit: float | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         on_cell: Callable[[CellStatus], object] = lambda _: None,
@@ -118,6 +120,8 @@ class Study:
             scores: whether texts are measured.
             device, dtype, batch_tokens, allow_pickle: how models are loaded.
             cache: whether values are taken from the cache and kept there.
+            time_limit: seconds that a metric may take for one call, as for `score`; a system has
+                its own in the study file.
             stages: told of the progress of each stage: texts, scores.
             note: called with what a person should know, as it comes up.
             on_cell: called with every cell that a system was asked for, when it is finished.
@@ -138,9 +142,10 @@ class Study:
             "batch_tokens": batch_tokens,
             "allow_pickle": allow_pickle,
         }
-        metrics = metrics_of(plan, loading) if scores else []
-        for metric in metrics:
-            checked_signature(metric)
+        with patience.time_limit(time_limit):
+            metrics = metrics_of(plan, loading) if scores else []
+            for metric in metrics:
+                checked_signature(metric)
         total = sum(cell.asked for cell in study_status(plan, only).cells)
         with stages("texts", total) as progress:
             outcome = run(
@@ -153,7 +158,8 @@ class Study:
         for line in outcome.notes:
             note(line)
         keys = [cell.key for cell in outcome.cells]
-        measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
+        with patience.time_limit(time_limit):
+            measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
         status = StudyStatus(plan.name, outcome.cells)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 

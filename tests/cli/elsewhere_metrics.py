@@ -5,6 +5,7 @@ They load no model, so a process that uses one of them is quick to start.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -65,6 +66,19 @@ class Words:
             signature=self.signature,
             higher_is_better=self.higher_is_better,
         )
+
+
+@dataclass(frozen=True)
+class Hangs(Words):
+    """Hangs on a text that says so, whatever is raised in it that is an `Exception`."""
+
+    name: ClassVar[str] = "elsewhere.hangs"
+
+    def value(self, sample: Sample) -> float:
+        while "hang" in sample.text:
+            with contextlib.suppress(Exception):
+                time.sleep(30)
+        return 1.0
 
 
 @dataclass(frozen=True)

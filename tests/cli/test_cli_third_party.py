@@ -241,3 +241,19 @@ def test_a_metric_of_ours_that_fails_is_our_mistake(
     ran = run("score", "t.jsonl", "-m", "keywords.coverage", "--no-cache")
     assert ran.code == 1
     assert "this is our mistake: metric 'keywords.coverage'" in ran.err
+
+
+def test_a_metric_that_hangs_ends_with_its_time_and_the_cache_keeps_the_rest(
+    run: Run, write: Write, announce: Callable[..., None]
+) -> None:
+    announce(hangs="elsewhere_metrics:Hangs")
+    texts = [{"id": str(n), "text": "hang" if n == 70 else f"text {n}"} for n in range(80)]
+    write("texts.jsonl", texts)
+    ran = run("score", "texts.jsonl", "-m", "elsewhere.hangs", "--time-limit", "0.2")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "error: metric 'elsewhere.hangs' failed on one of the samples '64' to '79': it took longer "
+        "than 0.2 s, its time limit\n"
+    )
+    assert not Path("scores.jsonl").exists()
+    assert run("cache", "info", "--json").json["values"] == {"elsewhere.hangs": 64}
