@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -22,6 +21,8 @@ GRACE_S = 10.0
 
 _AGAIN_S = 1.0
 """The alarm comes again, for code that catches whatever is raised."""
+
+_STDERR = 2
 
 _limit: ContextVar[float | None] = ContextVar("limit", default=None)
 _armed: ContextVar[bool] = ContextVar("armed", default=False)
@@ -76,7 +77,7 @@ def timed() -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         try:
-            faulthandler.dump_traceback_later(seconds + GRACE_S, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(seconds + GRACE_S, exit=True, file=_STDERR)
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
             yield
         finally:
