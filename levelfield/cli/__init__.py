@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Sequence
 
 import click
 
+from levelfield.cli.ending import orderly_end
 from levelfield.cli.terminal import say, tell
 from levelfield.core.errors import LevelfieldError
 from levelfield.version import __version__
@@ -68,8 +71,15 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:
         sys.argv = [word for word in sys.argv if word != "--debug"]
+    with orderly_end() as signals:
+        code = _run(debug, signals)
+    sys.exit(code or 0)
+
+
+def _run(debug: bool, signals: Sequence[int]) -> int | None:
+    """Runs the command that `sys.argv` names; returns its exit code."""
     try:
-        code = levelfield.main(standalone_mode=False)
+        code: int | None = levelfield.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         tell(error.ctx.get_help() if error.ctx else "")
         code = 2
@@ -90,8 +100,8 @@ def main() -> None:
         _show(debug)
         # click turns one into the other, and keeps what was said of it as the cause
         said = str(error) or str(error.__cause__ or "")
-        say(": ".join(filter(None, ("interrupted", said))))
-        code = 130
+        say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", said))))
+        code = 128 + (signals[0] if signals else signal.SIGINT)
     except BrokenPipeError:
         # the reader of our output has gone; nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,7 +111,7 @@ def main() -> None:
         say(f"error: this is our mistake: {type(error).__name__}: {_first_line(error)}")
         say("the whole story: the same command with --debug")
         code = 1
-    sys.exit(code or 0)
+    return code
 
 
 def _show(debug: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import sys
-import tempfile
+import weakref
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO
@@ -14,6 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import LINE_BYTES, STREAM_BYTES
 from levelfield.io.problems import Wrong
 from levelfield.io.streams import open_bytes
+from levelfield.io.temporary import temporary_folder
 
 STDIN = "-"
 _CHUNK = 1 << 20
@@ -91,12 +93,10 @@ class Spool:
         self._path = path
 
     @cached_property
-    def _folder(self) -> tempfile.TemporaryDirectory[str]:
-        return tempfile.TemporaryDirectory(prefix="levelfield-")
-
-    @cached_property
     def file(self) -> Path:
-        file = Path(self._folder.name, "input")
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        file = stack.enter_context(temporary_folder()) / "input"
         with file.open("wb") as copy:
             if self._path != STDIN:
                 with open_bytes(Path(self._path)) as stream:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 from levelfield.core.errors import UserError
 from levelfield.core.visible import visible
 from levelfield.io.problems import printable
+from levelfield.io.temporary import temporary_file
 
 STDOUT = "-"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -42,36 +42,31 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             yield file
         return
     name = printable(destination)
-    try:
-        target = Path(os.path.realpath(destination))
-        mode = target.stat().st_mode if target.exists() else None
-        _check(name, target, mode)
-        if mode is None or stat.S_ISREG(mode):
-            # the target's own name may be as long as names can be, so this one is short; and not
-            # by tempfile, whose files nobody but their owner may read
-            beside = target.with_name(f".levelfield-{secrets.token_hex(6)}.tmp")
-            file = _open(beside, "x")
-        else:
-            beside = None
-            file = _open(target, "w")
-    except (OSError, ValueError) as error:
-        raise UserError(f"{name}: can't be written: {_reason(error)}") from error
-    try:
-        with file:
-            yield file
-            if beside:
-                file.flush()
-                os.fsync(file.fileno())
-        if beside:
-            if mode is not None:
-                beside.chmod(stat.S_IMODE(mode))
-            beside.replace(target)
-    except BaseException as error:
-        if beside:
-            beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
+    with ExitStack() as stack:
+        try:
+            target = Path(os.path.realpath(destination))
+            mode = target.stat().st_mode if target.exists() else None
+            _check(name, target, mode)
+            is_file = mode is None or stat.S_ISREG(mode)
+            # not by tempfile, whose files nobody but their owner may read
+            path = stack.enter_context(temporary_file(target.parent)) if is_file else target
+            file = _open(path)
+        except (OSError, ValueError) as error:
             raise UserError(f"{name}: can't be written: {_reason(error)}") from error
-        raise
+        try:
+            with file:
+                yield file
+                if is_file:
+                    file.flush()
+                    os.fsync(file.fileno())
+            if is_file:
+                if mode is not None:
+                    path.chmod(stat.S_IMODE(mode))
+                path.replace(target)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise UserError(f"{name}: can't be written: {_reason(error)}") from error
+            raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -86,9 +81,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         _check(printable(destination), target, target.stat().st_mode if target.exists() else None)
 
 
-def _open(path: Path, mode: Literal["x", "w"]) -> TextIO:
+def _open(path: Path) -> TextIO:
     # a lone surrogate that still gets here becomes its escape, which JSON reads back
-    return path.open(mode, encoding="utf-8", newline="\n", errors="backslashreplace")
+    return path.open("w", encoding="utf-8", newline="\n", errors="backslashreplace")
 
 
 def _check(name: str, target: Path, mode: int | None) -> None:

@@ -58,8 +58,11 @@ def test_after_kill_9_the_same_command_finishes_and_repeats_one_partition_at_mos
     assert PARTITION < begun < N
     assert Path("scores.jsonl").read_text() == EARLIER
 
+    assert left_over()
+
     again = finish(start("score", texts, *slow(words, "after", 0)))
     assert again.code == 0, again.err
+    assert left_over() == []
     assert Path("scores.jsonl").read_bytes() == Path("uninterrupted.jsonl").read_bytes()
     assert len(lines("after")) <= N - begun + PARTITION
     assert not set(lines("after")) & set(lines("before")[: begun - PARTITION])
@@ -81,18 +84,23 @@ def test_two_processes_on_one_cache_do_not_mind_each_other(
     assert run("cache", "info", "--json").json["values"] == {words: N}
 
 
-def test_ctrl_c_is_one_line_and_leaves_nothing_half_done(
-    write: Write, words: str, texts: str
+@pytest.mark.kill
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_that_ends_it_is_one_line_and_leaves_nothing_half_done(
+    write: Write, words: str, texts: str, number: signal.Signals, code: int
 ) -> None:
     write("scores.jsonl", EARLIER)
     process = start("score", texts, *slow(words, "log"), "--parts", "parts.jsonl")
     wait_for("log", 2 * PARTITION, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     ran = finish(process)
-    assert ran.code == 130
+    assert ran.code == code
     assert ran.out == ""
-    (line,) = ran.err.strip().splitlines()
-    assert line.startswith("interrupted")
+    note, line = filter(None, ran.err.splitlines())
+    assert "of an earlier run" in note
+    assert line.startswith("interrupted" if number == signal.SIGINT else "ended by a signal")
     assert Path("scores.jsonl").read_text() == EARLIER
     assert not Path("parts.jsonl").exists()
     assert left_over() == []

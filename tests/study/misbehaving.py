@@ -111,6 +111,18 @@ def main() -> None:
             if os.fork() == 0:
                 Path(LOG).write_text(str(os.getpid()))
                 time.sleep(60)
+        case "leaves a child in a session of its own":
+            for request in requests:
+                answer(request)
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    Path(LOG).write_text(str(os.getpid()))
+                    time.sleep(60)
+                os._exit(0)
+            os.wait()
+            while not Path(LOG).exists():
+                time.sleep(0.01)
         case "long line":
             answer(first, text="word " * 200_000)
             for request in others:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
+from levelfield.io.temporary import temporary_folder
 from levelfield.models.batching import unique
 from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
@@ -128,8 +128,8 @@ def train_fasttext(
         raise UserError("no text to train on has words")
     order = np.random.default_rng(seed).permutation(len(written))
     fasttext = library()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "train.txt"
+    with temporary_folder() as folder:
+        file = folder / "train.txt"
         file.write_text("".join(f"{written[i]}\n" for i in order), encoding="utf-8")
         model = fasttext.train_supervised(
             input=str(file),

@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.spreadsheet import csv_text
+from levelfield.io.temporary import temporary_folder
 from levelfield.rating.answers import NEITHER
 from levelfield.rating.export.codebook import codebook
 from levelfield.rating.export.tables import rater_rows, rating_rows
@@ -55,8 +55,8 @@ def export(
 
 def documents(store: RatingStore, *, excluded: bool = False) -> dict[str, str]:
     """Name of a file -> what is in it, all of one moment; see docs/rating.md for what they hold."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "moment.sqlite"
+    with temporary_folder() as folder:
+        copy = folder / "moment.sqlite"
         store.backup(copy)
         with contextlib.closing(RatingStore.open(copy, read_only=True)) as still:
             return _documents(still, excluded=excluded)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from levelfield.io.temporary import temporary_folder
 from levelfield.rating.store.records import StoreError, StoreUnavailable
 
 _APPLICATION = 0x4C465254
@@ -115,11 +116,15 @@ class Database:
         Raises:
             StoreError: there is something at `to`, or it can't be written.
         """
-        part = to.with_name(f".{to.name}.{os.getpid()}.{threading.get_ident()}.part")
-        try:
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            raise StoreError(f"{to}: the backup can't be made: {error.strerror}") from error
+        with contextlib.ExitStack() as stack:
+            try:
+                part = stack.enter_context(temporary_folder(to.parent)) / "store"
+                os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except OSError as error:
+                raise StoreError(f"{to}: the backup can't be made: {error.strerror}") from error
+            self._copy(part, to)
+
+    def _copy(self, part: Path, to: Path) -> None:
         try:
             with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as copy:
                 self._connection().backup(copy)
@@ -136,9 +141,6 @@ class Database:
             raise StoreError(f"{to} is there already; name a new file for the backup") from error
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{to}: the backup can't be written: {error}") from error
-        finally:
-            for suffix in ("", "-journal", "-wal", "-shm"):
-                part.with_name(part.name + suffix).unlink(missing_ok=True)
 
     def empty_log(self, patience_s: float) -> bool:
         """Brings the write-ahead log into the file and empties it; returns whether that was done.

@@ -17,6 +17,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
 from levelfield.io.formats.text import reason
 from levelfield.io.problems import Wrong, shown
+from levelfield.study.ask.descendants import Descendants
 from levelfield.study.ask.intake import Intake, TimedAnswer
 from levelfield.study.ask.memory import PeakMemory
 from levelfield.study.ask.pipes import MOST_BYTES, LineReader, ProcessPipes, StderrLog
@@ -70,6 +71,7 @@ class Attempt:
         stderr_file: Path,
     ) -> AttemptEnd:
         """Starts the command, hears it to its end, and leaves none of its processes behind."""
+        descendants = Descendants()
         requests = "".join(json.dumps(request_record(r)) + "\n" for r in self._intake.open)
         try:
             process = subprocess.Popen(
@@ -78,7 +80,7 @@ class Attempt:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,
-                env=environment,
+                env={**environment, **descendants.environment},
                 bufsize=0,
                 start_new_session=True,
             )
@@ -90,6 +92,7 @@ class Attempt:
             forced = self._hear(process, requests.encode(), stderr, timeout_s)
         finally:
             _end(process)
+            descendants.kill()
         stderr.end()
         return forced or AttemptEnd(self._farewell(process.returncode, stderr.last_line()))
 

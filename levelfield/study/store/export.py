@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from levelfield.core.errors import UserError
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.spreadsheet import csv_text
+from levelfield.io.temporary import temporary_file
 from levelfield.study.cells import CellKey
 from levelfield.study.store.folder import StudyStore
 
@@ -88,12 +88,10 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     for name, column in columns.items():
         if any(isinstance(value, tuple | list) for value in column):
             columns[name] = [[v] if isinstance(v, str) else v for v in column]
-    temporary = path.with_name(f".levelfield-{secrets.token_hex(6)}.tmp")
     try:
-        pl.DataFrame(columns, strict=False).write_parquet(temporary)
-        temporary.replace(path)
+        with temporary_file(path.parent) as temporary:
+            pl.DataFrame(columns, strict=False).write_parquet(temporary)
+            temporary.replace(path)
     except OSError as error:
         why = error.strerror or str(error)
         raise UserError(f"{printable(str(path))}: can't be written: {why}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

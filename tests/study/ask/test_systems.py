@@ -216,7 +216,10 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
-@pytest.mark.parametrize("mode", ["hangs stubbornly", "leaves a child"])
+@pytest.mark.parametrize(
+    "mode",
+    ["hangs stubbornly", "leaves a child", "leaves a child in a session of its own"],
+)
 def test_no_process_is_left_behind(ask: Asked, mode: str) -> None:
     log = ask.folder / "pid"
     ask(command(mode, log, timeout_s=2.0))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from levelfield.io.temporary import temporary_folder
 from levelfield.rating.export.documents import archive, documents
 from levelfield.rating.web.organiser.desk import open_desk
 from levelfield.rating.web.security import Turned
@@ -45,8 +45,8 @@ def download(request: Request, name: str, everyone: int = 0) -> Response:
         content, media = archive(store, excluded=bool(everyone)), "application/zip"
         return attachment(content, f"{study.id}-v{study.version}.zip", media)
     if name == "backup.sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "backup.sqlite"
+        with temporary_folder() as folder:
+            copy = folder / "backup.sqlite"
             store.backup(copy)
             content = copy.read_bytes()
         stamp = f"{desk.web.now():%Y%m%d-%H%M%S}"
