@@ -210,7 +210,7 @@ def ends(e: Estimate) -> str:
 
 def shade(value: float) -> str:
     """The share of colour behind a correlation, in percent, for `color-mix`."""
-    return "0" if math.isnan(value) else f"{round(72 * min(1.0, abs(value)))}"
+    return "0" if math.isnan(value) else f"{round(100 * min(1.0, abs(value)))}"
 
 
 def in_short(evaluation: MetaEvaluation, ranking: Ranking) -> Markup:

@@ -146,7 +146,13 @@ def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, heig
             va="center",
             parse_math=False,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": LEADER, "linewidth": 0.6, "shrinkB": 3},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": LEADER,
+                "linewidth": 0.6,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
         )
 
 

@@ -57,6 +57,14 @@ def test_marks_and_letters_stand_out_from_the_card_in_either_mode(mode):
         assert (high + 0.05) / (low + 0.05) >= least.get(variable, 3), variable
 
 
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_numbers_can_be_read_on_the_strongest_colour_of_a_heat_map(mode):
+    colours = variables()[mode]
+    for ground in ("--up", "--down", "--faint"):
+        low, high = sorted(luminance(colours[v]) for v in (ground, "--ink"))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, ground
+
+
 def test_series_differ_in_colour_and_shape_from_their_neighbours():
     marks = [series_mark(i) for i in range(64)]
     assert len({(m.colour, SHAPES.index(m.shape)) for m in marks}) == 64
