@@ -1,7 +1,7 @@
 """The journal of a cell: answers written one by one, so that they outlive whatever happens.
 
-The first line has the fingerprint of the answers. A line that a crash has torn is not an answer, so
-its request is asked again.
+The first line has the fingerprint of the answers. A line that a crash has torn, or that is not as
+it was written, is not an answer, so its request is asked again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from levelfield.core.errors import UserError
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import parse_answer
 from levelfield.study.cells import SystemAnswer
+from levelfield.study.store.seal import with_digest, without_digest
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def read_journal(path: Path) -> Journal:
     answers: dict[str, TimedAnswer] = {}
     for line in lines:
         # whatever is no answer is a request that is asked again
-        with contextlib.suppress(ValueError, KeyError, TypeError, UserError):
-            record = json.loads(line)
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, UserError):
+            record = without_digest(json.loads(line))
             answer = parse_answer(record)
             timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"])
             answers.setdefault(answer.id, timed)
@@ -70,7 +71,7 @@ def journal_writer(path: Path, fingerprint: str) -> Iterator[Callable[[TimedAnsw
         file.truncate(whole)  # a line that was torn would spoil the next
         if not whole:
             _write_line(file, {"fingerprint": fingerprint})
-        yield lambda timed: _write_line(file, _timed_record(timed))
+        yield lambda timed: _write_line(file, with_digest(_timed_record(timed)))
 
 
 def _write_line(file: RawIOBase, record: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Digests of a cell's files, by which damage is told from what was written.
 
 `cell.json` and `measured.json` carry a digest of themselves and those of the files that they are
-written after. Cells of older versions carry none, and are read as they are.
+written after, and so does each line of the journal of itself. Cells of older versions carry none,
+and are read as they are.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ _BYTES = 16
 
 def seal(record: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any]:
     """Returns a record with the digests of files, and its own."""
-    whole = {**record, _FILES: dict(digests)}
-    return {**whole, _DIGEST: _digest(whole)}
+    return with_digest({**record, _FILES: dict(digests)})
 
 
 def opened(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -28,13 +28,27 @@ def opened(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     Raises:
         ValueError: it is not the record that was sealed.
     """
-    plain = {key: value for key, value in record.items() if key not in (_DIGEST, _FILES)}
-    if not record.keys() & {_DIGEST, _FILES}:
-        return plain, {}
-    whole = {key: value for key, value in record.items() if key != _DIGEST}
-    if record.get(_DIGEST) != _digest(whole):
+    plain = without_digest(record)
+    if (_DIGEST in record) != (_FILES in record):
+        raise ValueError("half of the seal is missing")
+    return plain, plain.pop(_FILES, {})
+
+
+def with_digest(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record with its digest."""
+    return {**record, _DIGEST: _digest(record)}
+
+
+def without_digest(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record without its digest.
+
+    Raises:
+        ValueError: it is not the record that the digest is of.
+    """
+    plain = {key: value for key, value in record.items() if key != _DIGEST}
+    if _DIGEST in record and record[_DIGEST] != _digest(plain):
         raise ValueError("the digest is another one")
-    return plain, dict(record[_FILES])
+    return plain
 
 
 def file_digest(path: Path) -> str:

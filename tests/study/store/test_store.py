@@ -186,6 +186,21 @@ def test_a_line_that_is_spoilt_costs_that_answer_only(store: StudyStore) -> None
     assert store.state(KEY, Fingerprint("other", "texts")) == "stale"
 
 
+def test_whatever_bit_of_the_journal_is_flipped_no_other_answer_is_read(store: StudyStore) -> None:
+    store.folder(KEY).mkdir(parents=True)
+    given = [TimedAnswer(answer, 0.5) for answer in ANSWERS]
+    with store.keeping(KEY, MARK) as keep:
+        for timed in given:
+            keep(timed)
+    path = store.folder(KEY) / "answers.partial.jsonl"
+    whole = path.read_bytes()
+    for bit in range(0, 8 * len(whole), 13):
+        raw = bytearray(whole)
+        raw[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(raw)
+        assert all(timed in given for timed in store.resume(KEY, MARK))
+
+
 def test_an_error_while_writing_leaves_what_was_there(store: StudyStore) -> None:
     store.finish(KEY, RECORD, ANSWERS, SAMPLES)
 
