@@ -45,7 +45,7 @@ def serve_as_nobody(*words: str) -> None:
 
 def serve_with_few_files(*words: str) -> None:
     """Runs a command that may have fewer files open than a test has connections."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
     run_levelfield(*words)
 
 

@@ -26,6 +26,11 @@ from levelfield.rating.links import Address
 BODY_LIMIT = 256 * 1024
 """Bytes of one request; a hundred events with long comments are less."""
 
+_ELSEWHERE = (
+    "This request came from another site, or from another address of this one. "
+    "Please open your link exactly as you got it."
+)
+
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -183,7 +188,7 @@ class Guard:
             await send(message)
 
         if scope["method"] not in ("GET", "HEAD") and self._foreign(Headers(scope=scope)):
-            refusal = PlainTextResponse("This request came from another site.", status_code=403)
+            refusal = PlainTextResponse(_ELSEWHERE, status_code=403)
             await refusal(scope, receive, guarded)
             return
         await self.app(scope, receive, guarded)
