@@ -126,7 +126,12 @@ def _head(name: str) -> list[str]:
 def _block(by: str, names: Sequence[str], left: int, columns: Sequence[_Lines]) -> Iterator[Text]:
     widths = [column.width for column in columns]
     if any(column.above for column in columns):
-        yield Text((" " * left + _above(columns)).rstrip())
+        above = " " * left
+        for name, run in itertools.groupby(range(len(columns)), lambda i: columns[i].above):
+            of = list(run)
+            widths[of[0]] += max(0, cell_len(name) - sum(2 + widths[i] for i in of) + 2)
+            above += f"  {name}" + " " * (sum(2 + widths[i] for i in of) - 2 - cell_len(name))
+        yield Text(above.rstrip())
     depth = max(len(column.head) for column in columns)
     for i in range(depth):
         heads = ([""] * (depth - len(column.head)) + [*column.head] for column in columns)
@@ -136,15 +141,6 @@ def _block(by: str, names: Sequence[str], left: int, columns: Sequence[_Lines]) 
         for i in range(max(map(len, cells))):
             line = [cell[i] if i < len(cell) else Text() for cell in cells]
             yield _line(name if i == 0 else "", left, line, widths)
-
-
-def _above(columns: Sequence[_Lines]) -> str:
-    """The shared heads, each at the beginning of its columns."""
-    line = ""
-    for name, of in itertools.groupby(columns, lambda column: column.above):
-        width = sum(2 + column.width for column in of)
-        line += f"  {name}" + " " * (width - 2 - cell_len(name))
-    return line
 
 
 def _line(name: str, left: int, cells: Sequence[Text], widths: Sequence[int]) -> Text:

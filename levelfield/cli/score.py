@@ -191,7 +191,7 @@ def _show(result: ScoreSummary, outputs: _Outputs, *, pairs: bool) -> None:
     elif "-" not in outputs.paths:
         from levelfield.cli.summaries import print_results
 
-        print_results(result.table(), pairs=pairs)
+        print_results(result, pairs=pairs)
     written = [path for path in outputs.paths if path and path != "-"]
     if written:
         say(f"wrote {', '.join(written)}")

@@ -12,32 +12,28 @@ from levelfield.cli.terminal import console
 from levelfield.meta.comparison import Comparison, verdict
 from levelfield.meta.result_table import ResultCell, ResultTable
 from levelfield.meta.scale import Scale, scale_of
+from levelfield.run.result import ScoreSummary
 
 BEST = "*"
 """Marks what is shown best, without colour."""
 
 
-def print_results(table: ResultTable, *, pairs: bool) -> None:
-    """The table, what its marks mean, a ranking a metric and the signatures, on stdout.
+def print_results(result: ScoreSummary, *, pairs: bool) -> None:
+    """The table, a ranking a metric, the table of labels if there is one, and the signatures, on
+    stdout.
 
     Args:
         pairs: whether every comparison of two systems is printed.
     """
     out = console()
-    rows = list(table.rows())
-    columns = [
-        BlockColumn(
-            column.above, f"{column.name} {column.arrow}", [_cell(row[i]) for _, row in rows]
-        )
-        for i, column in enumerate(table.columns)
-    ]
-    n = BlockColumn("", "n", [[Text(f"{table.texts(row):,}")] for _, row in rows])
-    print_blocks(out, table.by, [name for name, _ in rows], columns, fixed=[n])
-    for note in ("; ".join(table.legend(BEST)), *table.notes()):
-        print_wrapped(out, note)
+    table, labels = result.table(), result.label_table()
+    _print_table(table, out)
     _print_rankings(table, out)
-    for column in table.columns if pairs else ():
-        s = column.summary
+    if labels:
+        out.print()
+        out.print(Text("by label", "bold"))
+        _print_table(labels, out)
+    for s in result.summaries if pairs else ():
         print_pairs(
             out,
             s.metric,
@@ -48,6 +44,22 @@ def print_results(table: ResultTable, *, pairs: bool) -> None:
     out.print()
     for signature in table.signatures():
         out.print(Text(signature, "dim"), soft_wrap=True)
+
+
+def _print_table(table: ResultTable, out: Console) -> None:
+    """A table, and below it what its marks mean and what a reader must know."""
+    rows = list(table.rows())
+    columns = [
+        BlockColumn(
+            column.above, f"{column.name} {column.arrow}", [_cell(row[i]) for _, row in rows]
+        )
+        for i, column in enumerate(table.columns)
+    ]
+    n = BlockColumn("", "n", [[Text(f"{table.texts(row):,}")] for _, row in rows])
+    fixed = [] if table.of_labels else [n]
+    print_blocks(out, table.by, [name for name, _ in rows], columns, fixed=fixed)
+    for note in ("; ".join(table.legend(BEST)), *table.notes()):
+        print_wrapped(out, note)
 
 
 def _cell(cell: ResultCell | None) -> list[Text]:

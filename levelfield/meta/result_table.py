@@ -157,6 +157,11 @@ class ResultTable:
         if beyond or (not self.compares and len(self.groups) > 1):
             yield OVERALL, [column.overall for column in self.columns]
 
+    @property
+    def of_labels(self) -> bool:
+        """Whether its columns are labels, each with texts of its own."""
+        return any(column.label for column in self.columns)
+
     def heads(self) -> list[tuple[str, int]]:
         """The heads above neighbouring columns, each with the number of its columns."""
         return [
@@ -194,6 +199,8 @@ class ResultTable:
     def notes(self) -> list[str]:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
         comparisons, and what comparisons rest on."""
+        if self.of_labels:
+            return ["means by label are not compared; those over all labels are"]
         lines = [line for column in self.columns for line in _undefined(column)]
         lines += _shared(self.columns, _why_no_interval)
         if self.compares and len(self.groups) > 1:
@@ -340,9 +347,31 @@ def result_table(
     return ResultTable(by, tuple(groups), columns, n, compares, resampling)
 
 
+def label_table(
+    summaries: Sequence[MetricSummary],
+    *,
+    by: str,
+    n: int,
+    resampling: Resampling = DEFAULT,
+) -> ResultTable:
+    """The table of systems × metrics and wanted labels; as `result_table`.
+
+    Systems are compared over all labels together, so it has no marks and no letters.
+    """
+    columns = []
+    for s in summaries:
+        scale = scale_of(s)
+        for label, groups in s.by_label.items():
+            cells = {g.group: ResultCell(g, None, scale) for g in groups}
+            overall = ResultCell(s.overall, None, scale)
+            columns.append(ResultColumn(s, s.metric, label, label, cells, overall))
+    names = sorted({group for c in columns for group in c.cells})
+    return ResultTable(by, tuple(names), tuple(columns), n, resampling=resampling)
+
+
 def _undefined(column: ResultColumn) -> Iterator[str]:
     s = column.summary
-    if s.overall.undefined and not column.label:
+    if s.overall.undefined:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in s.reasons.items())
         lacking = [f"{g.group}\u00a0{g.undefined:,}" for g in s.groups if g.undefined]
         of_groups = f" ({', '.join(lacking)})" if len(s.groups) > 1 and lacking else ""

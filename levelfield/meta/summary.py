@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from levelfield.core.arrays import Floats
+from levelfield.core.arrays import Bools, Floats
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
 from levelfield.meta.comparison import Comparison, adjusted_comparisons, system_comparisons
@@ -26,6 +26,9 @@ OVERALL = "all"
 
 CORPUS = "values of corpora"
 """Why the mean of a corpus metric has no interval."""
+
+MOST_LABELS = 8
+"""So many labels have columns of their own."""
 
 POINTS = 500
 """How many single values of a group a summary carries, for figures."""
@@ -62,6 +65,7 @@ class MetricSummary:
         groups: by name.
         comparisons: every pair of groups; empty if the groups are not to be compared.
         reasons: why values are undefined -> how many, the most frequent first.
+        by_label: wanted label -> its groups; empty if groups are not split by labels.
     """
 
     metric: str
@@ -71,12 +75,14 @@ class MetricSummary:
     groups: tuple[GroupSummary, ...]
     comparisons: tuple[Comparison, ...]
     reasons: Mapping[str, int]
+    by_label: Mapping[str, tuple[GroupSummary, ...]] = field(default_factory=dict)
 
 
 def summarise(
     tally: RunTally,
     *,
     compare: bool = True,
+    split: Container[str] = (),
     resampling: Resampling = DEFAULT,
 ) -> list[MetricSummary]:
     """Summaries of every metric of a run.
@@ -90,6 +96,7 @@ def summarise(
         tally: the samples and scores.
         compare: whether the groups are systems. Labels or datasets are not compared with each
             other: their inputs differ, so a difference says nothing of who is better.
+        split: the metrics whose groups are split by labels as well.
         resampling: how intervals and tests are drawn.
 
     Raises:
@@ -99,23 +106,32 @@ def summarise(
     clusters = table.own_clusters
     pairing = Pairing(table) if compare else None
 
-    def group_summary(code: int | None, values: Floats, *, votes: int) -> GroupSummary:
-        rows = np.ones(values.size, np.bool_) if code is None else table.groups == code
+    def group_summary(
+        name: str, rows: Bools, values: Floats, *, votes: int, code: int | None = None
+    ) -> GroupSummary:
         v = values[rows]
         defined = v[~np.isnan(v)]
         mean = None
         if pairing is not None and code is not None:
-            texts = pairing.seeded(values, code)
+            texts = pairing.seeded(np.where(rows, values, np.nan), code)
             if texts is not None and texts.values.size == defined.size:
                 mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
         if mean is None:
             mean = cluster_bootstrap_mean(v, clusters[rows], votes=votes, resampling=resampling)
         return GroupSummary(
-            group=OVERALL if code is None else table.names[code],
+            group=name,
             n=v.size,
             undefined=v.size - defined.size,
             mean=mean,
             points=tuple(defined[:POINTS].tolist()),
+        )
+
+    def group_summaries(within: Bools, values: Floats, *, votes: int) -> tuple[GroupSummary, ...]:
+        every = ((code, within & (table.groups == code)) for code in range(len(table.names)))
+        return tuple(
+            group_summary(table.names[code], rows, values, votes=votes, code=code)
+            for code, rows in every
+            if rows.any()
         )
 
     def compared(values: Floats) -> Sequence[Comparison]:
@@ -131,6 +147,8 @@ def summarise(
             resampling=resampling,
         )
 
+    whole = np.ones(table.groups.size, np.bool_)
+    labels = {name: table.labels == i for i, name in enumerate(_told_apart(table.label_names))}
     summaries = []
     for column in tally.columns():
         values = table.values[column.metric]
@@ -145,18 +163,23 @@ def summarise(
                     truncated=column.truncated,
                 ),
                 higher_is_better=column.higher_is_better,
-                overall=group_summary(None, values, votes=votes),
-                groups=tuple(
-                    group_summary(code, values, votes=votes) for code in range(len(table.names))
-                ),
+                overall=group_summary(OVERALL, whole, values, votes=votes),
+                groups=group_summaries(whole, values, votes=votes),
                 comparisons=tuple(compared(values)),
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
+                by_label={
+                    name: group_summaries(rows, values, votes=votes)
+                    for name, rows in labels.items()
+                    if column.metric in split
+                },
             )
         )
     return adjusted(summaries, resampling)
 
 
-def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary:
+def summarise_corpus(
+    scores: Scores, groups: Mapping[str, str], labels: Mapping[str, str] = {}
+) -> MetricSummary:
     """The summary of a corpus metric: means over its values, each as heavy as the others.
 
     There are no intervals and no tests: a corpus has one value, which says nothing of how another
@@ -166,6 +189,7 @@ def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary
         scores: one value a corpus; ids are the corpora's names.
         groups: corpus -> the row that it belongs to; a corpus that is not named belongs to no row
             and counts in the overall mean only.
+        labels: corpus -> what its texts were asked for; one that is not named has no such row.
     """
 
     def row(name: str, ids: Sequence[str]) -> GroupSummary:
@@ -183,20 +207,29 @@ def summarise_corpus(scores: Scores, groups: Mapping[str, str]) -> MetricSummary
             points=tuple(defined[:POINTS].tolist()),
         )
 
-    members: dict[str, list[str]] = {}
-    for id in scores.ids:
-        if id in groups:
-            members.setdefault(groups[id], []).append(id)
+    def group_rows(label: str | None = None) -> tuple[GroupSummary, ...]:
+        members: dict[str, list[str]] = {}
+        for id in scores.ids:
+            if id in groups and label in (None, labels.get(id)):
+                members.setdefault(groups[id], []).append(id)
+        return tuple(row(name, members[name]) for name in sorted(members))
+
     reasons = Counter(scores.undefined.values())
     return MetricSummary(
         metric=scores.metric,
         signature=scores.run_signature,
         higher_is_better=scores.higher_is_better,
         overall=row(OVERALL, scores.ids),
-        groups=tuple(row(name, members[name]) for name in sorted(members)),
+        groups=group_rows(),
         comparisons=(),
         reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0]))),
+        by_label={name: group_rows(name) for name in _told_apart(sorted(set(labels.values())))},
     )
+
+
+def _told_apart(labels: Sequence[str]) -> Sequence[str]:
+    """The labels, if there are several and not too many."""
+    return labels if 1 < len(labels) <= MOST_LABELS else ()
 
 
 def adjusted(

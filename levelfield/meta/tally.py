@@ -31,6 +31,8 @@ class SystemTable:
         seeds: (n,) positions among all seeds of the run, none being one of them; None if no
             sample has a seed.
         names: of the groups.
+        labels: (n,) positions in `label_names`.
+        label_names: what texts were asked for, by name.
         empty: (n,) whether a text is blank.
         values: metric -> (n,).
         examples: name -> one input of the group; none of a group whose texts have no input.
@@ -43,6 +45,8 @@ class SystemTable:
     groups: Codes
     seeds: Codes | None
     names: tuple[str, ...]
+    labels: Codes
+    label_names: tuple[str, ...]
     empty: Bools
     values: Mapping[str, Floats]
     examples: Mapping[str, Input]
@@ -56,7 +60,7 @@ class SystemTable:
 class RunTally:
     """What summaries need of the samples and scores of a run, and nothing more.
 
-    Samples and scores may come in any order and in any partition; memory is 33 bytes a sample and
+    Samples and scores may come in any order and in any partition; memory is 37 bytes a sample and
     16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
     8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
 
@@ -71,9 +75,11 @@ class RunTally:
         self._inputs = array("Q")
         self._groups = array("i")
         self._seeds = array("i")
+        self._labels = array("i")
         self._empty = array("B")
         self._codes: dict[str, int] = {}
         self._seed_codes: dict[int | None, int] = {}
+        self._label_codes: dict[str, int] = {}
         self._columns: dict[str, MetricColumn] = {}
         self._examples: dict[str, tuple[int, str, Input]] = {}
 
@@ -81,8 +87,12 @@ class RunTally:
         """How many samples were added."""
         return len(self._ids)
 
-    def add(self, sample: Sample, group: str) -> None:
-        """Remember to what group, input and cluster a sample belongs."""
+    def add(self, sample: Sample, group: str, label: str = "") -> None:
+        """Remember to what group, input and cluster a sample belongs.
+
+        Args:
+            label: what the text was asked for, if groups are to be split by that.
+        """
         self._ids.append(_hash(b"id", sample.id))
         self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
         self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
@@ -90,6 +100,7 @@ class RunTally:
             self._keep_example(group, sample.shared, sample.input)
         self._groups.append(self._codes.setdefault(group, len(self._codes)))
         self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
+        self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
         self._empty.append(not sample.text.strip())
 
     def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
@@ -127,7 +138,7 @@ class RunTally:
         ids = ids[rows]
         if np.any(ids[1:] == ids[:-1]):
             raise ValueError("two samples have one id")
-        names = sorted(self._codes)
+        names, labels = sorted(self._codes), sorted(self._label_codes)
         seeds = sorted(self._seed_codes, key=lambda seed: (seed is None, seed or 0))
         values = {}
         for metric, column in self._columns.items():
@@ -150,6 +161,8 @@ class RunTally:
                 else _positions([self._seed_codes[seed] for seed in seeds], self._seeds)[rows]
             ),
             names=tuple(names),
+            labels=_positions([self._label_codes[name] for name in labels], self._labels)[rows],
+            label_names=tuple(labels),
             empty=np.array(self._empty, dtype=np.bool_)[rows],
             values=values,
             examples={name: example for name, (*_, example) in self._examples.items()},

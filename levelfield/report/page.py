@@ -59,6 +59,7 @@ class ScorePage:
         notes: what a reader must know of the values: on how many texts judges are divided, say.
         resampling: what the summaries were made with.
         table: of the summaries; None leaves its columns without criteria.
+        labels: systems × metrics and wanted labels; None if there are none.
     """
 
     title: str
@@ -74,6 +75,7 @@ class ScorePage:
     notes: Sequence[str] = ()
     resampling: Resampling = field(default=DEFAULT)
     table: ResultTable | None = None
+    labels: ResultTable | None = None
 
 
 def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
@@ -96,6 +98,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         notes=result.notes,
         resampling=result.resampling,
         table=result.table(),
+        labels=result.label_table(),
     )
 
 

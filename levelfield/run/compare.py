@@ -149,7 +149,7 @@ def compare(
     chrf.references: copies - rewrites = -43.4, n = 2
     """
     if isinstance(texts, ScoreSummary):
-        if texts.grouping != _SYSTEMS:
+        if texts.grouping.by != _SYSTEMS.by:
             raise UserError(f"these scores are grouped by {texts.grouping.by}; score by='system'")
         return _compared(texts.n, texts.summaries, texts.resampling)
     if not scores:

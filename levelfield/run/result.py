@@ -10,7 +10,7 @@ import polars as pl
 
 from levelfield.core.scores import Scores
 from levelfield.meta.comparison import Comparison
-from levelfield.meta.result_table import ResultCell, ResultTable, result_table
+from levelfield.meta.result_table import ResultCell, ResultTable, label_table, result_table
 from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Grouping
@@ -52,7 +52,7 @@ class ScoreSummary:
     def to_dict(self) -> dict[str, Any]:
         """The document that `levelfield score --json` prints; a number that is not finite is
         None."""
-        table = self.table()
+        table, labels = self.table(), self.label_table()
         rankings = {column.summary.metric: column.ranking for column in table.columns}
         return {
             "n": self.n,
@@ -65,6 +65,7 @@ class ScoreSummary:
                 for s in self.summaries
             ],
             "table": table.to_dict(),
+            "labels": labels.to_dict() if labels else None,
         }
 
     def to_polars(self) -> pl.DataFrame:
@@ -91,13 +92,26 @@ class ScoreSummary:
             resampling=self.resampling,
         )
 
+    def label_table(self) -> ResultTable | None:
+        """Systems × metrics and wanted labels; None where there is one label or too many."""
+        if not any(s.by_label for s in self.summaries):
+            return None
+        return label_table(
+            self.summaries, by=self.grouping.name, n=self.n, resampling=self.resampling
+        )
+
+    def tables(self) -> list[ResultTable]:
+        """`table`, and `label_table` where there is one."""
+        return [table for table in (self.table(), self.label_table()) if table]
+
     def to_latex(self) -> str:
-        """The table for documents that load booktabs, as `levelfield score --latex` writes it."""
-        return self.table().to_latex() + "\n"
+        """The tables for documents that load booktabs, as `levelfield score --latex` writes
+        them."""
+        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
 
     def to_markdown(self) -> str:
-        """The table as `levelfield score --markdown` writes it."""
-        return self.table().to_markdown() + "\n"
+        """The tables as `levelfield score --markdown` writes them."""
+        return "\n\n".join(table.to_markdown() for table in self.tables()) + "\n"
 
 
 @dataclass(frozen=True)

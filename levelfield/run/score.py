@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
@@ -201,13 +201,14 @@ def measure(
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
         for partition in scored:
             groups = [grouping.group(sample) for sample in partition.samples]
-            for sample, group in zip(partition.samples, groups, strict=True):
-                tally.add(sample, group)
+            labels = [grouping.label(sample) for sample in partition.samples]
+            for sample, group, label in zip(partition.samples, groups, labels, strict=True):
+                tally.add(sample, group, label)
             for scores in partition.scores:
                 tally.add_scores(scores)
                 tied[scores.metric] += ties(scores)
             for corpus in corpora:
-                corpus.add(partition.samples, groups)
+                corpus.add(partition.samples, groups, labels)
             if gallery is not None:
                 gallery.add(partition.samples, groups, partition.scores)
             for scores in partition.scores:
@@ -222,9 +223,10 @@ def measure(
             notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
     notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
     resampling = Resampling(seed=options.seed, family=options.family)
-    summaries = _summaries(tally, criteria, grouping, resampling)
+    split = _split(metrics)
+    summaries = _summaries(tally, criteria, grouping, split, resampling)
     summaries += [
-        summarise_corpus(scores, corpus.rows())
+        summarise_corpus(scores, corpus.rows(), corpus.labels() if scores.metric in split else {})
         for scores, corpus in zip(of_corpora, corpora, strict=True)
     ]
     return ScoreSummary(
@@ -273,12 +275,22 @@ def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
         progress(1)
 
 
+def _split(metrics: Sequence[Metric]) -> set[str]:
+    """The metrics whose means are split by label: those that read it, or all if none does."""
+    of_control = {metric.name for metric in metrics if "control" in metric.requires}
+    return of_control or {metric.name for metric in metrics}
+
+
 def _summaries(
-    tally: RunTally, criteria: Sequence[Criterion], grouping: Grouping, resampling: Resampling
+    tally: RunTally,
+    criteria: Sequence[Criterion],
+    grouping: Grouping,
+    split: Container[str],
+    resampling: Resampling,
 ) -> list[MetricSummary]:
     """Summaries of the sample metrics, and of the joint mean of content and style if there is
     one."""
-    summaries = summarise(tally, compare=grouping.compares, resampling=resampling)
+    summaries = summarise(tally, compare=grouping.compares, split=split, resampling=resampling)
     if not criteria:
         return summaries
     content, style = criteria

@@ -245,3 +245,57 @@ def test_a_note_says_on_how_many_texts_the_judges_are_divided():
     )
     assert result.to_dict()["notes"] == [note]
     assert levelfield.score(["Warm."], Divided(), cache=False).notes == ()
+
+
+def labelled(control):
+    """Two systems that answer six prompts, each for the labels that `control` gives."""
+    return [
+        {"text": "w " * (i + len(system)), "prompt": f"p{i}", "system": system, "control": wanted}
+        for system in ("x", "yy")
+        for i in range(6)
+        for wanted in control(i)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("control", "labels"),
+    [
+        (
+            lambda _: [{"sentiment": "positive"}, {"sentiment": "negative"}],
+            ["negative", "positive"],
+        ),
+        (lambda i: [{"topic": "sport"}] if i < 3 else [{"mood": "glad"}], ["glad", "sport"]),
+        (lambda _: [{"sentiment": "positive"}], []),
+        (lambda i: [{"topic": f"t{i}-{j}"} for j in range(2)], []),
+        (lambda _: [{}], []),
+    ],
+    ids=["one attribute", "two attributes", "one label", "many labels", "none"],
+)
+def test_systems_are_split_by_labels_where_there_are_a_few(control, labels):
+    texts = labelled(control)
+    result = levelfield.score(texts, Words(), cache=False)
+    table = result.label_table()
+    assert [column.label for column in table.columns] == labels if labels else table is None
+    assert (result.to_dict()["labels"] is None) == (not labels)
+    assert result.to_latex().count("begin{tabular}") == 1 + bool(labels)
+    for column in table.columns if table else ():
+        for name, cell in column.cells.items():
+            values = [
+                len(t["text"].split())
+                for t in texts
+                if t["system"] == name and column.label in t["control"].values()
+            ]
+            assert cell.group.mean.value == pytest.approx(sum(values) / len(values))
+            assert cell.group.n == len(values)
+
+
+def test_metrics_that_read_the_label_are_split_by_it_and_others_where_there_are_none():
+    texts = labelled(lambda _: [{"keywords": "w"}, {"keywords": "v"}])
+    metrics = ["keywords.any", "diversity.distinct-1"]
+    for chosen, split in (
+        (metrics, {"keywords.any"}),
+        (metrics[1:], {"diversity.distinct-1"}),
+    ):
+        table = levelfield.score(texts, chosen, cache=False).label_table()
+        assert {column.summary.metric for column in table.columns} == split
+        assert [column.label for column in table.columns] == ["v", "w"]
