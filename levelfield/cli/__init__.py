@@ -106,6 +106,14 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         # the reader of our output has gone; nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        _show(debug)
+        say(f"error: {_of_system(error)}")
+        code = 2
+    except SystemExit as error:  # not of click, which is told to raise none
+        _show(debug)
+        say(f"error: this is our mistake: the program was ended with {error.code!r} half way")
+        code = 1
     except Exception as error:
         _show(debug)
         say(f"error: this is our mistake: {type(error).__name__}: {_first_line(error)}")
@@ -117,6 +125,16 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
 def _show(debug: bool) -> None:
     if debug:
         say(traceback.format_exc().rstrip())
+
+
+def _of_system(error: OSError) -> str:
+    """What the operating system refuses, with the path if there is one."""
+    from levelfield.io.problems import shown
+
+    said = error.strerror or _first_line(error)
+    if error.filename is None:
+        return said
+    return f"{shown(str(error.filename), 200)}: {said}; check the path"
 
 
 def _first_line(error: Exception) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from levelfield.cli.options import FORMAT, MAP, pairs
+from levelfield.cli.options import FORMAT, MAP, WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say, tell_json
+from levelfield.core.json_text import json_text
 
 
 @click.command(cls=Writing)
@@ -25,12 +25,12 @@ from levelfield.cli.terminal import say, tell_json
     show_default=True,
     help="What the numbers are: names, ranks, or a scale.",
 )
-@click.option("--worst", type=click.IntRange(0), default=10, show_default=True, help="Items shown.")
+@click.option("--worst", type=WholeNumber(0), default=10, show_default=True, help="Items shown.")
 @click.option(
     "--zscores", type=Output("z-scores"), help="Ratings as z per rater, one a line; - is stdout."
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of resampling.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
 def agreement(
     files: tuple[str, ...],
     mapping: tuple[str, ...],
@@ -52,7 +52,7 @@ def agreement(
     if zscores:
         with atomic_writer(zscores) as file:
             for rating in report.z_scores:
-                file.write(json.dumps(rating.to_dict(), ensure_ascii=False) + "\n")
+                file.write(json_text(rating.to_dict()) + "\n")
     if as_json:
         tell_json(report.to_dict())
     elif zscores != "-":

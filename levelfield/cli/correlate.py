@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import FiniteNumber, WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
@@ -58,7 +58,7 @@ from levelfield.stats.measures import STATISTICS
     show_default=True,
     help="The comparisons that p is adjusted over: those on an aspect, or all.",
 )
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05)
+@click.option("--alpha", type=FiniteNumber(0, 1, min_open=True, max_open=True), default=0.05)
 @click.option("--drift", is_flag=True, help="By system and by quality.")
 @click.option(
     "--parts",
@@ -66,9 +66,9 @@ from levelfield.stats.measures import STATISTICS
     type=INPUT,
     help="Of `score --parts`: drift by number of evaluators.",
 )
-@click.option("--resamples", type=click.IntRange(1, DRAWS), default=2000, show_default=True)
-@click.option("--permutations", type=click.IntRange(1, DRAWS), default=10_000, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--resamples", type=WholeNumber(1, DRAWS), default=2000, show_default=True)
+@click.option("--permutations", type=WholeNumber(1, DRAWS), default=10_000, show_default=True)
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option("--latex", type=Output("LaTeX tables"), help="A booktabs table; - is stdout.")
 @click.option(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
+from levelfield.core.json_text import json_text
 from levelfield.datasets.loading import load, paths, wanted_files
 from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
 from levelfield.datasets.registry import dataset, names
@@ -130,7 +129,7 @@ def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> No
         samples = load(name, part=part, here=here, progress=progress)
     with atomic_writer(out) as file:
         for sample in samples:
-            file.write(json.dumps(as_record(sample), ensure_ascii=False) + "\n")
+            file.write(json_text(as_record(sample)) + "\n")
     say(f"{name}: {_counted(len(samples), 'sample')} written to {out}")
     if not one.licence:
         say(f"{name} states no licence; do not pass {out} on")

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from levelfield.core.errors import UserError
+from levelfield.core.numerals import finite_number
 from levelfield.stats.multiplicity import FAMILIES
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range; `1_0` is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or what is wrong with the word."""
+        if isinstance(value, str) and "_" in value:
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class FiniteNumber(click.FloatRange):
+    """A finite number in a range; `nan`, `inf` and `1_0` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or what is wrong with the word."""
+        if isinstance(value, str):
+            try:
+                value = finite_number(value)
+            except ValueError:
+                self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 FORMAT = click.option("--format", "format", help="Of the files; else their suffix says it.")
 MAP = click.option(

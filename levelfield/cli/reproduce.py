@@ -45,7 +45,7 @@ def reproduce(id: str | None, as_json: bool, model: str, pairs: bool) -> None:
 
     if report.answers:
         print_answers(report.answers)
-    elif id is None:
+    elif not id:
         print_list(report.reproductions)
     else:
         print_tables(report.reproductions, report.facts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, pairs
+from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
@@ -108,8 +108,8 @@ class _Outputs:
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
-@click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
+@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
 @TIME_LIMIT
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")

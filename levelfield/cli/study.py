@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FAMILY, JSON, TIME_LIMIT
+from levelfield.cli.options import FAMILY, JSON, TIME_LIMIT, WholeNumber
 from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
@@ -32,12 +32,12 @@ def study() -> None:
 
 @study.command()
 @_FILE
-@click.option("--jobs", "-j", type=click.IntRange(1), default=1, help="Cells at once.")
+@click.option("--jobs", "-j", type=WholeNumber(1), default=1, help="Cells at once.")
 @click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems.")
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
-@click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
+@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @TIME_LIMIT
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Measure everything anew, keep nothing.")
@@ -136,7 +136,7 @@ _TABLES = Output(
 @_TARGET
 @click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of resampling.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
 @click.option("--pairs", is_flag=True, help="Print every two systems compared.")
 def report(

@@ -7,7 +7,6 @@ escape.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from levelfield.core.json_text import json_text
 from levelfield.core.progress import Progress
 from levelfield.core.visible import visible
 
@@ -33,12 +33,8 @@ def tell(message: str) -> None:
 
 
 def tell_json(document: object, *, indent: int | None = None) -> None:
-    """One JSON document on stdout, which a terminal may have as well.
-
-    Raises:
-        ValueError: the document holds NaN or infinity.
-    """
-    whole = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+    """One JSON document on stdout, which a terminal may have as well."""
+    whole = json_text(document, indent=indent)
     # of what `visible` escapes, JSON leaves some as it is; there is none outside of strings
     if visible(whole) != whole:
         whole = "".join(c if visible(c) == c else f"\\u{ord(c):04x}" for c in whole)

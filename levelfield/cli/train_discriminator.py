@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from levelfield.cli.options import WholeNumber
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
@@ -23,9 +24,9 @@ _KINDS = "shuffle,drop,repeat,negate"
     "--kinds", default=_KINDS, show_default=True, help="Also substitute; separated by commas."
 )
 @click.option(
-    "--times", type=click.IntRange(1), default=1, help="At most so many perturbations of a text."
+    "--times", type=WholeNumber(1), default=1, help="At most so many perturbations of a text."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of all random choices.")
+@click.option("--seed", type=WholeNumber(0), default=0, help="Of all random choices.")
 def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int) -> None:
     """Negatives for a discriminator: the texts of a corpus, spoilt by rules.
 
@@ -61,11 +62,9 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
     show_default=True,
     help="An encoder to begin from; '' for random weights.",
 )
+@click.option("--batch", type=WholeNumber(1), default=16, show_default=True, help="Pairs a step.")
 @click.option(
-    "--batch", type=click.IntRange(1), default=16, show_default=True, help="Pairs a step."
-)
-@click.option(
-    "--window", type=click.IntRange(8), default=256, show_default=True, help="Tokens of a text."
+    "--window", type=WholeNumber(8), default=256, show_default=True, help="Tokens of a text."
 )
 @click.option(
     "--keep",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from levelfield.cli.options import FiniteNumber, WholeNumber
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
@@ -23,15 +24,15 @@ from levelfield.core.errors import UserError
     show_default=True,
     help="t5: encoder-decoder with <extra_id_0>; causal: fill-in-the-middle.",
 )
-@click.option("--width", type=click.IntRange(8), default=256, show_default=True)
-@click.option("--layers", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--vocabulary", type=click.IntRange(300, 60_000), default=8192, show_default=True)
+@click.option("--width", type=WholeNumber(8), default=256, show_default=True)
+@click.option("--layers", type=WholeNumber(1), default=3, show_default=True)
+@click.option("--vocabulary", type=WholeNumber(300, 60_000), default=8192, show_default=True)
 @click.option("--tokenizer", default="", help="A model folder whose tokenizer to take.")
-@click.option("--batch", type=click.IntRange(1), default=32, show_default=True)
-@click.option("--window", type=click.IntRange(8, 512), default=96, show_default=True)
+@click.option("--batch", type=WholeNumber(1), default=32, show_default=True)
+@click.option("--window", type=WholeNumber(8, 512), default=96, show_default=True)
 @click.option(
     "--embeddings",
-    type=click.FloatRange(0),
+    type=FiniteNumber(0),
     help="Learning rate of the embeddings in those of the rest. "
     "[default: 15 for a t5 from random weights, else 1]",
 )

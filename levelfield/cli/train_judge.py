@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import FiniteNumber, WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_recipe import SOURCE
@@ -32,33 +32,36 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteNumber(0, 1, min_open=True, max_open=True),
     help="Of the texts to try it on, where no file is held out. [default: 0.1]",
 )
 @click.option("--rating", metavar="ASPECT", help="Learn from ratings of this aspect, not labels.")
 @click.option("--low", help="Label of the lowest rating. [default: low]")
 @click.option("--high", help="Label of the highest rating. [default: high]")
 @click.option(
-    "--range", "ends", type=(float, float), help="Lowest and highest rating. [default: those given]"
+    "--range",
+    "ends",
+    type=(FiniteNumber(), FiniteNumber()),
+    help="Lowest and highest rating. [default: those given]",
 )
 @click.option("--format", "format", help="Of the files; else their suffix says it.")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
-@click.option("--epochs", type=click.IntRange(1), help="Passes over the texts; not linear.")
-@click.option("--vocabulary", type=click.IntRange(1), help="Words known at most: textcnn.")
+@click.option("--epochs", type=WholeNumber(1), help="Passes over the texts; not linear.")
+@click.option("--vocabulary", type=WholeNumber(1), help="Words known at most: textcnn.")
 @click.option("--case", is_flag=True, help="Read which words have capitals: textcnn, fasttext.")
 @click.option("--half", is_flag=True, help="Save weights in half precision: textcnn.")
-@click.option("--ngrams", type=click.IntRange(1), help="Most words of an n-gram: fasttext.")
+@click.option("--ngrams", type=WholeNumber(1), help="Most words of an n-gram: fasttext.")
 @click.option("--quantize", is_flag=True, help="Make the model small: fasttext.")
 @click.option("--model", help="Encoder: linear, transformer. [default: offline/minilm]")
 @click.option(
     "--learning-rate",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteNumber(0, min_open=True),
     help="Of textcnn and transformer. [default: 1e-3, 1e-4]",
 )
-@click.option("--l2", type=click.FloatRange(0), help="Weight of the squared norm: linear.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--l2", type=FiniteNumber(0), help="Weight of the squared norm: linear.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--allow-pickle", is_flag=True, help="Take an encoder whose weights are pickled.")
 @SOURCE

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import click
 
-from levelfield.cli.options import pairs
+from levelfield.cli.options import WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
@@ -23,15 +23,15 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_p
     "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
 )
 @click.option("--kind", type=click.Choice(["auto", "logistic", "ridge"]), default="auto")
-@click.option("--length", type=click.IntRange(1), default=32, help="Numbers a sequence is made of.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of what is held out.")
+@click.option("--length", type=WholeNumber(1), default=32, help="Numbers a sequence is made of.")
+@click.option("--seed", type=WholeNumber(0), default=0, help="Of what is held out.")
 @click.option("--format", "format", help="Of the files; else their suffix says it.")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
-@click.option("--batch-tokens", type=click.IntRange(1), help="Tokens in a batch; bounds memory.")
+@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 def pooler(
     files: tuple[str, ...],

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from levelfield.cli.options import FiniteNumber, WholeNumber
+
 if TYPE_CHECKING:
     from levelfield.training.loop import Recipe
 
@@ -54,13 +56,13 @@ class RecipeOptions:
 def recipe_options(*, steps: int, learning_rate: float) -> Callable[[F], Callable[..., Any]]:
     """Adds the options of a recipe; the command gets them as `recipe: RecipeOptions`."""
     options = [
-        click.option("--steps", type=click.IntRange(1), default=steps, show_default=True),
+        click.option("--steps", type=WholeNumber(1), default=steps, show_default=True),
         click.option(
-            "--learning-rate", type=click.FloatRange(0), default=learning_rate, show_default=True
+            "--learning-rate", type=FiniteNumber(0), default=learning_rate, show_default=True
         ),
-        click.option("--every", type=click.IntRange(1), default=500, show_default=True,
+        click.option("--every", type=WholeNumber(1), default=500, show_default=True,
                      help="Steps between validations; each leaves a checkpoint."),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+        click.option("--seed", type=WholeNumber(0), default=0, show_default=True),
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps."),
         click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]),
                      default="auto", help="Of products; auto: bfloat16 on a GPU."),

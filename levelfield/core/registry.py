@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import difflib
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.metric_file import MetricFile
+from levelfield.core.numerals import finite_number, whole_number
 
 GROUP = "levelfield.metrics"
 """The entry-point group under which metrics, ours and other people's, announce themselves."""
@@ -119,7 +121,7 @@ def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
             choices += ["true", "false"]
         elif kind in (int, float):
             try:
-                return kind(text)
+                return whole_number(text) if kind is int else finite_number(text)
             except ValueError:
                 choices.append("a whole number" if kind is int else "a number")
         else:
@@ -158,6 +160,8 @@ def create(
             if k in parameters:
                 text = isinstance(v, str)
                 values[k] = parse_option(f"{name}: option {k}", v, parameters[k]) if text else v
+                if isinstance(v, float) and not math.isfinite(v):
+                    raise UserError(f"{name}: option {k}={v}: expected a finite number")
         required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
         if any(parameters[k].kind in _NAMED for k in required):
             raise UserError(f"metric '{name}' needs --option {required[0]}=…")

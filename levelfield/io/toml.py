@@ -40,7 +40,7 @@ def read_toml(
         subject = f"{kind} {name}" if kind else f"{name}:"
         todo = f"; {mend}" if mend else ""
         raise UserError(f"{subject} can't be read: {error.strerror}{todo}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{name}: not a TOML file: {error}") from error
 
 

@@ -6,7 +6,6 @@ cells that are numbers or JSON are read as such. Each raises `Wrong` if it can't
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 from collections.abc import Callable, Mapping
@@ -16,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from levelfield.core.limits import TEXT_CHARACTERS
+from levelfield.core.numerals import whole_number
+from levelfield.io.json_input import DECODER, NameTwiceError
 from levelfield.io.problems import Wrong, kind, shown
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ def whole(value: Any, cells: bool) -> int:
     if not real.is_integer():
         raise Wrong(f"expected a whole number, found {shown(value, 20)}; remove the fraction")
     try:
-        return int(value)
+        return whole_number(value) if isinstance(value, str) else int(value)
     except ValueError:  # a cell such as 42.0, as pandas writes a column with gaps
         return int(real)
 
@@ -73,7 +74,7 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
     """A finite number or NaN; a string is a number only as a cell."""
     is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
     try:
-        if not (is_number or (cells and isinstance(value, str))):
+        if not (is_number or (cells and isinstance(value, str) and "_" not in value)):
             raise ValueError
         real = float(value)
     except (ValueError, OverflowError):
@@ -89,7 +90,9 @@ def array(value: Any, cells: bool) -> Any:
     """A list as a list, out of a cell's JSON or a NumPy array; anything else as it is."""
     if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
         try:
-            return json.loads(value)
+            return DECODER.decode(value)
+        except NameTwiceError as error:
+            raise Wrong(str(error)) from None
         except (ValueError, RecursionError):
             raise Wrong(
                 f'{shown(value)} is not a JSON array, which is written ["one", "two"]; '
@@ -163,7 +166,9 @@ def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], b
         return value, cells
     if cells and isinstance(value, str):
         try:
-            value, cells = json.loads(value), False
+            value, cells = DECODER.decode(value), False
+        except NameTwiceError as error:
+            raise Wrong(str(error)) from None
         except (ValueError, RecursionError):
             raise Wrong(f"{shown(value)} is not a JSON object such as {example}") from None
     if absent(value):

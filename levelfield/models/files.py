@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from safetensors import SafetensorError
-
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import LevelfieldError, ModelError
 from levelfield.models.resolve import Resolved
 
-DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError)
-"""What loading files raises that are not what they should be."""
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[None]:
+    """The one place where a model's files are read: whatever is raised there is their damage, since
+    libraries raise anything on files that are not what they should be.
+
+    Raises:
+        ModelError: names the model and what was said of it.
+    """
+    try:
+        yield
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, KeyError):
+            first = f"{first} is missing"
+        raise ModelError(f"model '{name}' can't be loaded: {first[:300]}") from error
 
 
-def cannot_load(resolved: Resolved, error: Exception) -> ModelError:
-    """The error for a model whose files are damaged."""
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ModelError(f"model '{resolved.name}' can't be loaded: {first}")
+def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None:
+    """Nothing, if all weights are numbers.
+
+    Args:
+        tensors: names with tensors of PyTorch or arrays.
+
+    Raises:
+        ModelError: names the first weights that are not.
+    """
+    for name, tensor in tensors:
+        # NaN is the least and the largest of what it is among
+        ends = (tensor.min().item(), tensor.max().item()) if 0 not in tensor.shape else ()
+        if not all(map(math.isfinite, ends)):
+            raise ModelError(
+                f"model '{resolved.name}' can't be used: its weights {name} are not all finite "
+                "numbers; train or download it again"
+            )
 
 
 def quiet() -> None:
@@ -37,17 +66,16 @@ def load_tokenizer(resolved: Resolved) -> Any:
     import transformers
 
     quiet()
-    try:
+    with reading(resolved.name):
         return transformers.AutoTokenizer.from_pretrained(
             resolved.path, local_files_only=True, trust_remote_code=False
         )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
 
 
 def depth(resolved: Resolved) -> int:
     """How many layers the encoder of a model has; no weights are loaded."""
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
-    return int(config.num_hidden_layers)
+    with reading(resolved.name):
+        config = AutoConfig.from_pretrained(resolved.path, local_files_only=True)
+        return int(config.num_hidden_layers)

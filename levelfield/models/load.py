@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import pkgutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, overload
 
 from levelfield.core.errors import ModelError
 from levelfield.models import contracts
+from levelfield.models.files import reading
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 
@@ -66,6 +68,25 @@ KEPT: Mapping[Kind, int] = {
 }
 """How many models of a kind a process keeps, those used last: two of each kind that is compared
 with itself, and as many again where a pair is."""
+
+
+_TARGETS = [[contracts.Target("a", end=True)]]
+
+TRIALS: Mapping[Kind, Callable[[Any], object]] = {
+    "infilling": lambda model: model.log_likelihood([contracts.Gapped("a", "a")], _TARGETS),
+    "encoder-decoder": lambda model: model.log_likelihood(
+        [contracts.Gapped("a", "", gap=False)], _TARGETS
+    ),
+    "causal": lambda model: model.log_likelihood(["a"]),
+    "causal-tokens": lambda model: model.ids(["a"]),
+    "encoder": lambda model: model.sentences(["a"]),
+    "states": lambda model: model.of(["a"]),
+    "classifier": lambda model: (model.probabilities(["a"]), ", ".join(model.labels)),
+    "regressor": lambda model: model.values([("a", "a")]),
+    "choices": lambda model: model.log_p(["a"], [1]),
+}
+"""What every model of a kind can do: a folder whose configuration only looks right fails here, by
+its name, and not in the middle of a run."""
 
 
 @overload
@@ -136,7 +157,11 @@ def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
         engines = ", ".join(engine for served, engine in LOADERS if served == kind)
         raise ModelError(f"engine '{engine}' has no models of kind '{kind}'; these have: {engines}")
     make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
-    return make(name, loading, **options)
+    with reading(Path(name).name if Path(name).is_dir() else name):
+        model = make(name, loading, **options)
+        if isinstance(loader, str):  # whoever passes a function answers for its models
+            TRIALS[kind](model)
+    return model
 
 
 _KEPT = {

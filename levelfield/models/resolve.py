@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError
+from levelfield.io.json_input import read_json
 from levelfield.io.network import asking_the_hub
+from levelfield.io.problems import kind
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -264,14 +265,32 @@ def _line(error: BaseException) -> str:
 
 def _config(path: Path, name: str) -> dict[str, Any]:
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = read_json(path / "config.json")
     except FileNotFoundError as error:
         raise ModelError(f"model '{name}': {path} has no config.json") from error
     except (OSError, ValueError) as error:
         raise ModelError(f"model '{name}': config.json can't be read: {_line(error)}") from error
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelError(f"model '{name}': config.json does not say a model_type")
+    for key, (fits, expected) in _CONFIG.items():
+        if not fits(config.get(key)):
+            raise ModelError(
+                f"model '{name}': config.json: {key}: expected {expected}, found "
+                f"{kind(config[key])}"
+            )
     return config
+
+
+def _are_strings(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value))
+
+
+_CONFIG: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "model_type": (lambda value: isinstance(value, str), "a string"),
+    "architectures": (_are_strings, "a list of strings"),
+    "is_encoder_decoder": (lambda value: value is None or isinstance(value, bool), "true or false"),
+}
+"""What is read of a configuration here -> whether it can be that, and what it must be."""
 
 
 def _kind(config: Mapping[str, Any]) -> Kind:

@@ -114,6 +114,7 @@ def reproduce(
         FetchError: a file on this machine is not as published.
         ModelError: the model can't be loaded.
     """
+    id = id or None  # an empty word names nothing
     asked = questions(id or "")
     chosen = tables(id or "all") if not asked else []
     if not model and id not in (None, "all") and find_spec(_PACKAGE):

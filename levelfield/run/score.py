@@ -15,6 +15,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.json_text import json_text
 from levelfield.core.metric import (
     CountsTexts,
     Metric,
@@ -253,7 +254,7 @@ def _write_parts(scores: Scores, out: TextIO | None) -> None:
     """Writes what the values are made of, one part a line."""
     if out is not None and scores.parts is not None:
         for row in scores.parts.iter_rows(named=True):
-            out.write(json.dumps({"metric": scores.metric, **row}, ensure_ascii=False) + "\n")
+            out.write(json_text({"metric": scores.metric, **row}) + "\n")
 
 
 def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) -> Metric:

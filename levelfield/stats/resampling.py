@@ -21,7 +21,7 @@ class Resampling:
         family: the comparisons over which p is adjusted.
 
     Raises:
-        UserError: `resamples` or `permutations` is not from 1 to 1,000,000.
+        UserError: `resamples` or `permutations` is not from 1 to 1,000,000, or the seed is below 0.
     """
 
     resamples: int = 2000
@@ -35,6 +35,8 @@ class Resampling:
             value = getattr(self, name)
             if not 1 <= value <= DRAWS:
                 raise UserError(f"{name}: expected 1 to {DRAWS:,}, found {value:,}")
+        if self.seed < 0:
+            raise UserError(f"seed: expected a whole number from 0 on, found {self.seed}")
 
 
 DEFAULT = Resampling()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.options import WholeNumber
 from levelfield.cli.outputs import Output, Writing
 from levelfield.cli.rate.options import STORE, STUDY, URL, open_store
 from levelfield.cli.terminal import console, say, tell
@@ -49,7 +50,7 @@ class LinkOptions:
 @click.command(cls=Writing)
 @STUDY
 @STORE
-@click.option("--slot", type=click.IntRange(1), help="Only this one, by its number.")
+@click.option("--slot", type=WholeNumber(1), help="Only this one, by its number.")
 @click.option("--new", is_flag=True, help="With --slot: a new link for its rater.")
 @click.option("--revoke", is_flag=True, help="With --slot: end its link.")
 @click.option("--reassign", is_flag=True, help="With --slot: a link for another person.")

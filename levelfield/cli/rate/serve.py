@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.options import WholeNumber
 from levelfield.cli.rate.options import STORE, STUDY, URL, store_path, usable_store
 from levelfield.cli.terminal import say, tell
 
@@ -34,7 +35,7 @@ class ServeOptions:
 @STUDY
 @STORE
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for every interface.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True)
+@click.option("--port", type=WholeNumber(0, 65535), default=8765, show_default=True)
 @URL
 def serve(**words: Any) -> None:
     """Open a study to raters until Ctrl-C.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.limits import LIST_BYTES
+from levelfield.io.json_input import DECODER, reason
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, kind, shown
 
@@ -27,7 +28,7 @@ def plain(path: Path) -> Iterator[Row]:
 
 def jsonl(path: Path) -> Iterator[Row]:
     """One JSON object a line; blank lines are skipped."""
-    decode = json.JSONDecoder().raw_decode
+    decode = DECODER.raw_decode
     for number, line in lines(path):
         if isinstance(line, Wrong):
             yield number, line
@@ -43,7 +44,7 @@ def jsonl(path: Path) -> Iterator[Row]:
             hint = "expected one JSON object a line"
             if number == 1 and line.lstrip().startswith("["):
                 hint += "; if the file is one list: --format json"
-            yield number, Wrong(f"not JSON: {reason(error)}; {hint}")
+            yield number, Wrong(f"{reason(error)}; {hint}")
         else:
             yield number, as_object(record)
 
@@ -67,7 +68,7 @@ def json_list(path: Path) -> Iterator[Row]:
             return
     text = "".join(whole)
     del whole
-    decode = json.JSONDecoder().raw_decode
+    decode = DECODER.raw_decode
     at = _next(text, 0)
     if at == len(text):
         return
@@ -87,7 +88,7 @@ def json_list(path: Path) -> Iterator[Row]:
         try:
             record, at = decode(text, at)
         except (ValueError, RecursionError) as error:
-            yield number, Wrong(f"not JSON: {reason(error)}; what follows was not read")
+            yield number, Wrong(f"{reason(error)}; what follows was not read")
             return
         yield number, as_object(record)
         at = _next(text, at)
@@ -95,7 +96,7 @@ def json_list(path: Path) -> Iterator[Row]:
             break
         if text[at : at + 1] != ",":
             unended = json.JSONDecodeError("expected , or ] after the object", text, at)
-            yield number, Wrong(f"not JSON: {reason(unended)}; what follows was not read")
+            yield number, Wrong(f"{reason(unended)}; what follows was not read")
             return
         at = _next(text, at + 1)
     if _next(text, at + 1) != len(text):
@@ -111,17 +112,6 @@ def as_object(value: Any) -> dict[str, Any] | Wrong:
 def without_end(line: str) -> str:
     r"""The line without its `\n` or `\r\n`."""
     return line.removesuffix("\n").removesuffix("\r")
-
-
-def reason(error: Exception) -> str:
-    """Why JSON can't be read, in a few words."""
-    if isinstance(error, json.JSONDecodeError):
-        line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""
-        message = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
-        return f"{message} at {line}column {error.colno}"
-    if isinstance(error, RecursionError):
-        return "lists or objects nested too deeply"
-    return "a number of too many digits"
 
 
 def _next(text: str, at: int) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
+from levelfield.io.json_input import read_json
 from levelfield.io.temporary import temporary_folder
 from levelfield.models.batching import unique
-from levelfield.models.files import DAMAGE, cannot_load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.small.fasttext_file import check_whole
@@ -169,13 +169,10 @@ def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
     """
     resolved = resolve(name, allow_pickle=loading.allow_pickle)
     fasttext = library()
-    try:
-        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
-        labels, splits = config["labels"], config["words"]
-        check_whole(resolved.path / FILE)
-        model = fasttext.load_model(str(resolved.path / FILE))
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
+    config = read_json(resolved.path / "config.json")
+    labels, splits = config["labels"], config["words"]
+    check_whole(resolved.path / FILE)
+    model = fasttext.load_model(str(resolved.path / FILE))
     check_words(resolved, splits)
     return FastTextClassifier(model, labels, splits)
 

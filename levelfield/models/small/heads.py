@@ -17,9 +17,10 @@ from scipy.special import log_softmax, softmax
 from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.io.json_input import read_json
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped
-from levelfield.models.files import DAMAGE, cannot_load
+from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Tokens
@@ -233,14 +234,12 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
         ModelError: its files are damaged, or the encoder can't be had or is another one by now.
     """
     resolved = resolve(name, allow_pickle=loading.allow_pickle)
-    try:
-        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
-        encoder = Encoder(config["encoder"], config["revision"], config["layers"])
-        labels = config["labels"]
-        tensors = load_file(resolved.path / "head.safetensors")
-        head = Head(tensors["weight"], tensors["bias"])
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
+    config = read_json(resolved.path / "config.json")
+    encoder = Encoder(config["encoder"], config["revision"], config["layers"])
+    labels = config["labels"]
+    tensors = load_file(resolved.path / "head.safetensors")
+    head = Head(tensors["weight"], tensors["bias"])
+    check_finite(resolved, tensors.items())
     below = resolve(encoder.encoder, allow_pickle=loading.allow_pickle)
     if below.revision != encoder.revision:
         raise ModelError(

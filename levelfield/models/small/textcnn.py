@@ -16,8 +16,9 @@ from torch import nn
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
+from levelfield.io.json_input import read_json
 from levelfield.models.batching import buckets, unique
-from levelfield.models.files import DAMAGE, cannot_load
+from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
@@ -192,15 +193,13 @@ def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
         ModelError: its files are damaged, or it splits texts in a way that we don't know.
     """
     resolved = resolve(name, allow_pickle=loading.allow_pickle)
-    try:
-        config = json.loads((resolved.path / "config.json").read_text(encoding="utf-8"))
-        words = json.loads((resolved.path / "vocabulary.json").read_text(encoding="utf-8"))
-        labels, splits = config["labels"], config["words"]
-        model = TextCNN(len(words), len(labels), Shape(**config["shape"]))
-        weights = load_file(resolved.path / "model.safetensors")
-        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
+    config = read_json(resolved.path / "config.json")
+    words = read_json(resolved.path / "vocabulary.json")
+    labels, splits = config["labels"], config["words"]
+    model = TextCNN(len(words), len(labels), Shape(**config["shape"]))
+    weights = load_file(resolved.path / "model.safetensors")
+    model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    check_finite(resolved, model.named_parameters())
     check_words(resolved, splits)
     vocabulary = Vocabulary(tuple(words), splits)
     model = model.to(pick_device(loading.device))

@@ -17,7 +17,7 @@ import numpy as np
 
 from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
-from levelfield.models.files import DAMAGE, cannot_load, load_tokenizer
+from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 
@@ -135,11 +135,8 @@ def load_causal_tokens(name: str, loading: Loading) -> CausalTokens:
     import transformers
 
     resolved = resolve_causal(name, loading)
-    try:
-        options = {"local_files_only": True, "trust_remote_code": False}
-        config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
+    options = {"local_files_only": True, "trust_remote_code": False}
+    config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
     return CausalTokens(load_tokenizer(resolved), config)
 
 

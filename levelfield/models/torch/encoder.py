@@ -12,7 +12,7 @@ from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped
-from levelfield.models.files import DAMAGE, cannot_load, quiet
+from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
@@ -35,12 +35,10 @@ class TorchSentenceEncoder:
         quiet()
         device, dtype = placement(loading)
         weights = {"dtype": dtype, "use_safetensors": not resolved.pickled}
-        try:
-            self._model: Any = SentenceTransformer(
-                str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
-            ).eval()
-        except DAMAGE as error:
-            raise cannot_load(resolved, error) from error
+        self._model: Any = SentenceTransformer(
+            str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
+        ).eval()
+        check_finite(resolved, self._model.named_parameters())
         limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
         self._limit = min(limit, places(self._model) or limit)
         self._tokens = Tokens(self._model.tokenizer)

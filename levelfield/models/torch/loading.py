@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.models.files import DAMAGE, cannot_load, load_tokenizer, quiet
+from levelfield.models.files import check_finite, load_tokenizer, quiet, reading
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
 
@@ -108,18 +108,17 @@ def load_to_tune(
     said = verbosity.get_verbosity()
     verbosity.set_verbosity(logging.ERROR)  # it would warn that the head is new, as it should be
     try:
-        model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
-            resolved.path,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            dtype=torch.float32,
-            use_safetensors=not resolved.pickled,
-            local_files_only=True,
-            trust_remote_code=False,
-            **classes(labels),
-        )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
+        with reading(resolved.name):
+            model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+                resolved.path,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                dtype=torch.float32,
+                use_safetensors=not resolved.pickled,
+                local_files_only=True,
+                trust_remote_code=False,
+                **classes(labels),
+            )
     finally:
         verbosity.set_verbosity(said)
     of_encoder = f"{model.base_model_prefix}."
@@ -131,6 +130,7 @@ def load_to_tune(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
             f"{len(missing) - 1} more"
         )
+    check_finite(resolved, model.named_parameters())
     model.config.pad_token_id = tokenizer.pad_token_id  # decoders look for their last token by it
     return model.to(device), tokenizer
 
@@ -155,7 +155,7 @@ def _load(
     import transformers
 
     quiet()
-    try:
+    with reading(resolved.name):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             resolved.path, local_files_only=True, trust_remote_code=False
         )
@@ -167,13 +167,12 @@ def _load(
             local_files_only=True,
             trust_remote_code=False,
         )
-    except DAMAGE as error:
-        raise cannot_load(resolved, error) from error
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(spare)):
         raise ModelError(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "
             f"{len(missing) - 1} more, which would be drawn at random"
         )
+    check_finite(resolved, model.named_parameters())
     fuse_activations(model)
     return model.eval().to(device), tokenizer
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
-from levelfield.io.formats.text import reason
+from levelfield.io.json_input import DECODER, reason
 from levelfield.io.problems import Wrong, shown
 from levelfield.study.ask.descendants import Descendants
 from levelfield.study.ask.intake import Intake, TimedAnswer
@@ -170,13 +170,13 @@ def _parse(line: bytes | None) -> SystemAnswer | None:
     if not line.strip():
         return None
     try:
-        return parse_answer(json.loads(line.decode()))
+        return parse_answer(DECODER.decode(line.decode()))
     except UnicodeDecodeError as error:
         raise Wrong(f"not UTF-8: byte 0x{line[error.start]:02x}") from None
     except UserError as error:
         raise Wrong(str(error)) from None
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"not JSON: {reason(error)}, in {shown(line.decode(), 40)}") from None
+        raise Wrong(f"{reason(error)}, in {shown(line.decode(), 40)}") from None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,61 @@
+"""JSON as users write it: no name may stand twice in an object."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from levelfield.io.problems import shown
+from levelfield.io.streams import read_text
+
+
+class NameTwiceError(ValueError):
+    """An object has a name twice, so that one of two values would be lost."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{shown(name)} stands twice in an object; remove one of the two")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise NameTwiceError(counts.most_common(1)[0][0])
+    return read
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
+"""Reads what users write.
+
+Raises:
+    ValueError: it is not JSON, or an object has a name twice.
+    RecursionError: it is nested too deeply.
+"""
+
+
+def read_json(path: Path) -> Any:
+    """The value in a UTF-8 file of JSON.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it is not JSON, an object has a name twice, or it is nested too deeply.
+    """
+    try:
+        return DECODER.decode(read_text(path))
+    except RecursionError as error:
+        raise ValueError(reason(error)) from None
+
+
+def reason(error: Exception) -> str:
+    """Why JSON can't be read, in a few words."""
+    if isinstance(error, NameTwiceError):
+        return str(error)
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno} " if "\n" in error.doc.rstrip("\n") else ""
+        message = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        return f"not JSON: {message} at {line}column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "not JSON: lists or objects nested too deeply"
+    return "not JSON: a number of too many digits"
