@@ -114,19 +114,23 @@ def check_outputs(targets: Sequence[Target]) -> None:
     from levelfield.io.outputs import check_targets
 
     ctx = click.get_current_context()
-    inputs = [
-        path
-        for param in ctx.command.params
-        if isinstance(param.type, Input)
-        for path in _values(ctx, param)
-    ]
-    check_targets(targets, inputs, force=ctx.meta.get(_FORCE, False))
+    check_targets(targets, list(_inputs(ctx)), force=ctx.meta.get(_FORCE, False))
+
+
+def _inputs(ctx: click.Context) -> Iterator[str]:
+    """What the command reads: its inputs, and files and folders that its other words name, as in
+    `--option iwf=FILE`, `--model FOLDER` and `--metric FILE:CLASS`."""
+    for param in ctx.command.params:
+        for word in _values(ctx, param):
+            if isinstance(param.type, Input):
+                yield word
+            elif not isinstance(param.type, Output):
+                names = (word, word.partition("=")[2], word.rpartition(":")[0])
+                yield from (name for name in names if name and os.path.exists(name))  # noqa: PTH110
 
 
 def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
-    """The paths that a parameter was given."""
+    """The strings that a parameter was given."""
     value = ctx.params.get(param.name or "")
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        yield from value
+    values = value if isinstance(value, tuple) else (value,)
+    yield from (one for one in values if isinstance(one, str))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.io import atomic_writer
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import HistoryRow
 
@@ -53,9 +54,8 @@ def opened(out: Path, run: Run) -> list[HistoryRow] | None:
 def close(out: Path, run: Run, history: Sequence[HistoryRow]) -> None:
     """Says that the model is finished, last and as a whole, and removes the checkpoint."""
     about = {**run, "history": [dataclasses.asdict(row) for row in history]}
-    beside = out / f"{RECORD}.tmp"
-    beside.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    beside.replace(out / RECORD)
+    with atomic_writer(out / RECORD) as file:
+        file.write(json.dumps(about, indent=1) + "\n")
     shutil.rmtree(out / "training")
 
 

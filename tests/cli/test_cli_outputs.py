@@ -247,6 +247,17 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
     assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_file_that_an_option_names_is_an_input_as_well(
+    run: Run, write: Write, words: str, force: tuple[str, ...]
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    write("log", "kept\n")
+    said = run("score", file, "-m", words, "-o", "log=log", "--out", "log", *force).complaint
+    assert said == "--out log: is an input as well; name another"
+    assert Path("log").read_text() == "kept\n"
+
+
 def test_score_says_which_scores_are_lost_before_it_starts(
     run: Run, write: Write, words: str
 ) -> None:

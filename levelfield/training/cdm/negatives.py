@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.io import atomic_writer
 from levelfield.models.contracts import SegmentSampler
 from levelfield.training.cdm.manipulate import (
     SEPARATOR,
@@ -136,9 +137,8 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
     """Notes what a new file is made with; refuses to go on with one made otherwise."""
     beside = out.with_name(f"{out.name}.settings.json")
     if not out.exists() or not out.stat().st_size:
-        temporary = beside.with_name(f"{beside.name}.tmp")
-        temporary.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        temporary.replace(beside)
+        with atomic_writer(beside) as file:
+            file.write(json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
         return
     try:
         before = json.loads(beside.read_text("utf-8"))
