@@ -48,7 +48,7 @@ FAMILY = click.option(
 )
 TIME_LIMIT = click.option(
     "--time-limit",
-    type=click.FloatRange(0, 10**8, min_open=True),
+    type=FiniteNumber(0, 10**8, min_open=True),
     metavar="SECONDS",
     help="End the run if a metric takes longer for one call (64 texts at most).",
 )

@@ -13,6 +13,7 @@ from levelfield.cli.options import FAMILY, JSON, TIME_LIMIT, WholeNumber
 from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
+from levelfield.core.limits import JOBS
 from levelfield.stats.multiplicity import Family
 
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
@@ -32,7 +33,7 @@ def study() -> None:
 
 @study.command()
 @_FILE
-@click.option("--jobs", "-j", type=WholeNumber(1), default=1, help="Cells at once.")
+@click.option("--jobs", "-j", type=WholeNumber(1, JOBS), default=1, help="Cells at once.")
 @click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems.")
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")

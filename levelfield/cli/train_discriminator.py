@@ -24,7 +24,10 @@ _KINDS = "shuffle,drop,repeat,negate"
     "--kinds", default=_KINDS, show_default=True, help="Also substitute; separated by commas."
 )
 @click.option(
-    "--times", type=WholeNumber(1), default=1, help="At most so many perturbations of a text."
+    "--times",
+    type=WholeNumber(1, 1_000),
+    default=1,
+    help="At most so many perturbations of a text.",
 )
 @click.option("--seed", type=WholeNumber(0), default=0, help="Of all random choices.")
 def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int) -> None:
@@ -62,9 +65,15 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
     show_default=True,
     help="An encoder to begin from; '' for random weights.",
 )
-@click.option("--batch", type=WholeNumber(1), default=16, show_default=True, help="Pairs a step.")
 @click.option(
-    "--window", type=WholeNumber(8), default=256, show_default=True, help="Tokens of a text."
+    "--batch", type=WholeNumber(1, 65_536), default=16, show_default=True, help="Pairs a step."
+)
+@click.option(
+    "--window",
+    type=WholeNumber(8, 65_536),
+    default=256,
+    show_default=True,
+    help="Tokens of a text.",
 )
 @click.option(
     "--keep",

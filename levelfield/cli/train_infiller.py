@@ -24,11 +24,11 @@ from levelfield.core.errors import UserError
     show_default=True,
     help="t5: encoder-decoder with <extra_id_0>; causal: fill-in-the-middle.",
 )
-@click.option("--width", type=WholeNumber(8), default=256, show_default=True)
-@click.option("--layers", type=WholeNumber(1), default=3, show_default=True)
+@click.option("--width", type=WholeNumber(8, 8192), default=256, show_default=True)
+@click.option("--layers", type=WholeNumber(1, 96), default=3, show_default=True)
 @click.option("--vocabulary", type=WholeNumber(300, 60_000), default=8192, show_default=True)
 @click.option("--tokenizer", default="", help="A model folder whose tokenizer to take.")
-@click.option("--batch", type=WholeNumber(1), default=32, show_default=True)
+@click.option("--batch", type=WholeNumber(1, 65_536), default=32, show_default=True)
 @click.option("--window", type=WholeNumber(8, 512), default=96, show_default=True)
 @click.option(
     "--embeddings",

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
-@click.option("--epochs", type=WholeNumber(1), help="Passes over the texts; not linear.")
-@click.option("--vocabulary", type=WholeNumber(1), help="Words known at most: textcnn.")
+@click.option("--epochs", type=WholeNumber(1, 10_000), help="Passes over the texts; not linear.")
+@click.option("--vocabulary", type=WholeNumber(1, 1_000_000), help="Words known at most: textcnn.")
 @click.option("--case", is_flag=True, help="Read which words have capitals: textcnn, fasttext.")
 @click.option("--half", is_flag=True, help="Save weights in half precision: textcnn.")
-@click.option("--ngrams", type=WholeNumber(1), help="Most words of an n-gram: fasttext.")
+@click.option("--ngrams", type=WholeNumber(1, 10), help="Most words of an n-gram: fasttext.")
 @click.option("--quantize", is_flag=True, help="Make the model small: fasttext.")
 @click.option("--model", help="Encoder: linear, transformer. [default: offline/minilm]")
 @click.option(

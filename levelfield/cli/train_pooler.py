@@ -23,7 +23,9 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_p
     "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
 )
 @click.option("--kind", type=click.Choice(["auto", "logistic", "ridge"]), default="auto")
-@click.option("--length", type=WholeNumber(1), default=32, help="Numbers a sequence is made of.")
+@click.option(
+    "--length", type=WholeNumber(1, 4096), default=32, help="Numbers a sequence is made of."
+)
 @click.option("--seed", type=WholeNumber(0), default=0, help="Of what is held out.")
 @click.option("--format", "format", help="Of the files; else their suffix says it.")
 @click.option(

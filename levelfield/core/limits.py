@@ -32,6 +32,15 @@ PIPE_WAIT_S = 10.0
 DRAWS = 1_000_000
 """Resamples of a bootstrap, and permutations of a test."""
 
+RETRIES = 100
+"""Of a request to a server, or of a system at a cell."""
+
+JOBS = 1_000
+"""Cells of a study at once."""
+
+SURVEYS = RATERS = 1_000
+"""Of a rating study: surveys, and raters of each."""
+
 STUDY_REQUESTS = 10_000_000
 """Of a study: systems × seeds × prompts × values of controls."""
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from levelfield.core.errors import UserError
-from levelfield.core.limits import LINE_BYTES, STREAM_BYTES
+from levelfield.core.limits import LINE_BYTES
 from levelfield.io.problems import Wrong
-from levelfield.io.streams import open_bytes
+from levelfield.io.streams import copy_limited, open_bytes
 from levelfield.io.temporary import temporary_folder
 
 STDIN = "-"
-_CHUNK = 1 << 20
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
 _WIDE = {
@@ -100,19 +99,9 @@ class Spool:
         with file.open("wb") as copy:
             if self._path != STDIN:
                 with open_bytes(Path(self._path)) as stream:
-                    _copy(stream, copy)
+                    copy_limited(stream, copy)
             elif sys.stdin is None or sys.stdin.closed:
                 raise UserError("standard input is closed; name a file instead of -")
             else:
-                _copy(sys.stdin.buffer, copy)
+                copy_limited(sys.stdin.buffer, copy)
         return file
-
-
-def _copy(stream: IO[bytes], copy: IO[bytes]) -> None:
-    for chunk in iter(partial(stream.read, _CHUNK), b""):
-        copy.write(chunk)
-        if copy.tell() > STREAM_BYTES:
-            raise UserError(
-                f"more than {STREAM_BYTES:,} bytes come from a pipe; write them to a file, or name "
-                "fewer texts"
-            )

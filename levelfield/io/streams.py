@@ -7,10 +7,13 @@ import os
 import queue
 import stat
 import threading
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from levelfield.core.limits import LIST_BYTES, PIPE_WAIT_S
+from levelfield.core.limits import LIST_BYTES, PIPE_WAIT_S, STREAM_BYTES
+
+_CHUNK = 1 << 20
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -58,6 +61,20 @@ def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"more than {most:,} bytes, which are not read at once")
     return content
+
+
+def copy_limited(stream: IO[bytes], copy: IO[bytes]) -> None:
+    """Copies what comes from a pipe, or out of a packed file.
+
+    Raises:
+        OSError: it is more than `STREAM_BYTES`.
+    """
+    for chunk in iter(partial(stream.read, _CHUNK), b""):
+        copy.write(chunk)
+        if copy.tell() > STREAM_BYTES:
+            raise OSError(
+                errno.EFBIG, f"more than {STREAM_BYTES:,} bytes come; write them to a file first"
+            )
 
 
 def read_text(path: Path, most: int = LIST_BYTES, errors: str = "strict") -> str:

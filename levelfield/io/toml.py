@@ -138,14 +138,15 @@ class TomlTable:
         self._expected(key, "a positive number", value)
         return default
 
-    def whole(self, key: str, default: int) -> int:
-        """A whole number from 0 on."""
+    def whole(self, key: str, default: int, most: int | None = None) -> int:
+        """A whole number from 0 on, to `most` if there is one."""
         value = self.take(key)
         if value is None:
             return default
-        if type(value) is int and value >= 0:
+        if type(value) is int and value >= 0 and (most is None or value <= most):
             return value
-        self._expected(key, "a whole number from 0 on", value)
+        end = "on" if most is None else f"to {most:,}"
+        self._expected(key, f"a whole number from 0 {end}", value)
         return default
 
     def texts(self, key: str, example: str, *, empty: bool = False) -> tuple[str, ...] | None:

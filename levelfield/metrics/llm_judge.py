@@ -17,6 +17,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.limits import RETRIES
 from levelfield.core.metric import Level
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
@@ -44,7 +45,7 @@ _RANGES = {
     "max_tokens": (1, 1_000_000),
     "top_logprobs": (1, 1_000),
     "concurrency": (1, 256),
-    "retries": (0, 100),
+    "retries": (0, RETRIES),
 }
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"

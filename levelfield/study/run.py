@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.limits import JOBS
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
@@ -78,8 +79,8 @@ def run(
         UserError: `jobs` is less than 1.
         KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
     """
-    if jobs < 1:
-        raise UserError(f"jobs: expected at least 1, found {jobs}")
+    if not 1 <= jobs <= JOBS:
+        raise UserError(f"jobs: expected 1 to {JOBS:,}, found {jobs}")
     work = _Work(plan, progress, on_cell, stop or threading.Event())
     keys = [key for key in plan.cells() if only(key)]
     work.cells(keys, jobs)

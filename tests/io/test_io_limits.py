@@ -27,7 +27,7 @@ def small(monkeypatch):
     monkeypatch.setattr("levelfield.io.formats.text.LIST_BYTES", 5_000)
     monkeypatch.setattr("levelfield.io.lines.LINE_BYTES", 3_000)
     monkeypatch.setattr("levelfield.io.formats.table.LINE_BYTES", 3_000)
-    monkeypatch.setattr("levelfield.io.lines.STREAM_BYTES", 5_000)
+    monkeypatch.setattr("levelfield.io.streams.STREAM_BYTES", 5_000)
     monkeypatch.setattr("levelfield.io.toml.TOML_BYTES", 100)
     monkeypatch.setattr("levelfield.io.streams.PIPE_WAIT_S", 0.05)
 
@@ -148,7 +148,7 @@ def test_a_pipe_of_the_shell_is_read():
 
 @pytest.mark.usefixtures("small")
 def test_a_pipe_without_end_does_not_fill_the_disk():
-    with pytest.raises(UserError, match="more than 5,000 bytes come from a pipe"):
+    with pytest.raises(UserError, match="more than 5,000 bytes come; write them to a file first"):
         open_samples(["/dev/zero"], format="text").check()
 
 

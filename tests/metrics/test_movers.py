@@ -162,6 +162,7 @@ def test_words_with_blanks_line_ends_and_doubles_are_read_as_their_makers_meant(
         (b"2 3\na 1 2 3\nb 1 2\n", "v.txt", "line 3: expected a word and 3 numbers"),
         (b"no header", "v.bin", "line 1: expected"),
         (b"1 3\na abc", "v.bin", "ends within a vector"),
+        (b"9 2\na 1 2\nb 1 2\n", "v.txt", "the file ends after 2 of 9 words"),
         (b"no gzip", "v.gz", "can't be read"),
     ],
 )

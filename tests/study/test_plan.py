@@ -321,7 +321,10 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
     ("keys", "said"),
     [
         ('command = [""]', "command[1]: expected a program"),
-        ('command = ["a"]\nretries = -1', "retries: expected a whole number from 0 on; found -1"),
+        (
+            'command = ["a"]\nretries = -1',
+            "retries: expected a whole number from 0 to 100; found -1",
+        ),
         ('command = ["a"]\ntimeout_s = inf', "timeout_s: expected a positive number; found inf"),
         ('command = ["a"]\nenvironment = { A = 1 }', "environment: A: expected a string"),
         ('command = ["a"]\nenvironment = { "A=" = "1" }', "environment: A=: no name"),
@@ -496,3 +499,8 @@ def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
         "datasets.openings with controls.sentiment: 2 × 2 = 4 requests (prompts × values) in each "
         "cell, at most 3 are asked; leave out prompts or values"
     ]
+
+
+def test_retries_without_bounds_are_refused(tmp_path):
+    (found,) = problems(tmp_path, systems=SYSTEMS + "\nretries = 1_000_000_000")
+    assert found.endswith("retries: expected a whole number from 0 to 100; found 1000000000")

@@ -424,5 +424,5 @@ def test_status_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_no_jobs_at_all_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="jobs: expected at least 1, found 0"):
+    with pytest.raises(UserError, match="jobs: expected 1 to 1,000, found 0"):
         run(plan(tmp_path, command("well")), jobs=0)

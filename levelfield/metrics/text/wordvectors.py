@@ -6,7 +6,6 @@ import functools
 import gzip
 import hashlib
 import mmap
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.io.streams import copy_limited, open_bytes
 
 
 class WordVectors:
@@ -43,8 +43,15 @@ class WordVectors:
         self._dimension = int(first[1]) if counted else len(first) - 1
         entries = self._of_binary if self._binary else self._of_text
         self._places: dict[bytes, int] = {}
+        words = 0
         for word, place in entries(end + 1 if counted else 0, 2 if counted else 1):
             self._places.setdefault(word, place)
+            words += 1
+        if counted and words < int(first[0]):
+            raise UserError(
+                f"vectors={self._path}: the file ends after {words:,} of {int(first[0]):,} words; "
+                "it was cut short, or its first line is wrong"
+            )
 
     def of(self, words: Sequence[str]) -> list[Floats | None]:
         """The vector of each word, (d,); None for a word that the file does not have."""
@@ -68,10 +75,10 @@ class WordVectors:
     def _mapped(self) -> mmap.mmap:
         try:
             if self._path.suffix != ".gz":
-                with self._path.open("rb") as file:
+                with open_bytes(self._path) as file:
                     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             with gzip.open(self._path) as packed, tempfile.TemporaryFile() as unpacked:
-                shutil.copyfileobj(packed, unpacked)
+                copy_limited(packed, unpacked)
                 unpacked.flush()
                 return mmap.mmap(unpacked.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, EOFError, ValueError) as error:  # ValueError: an empty file
@@ -124,7 +131,7 @@ def label(file: str) -> str:
     """
     path = Path(file).expanduser()
     try:
-        with path.open("rb") as opened:
+        with open_bytes(path) as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"{file}: the file can't be read ({error.strerror})") from error

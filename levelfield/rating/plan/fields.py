@@ -41,8 +41,8 @@ def choice(table: TomlTable, key: str, known: Sequence[T], default: T) -> T:
     return default
 
 
-def from_one(table: TomlTable, key: str, default: int) -> int:
-    n = table.whole(key, default)
+def from_one(table: TomlTable, key: str, default: int, most: int | None = None) -> int:
+    n = table.whole(key, default, most)
     if n < 1:
         table.wrong_field(key, "expected a whole number from 1 on; found 0")
     return max(n, 1)

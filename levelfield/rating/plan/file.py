@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from levelfield.core.limits import RATERS, SURVEYS
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.rating.model import Design, Practice, RatingCriterion, Words, WorkedExample
@@ -88,8 +89,8 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     show = read_show(top, language)
     design_table = top.table("design")
     design = choice(design_table, "kind", DESIGNS, "direct")
-    surveys = from_one(design_table, "surveys", 1)
-    raters = from_one(design_table, "raters", 2)
+    surveys = from_one(design_table, "surveys", 1, SURVEYS)
+    raters = from_one(design_table, "raters", 2, RATERS)
     seed = design_table.whole("seed", 1)
     pairs_with = pairs_with_system(design_table, design)
     design_table.finish(elsewhere=MISPLACED)
@@ -97,7 +98,7 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     attribute = top.text("direction", '"formality"', default="")
     tasks = read_tasks(top, attribute)
     controls = top.table("controls")
-    negatives = controls.whole("negative", 0)
+    negatives = controls.whole("negative", 0, SURVEYS)
     negative_kind = cast(Kind, choice(controls, "kind", KINDS, "auto"))
     rule = choice(controls, "rule", FAIL_RULES, "not-lowest")
     if rule == "not-lowest" and "rule" in controls and not negatives:

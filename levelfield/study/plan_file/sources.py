@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.limits import RETRIES
 from levelfield.io import FORMATS
 from levelfield.io.problems import kind, shown
 from levelfield.io.records import Rules
@@ -47,7 +48,7 @@ def read_source(table: TomlTable) -> FilesSource | CommandSource | CallableSourc
         format = table.text("format", '"jsonl"', default="")
         return FilesSource(_pattern(table, format), format or None, _mapping(table))
     timeout_s = table.number("timeout_s", CommandSource.timeout_s)
-    retries = table.whole("retries", CommandSource.retries)
+    retries = table.whole("retries", CommandSource.retries, RETRIES)
     if "command" in sources:
         return CommandSource(_command(table), timeout_s, retries, _environment(table))
     return CallableSource(_target(table), timeout_s, retries, _options(table))

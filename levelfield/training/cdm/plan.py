@@ -109,11 +109,15 @@ def _model(
         recipe=_recipe(table, seed, device, steps=3000, learning_rate=3e-4),
         family="causal" if family == "causal" else "t5",
         start="" if start == "random" else start,
-        size=Size(table.whole("width", 256), table.whole("layers", 3), table.whole("inner", 768)),
-        vocabulary=table.whole("vocabulary", 8192),
+        size=Size(
+            table.whole("width", 256, 8192),
+            table.whole("layers", 3, 96),
+            table.whole("inner", 768, 65_536),
+        ),
+        vocabulary=table.whole("vocabulary", 8192, 1_000_000),
         tokenizer=_named(table, "tokenizer", "", folder),
-        batch=table.whole("batch", 32),
-        window=table.whole("window", 96),
+        batch=table.whole("batch", 32, 65_536),
+        window=table.whole("window", 96, 65_536),
         device=device,
     )
     table.finish()
@@ -146,7 +150,7 @@ def _negatives(table: TomlTable) -> NegativesPlan:
         unit="sentences"
         if _choice(table, "unit", ("turns", "sentences")) == "sentences"
         else "turns",
-        max_tokens=table.whole("max-tokens", 64),
+        max_tokens=table.whole("max-tokens", 64, 65_536),
         limit=table.whole("limit", 0) or None,
     )
     try:
@@ -161,8 +165,8 @@ def _discriminator(table: TomlTable, seed: int, device: str, folder: Path) -> Di
     spec = DiscriminatorSpec(
         recipe=_recipe(table, seed, device, steps=1000, learning_rate=5e-5),
         start=_named(table, "start", "offline/minilm", folder),
-        batch=table.whole("batch", 16),
-        window=table.whole("window", 512),
+        batch=table.whole("batch", 16, 65_536),
+        window=table.whole("window", 512, 65_536),
         device=device,
     )
     table.finish()

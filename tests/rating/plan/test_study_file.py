@@ -245,6 +245,18 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         (TASKS, 'tasks: goes with direction = "ATTRIBUTE"'),
         ('[design]\nkind = "pairs"', 'design: kind: found "pairs"; did you mean "pairwise"?'),
         ("[design]\nraters = 0", "design: raters: expected a whole number from 1 on; found 0"),
+        (
+            "[design]\nraters = 1_000_000_000",
+            "design: raters: expected a whole number from 0 to 1,000",
+        ),
+        (
+            "[design]\nsurveys = 1_000_000_000",
+            "design: surveys: expected a whole number from 0 to 1",
+        ),
+        (
+            "[controls]\nnegative = 1_000_000_000",
+            "controls: negative: expected a whole number from",
+        ),
         ("[design]\nseed = -1", "design: seed: expected a whole number from 0 on; found -1"),
         ('[design]\npairs = "all"', 'design: pairs: goes with kind = "pairwise" only'),
         ("[design]\nsurveys = 3", "design: surveys: 3 surveys, but only 2 different sources"),
