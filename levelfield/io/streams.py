@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import queue
 import stat
@@ -16,7 +17,7 @@ from levelfield.core.limits import LIST_BYTES, PIPE_WAIT_S, STREAM_BYTES
 _CHUNK = 1 << 20
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> io.BufferedReader:
     """Opens a file for reading; a named pipe as soon as a program writes to it.
 
     Raises:
@@ -24,7 +25,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """
     if not stat.S_ISFIFO(path.stat().st_mode):
         return path.open("rb")
-    opened: queue.SimpleQueue[IO[bytes] | OSError] = queue.SimpleQueue()
+    opened: queue.SimpleQueue[io.BufferedReader | OSError] = queue.SimpleQueue()
 
     def wait() -> None:
         try:
@@ -63,7 +64,7 @@ def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
     return content
 
 
-def copy_limited(stream: IO[bytes], copy: IO[bytes]) -> None:
+def copy_limited(stream: IO[bytes] | io.BufferedIOBase, copy: IO[bytes]) -> None:
     """Copies what comes from a pipe, or out of a packed file.
 
     Raises:
