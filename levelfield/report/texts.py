@@ -97,9 +97,11 @@ def side_by_side(
     """Returns the table of these inputs; None if there is nothing to lay beside a text.
 
     Args:
-        systems: the columns, in order.
+        systems: in the order of the columns; those without any text here have none.
         write: metric -> how its values are written; metrics without an entry are left out.
     """
+    here = {shown.sample.system for texts in inputs for shown in texts}
+    systems = [system for system in systems if system in here]
     sources = any(shown.sample.source for texts in inputs for shown in texts)
     if not inputs or (len(systems) < 2 and not sources):
         return None

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from made_up import BROKEN_HEADS
 
 from levelfield.core.sample import Sample
 from levelfield.io.latex import escape_latex
@@ -166,7 +167,7 @@ def test_latex_of_any_character():
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [1200, 360])
 def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
     file = tmp_path / "page.html"
     write_correlate_page(
@@ -181,6 +182,7 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
         opened.goto(file.as_uri())
         assert opened.title() == "t"
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
+        assert opened.evaluate(BROKEN_HEADS) == []
         opened.locator(".numbers th button", has_text="Pearson").click()
         keys = opened.locator(".numbers tbody td:nth-child(3)").evaluate_all(
             "cells => cells.map(c => c.dataset.v)"

@@ -89,6 +89,12 @@ def test_one_system_without_sources_has_nothing_beside_it():
     assert side_by_side([], SYSTEMS, {}) is None
 
 
+def test_a_system_without_any_of_these_texts_has_no_column():
+    both = table([one("1", system="one", group="one"), one("2", system="three", group="three")])
+    assert both.systems == ("one", "three")
+    assert [len(texts) for row in both.rows for texts in row.texts] == [1, 1]
+
+
 def test_all_systems_texts_of_one_input_are_in_one_row_with_their_values():
     report = wide_report(systems=16, metrics=7, prompts=30)
     html = render(report)
