@@ -32,7 +32,7 @@ class Head:
 
     @property
     def is_empty(self) -> bool:
-        return not self._bytes.strip()
+        return not self._bytes.strip() or (self.is_parquet and not self.fields)
 
     @property
     def is_sqlite(self) -> bool:
