@@ -70,7 +70,7 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
     if failed := len(result.failed):
         of = len(result.status.cells)
         say(f"{failed} of {of} cells failed; the same command tries them again")
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 @study.command()
@@ -120,7 +120,7 @@ def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -
     else:
         print_findings(result)
     if fail_on and result.at_least(fail_on):
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 _TABLES = Output(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ def check(file: str, as_json: bool) -> None:
         if found.ok:
             say("this study can be served")
     if found.problems:
-        sys.exit(2)
+        click.get_current_context().exit(2)
 
 
 def _print(study: StudyCheck) -> None:
