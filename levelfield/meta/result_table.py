@@ -373,8 +373,11 @@ def _undefined(column: ResultColumn) -> Iterator[str]:
     s = column.summary
     if s.overall.undefined:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in s.reasons.items())
-        lacking = [f"{g.group}\u00a0{g.undefined:,}" for g in s.groups if g.undefined]
-        of_groups = f" ({', '.join(lacking)})" if len(s.groups) > 1 and lacking else ""
+        lacking = [
+            f"{g.group} {g.undefined:,}".replace(" ", "\u00a0") for g in s.groups if g.undefined
+        ]
+        told = len(s.groups) > 1 and lacking and s.overall.mean.n
+        of_groups = f" ({', '.join(lacking)})" if told else ""
         yield f"{s.metric}: undefined: {reasons}{of_groups}"
 
 
