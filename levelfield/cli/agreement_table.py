@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -97,7 +96,7 @@ def _worst(disagreements: Sequence[Disagreement]) -> Table:
     table.columns[1].justify = table.columns[3].justify = "left"
     for d in disagreements:
         ratings = ", ".join(f"{rater}: {value:g}" for rater, value in d.values.items())
-        table.add_row(escape(d.aspect), escape(d.id), f"{d.variance:.4g}", escape(ratings))
+        table.add_row(d.aspect, d.id, f"{d.variance:.4g}", ratings)
     return table
 
 
@@ -126,7 +125,7 @@ def _of_pair(pair: RaterPair) -> list[tuple[str, Estimate]]:
 
 
 def _table(by: str, *headings: str) -> Table:
-    table = Table("aspect", *([escape(by)] if by else []), box=None, pad_edge=False)
+    table = Table("aspect", *([by] if by else []), box=None, pad_edge=False)
     for heading in headings:
         words = heading in ("raters", "rater", "ICC", "id")
         table.add_column(heading, justify="left" if words else "right")
@@ -135,7 +134,7 @@ def _table(by: str, *headings: str) -> Table:
 
 def _row(table: Table, group: Agreement, by: str, *cells: str) -> None:
     part = [group.part] if by else []
-    table.add_row(*(escape(cell) for cell in (group.aspect, *part, *cells)))
+    table.add_row(group.aspect, *part, *cells)
 
 
 def _value(e: Estimate) -> tuple[str, str]:

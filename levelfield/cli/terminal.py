@@ -46,7 +46,8 @@ def console() -> Console:
     whole in a file or a pipe."""
     from levelfield.cli.visible_console import VisibleConsole
 
-    made = VisibleConsole(highlight=False)
+    # a name may hold what rich would take for markup or the name of an emoji
+    made = VisibleConsole(highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = 1_000
     return made
@@ -69,7 +70,7 @@ def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -67,6 +67,19 @@ def test_score_and_correlate_escape_names_of_systems_and_aspects(
     assert r"\x1b[31m" in clean(run("agreement", file))
 
 
+def test_a_name_is_no_markup(run: Run, write: Write, words: str):
+    name = "[link=file:///etc]:cat:[/link][red]x"
+    rows = [
+        {"id": f"{name}{i}", "aspect": name, "rater": f"{name}{r}", "value": (i * r) % 4}
+        for i in range(5)
+        for r in (1, 2)
+    ]
+    said = run("agreement", write("r.jsonl", rows)).out
+    assert f"{name}1" in said
+    assert "\\[" not in said
+    assert name in run("score", write("t.jsonl", [{"text": "a", "system": name}]), "-m", words).out
+
+
 def test_a_name_is_not_cut_by_its_escapes(run: Run, write: Write, words: str):
     file = write("t.jsonl", [{"id": "1", "text": "a", "system": "\x1b\x1b\x1bname"}])
     assert r"\x1b\x1b\x1bname" in clean(run("score", file, "-m", words))

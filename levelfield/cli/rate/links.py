@@ -98,7 +98,6 @@ def _change(store: RatingStore, options: LinkOptions, slot: int, root: str) -> N
 
 
 def _print(frozen: Frozen, states: Sequence[LinkState], slot: int | None) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -108,7 +107,7 @@ def _print(frozen: Frozen, states: Sequence[LinkState], slot: int | None) -> Non
         if slot is None or link.slot == slot - 1:
             table.add_row(
                 str(link.slot + 1),
-                escape(frozen.slots[link.slot].name),
+                frozen.slots[link.slot].name,
                 link.rater or "–",
                 link.state,
                 f"{link.when:%Y-%m-%d %H:%M} UTC" if link.when else "–",

@@ -34,7 +34,6 @@ def status(file: str, store: str | None, as_json: bool) -> None:
 
 
 def _print(study: RatingStatus) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -52,7 +51,7 @@ def _print(study: RatingStatus) -> None:
             f"{one.progress.done} of {one.progress.items}",
             f"{seen:%Y-%m-%d %H:%M} UTC" if seen else "never",
             {True: "failed", False: "passed", None: "–"}[one.verdict.failed],
-            escape("; ".join(notes)),
+            "; ".join(notes),
         )
     console().print(table)
     how = "closed" if study.closed else "open"
