@@ -16,6 +16,7 @@ from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
+from levelfield.run.readiness import works_offline
 
 
 @click.command()
@@ -25,7 +26,8 @@ def metrics(name: str | None, as_json: bool) -> None:
     """List the installed metrics, or explain those of a NAME.
 
     Metrics of other packages appear here when they announce themselves under the entry point
-    group levelfield.metrics. PATH.py:CLASS explains the metric in a file.
+    group levelfield.metrics. PATH.py:CLASS explains the metric in a file. `offline` says whether a
+    metric with its defaults has all it needs on this machine.
     """
     names = matching(name) if name else tuple(installed())
     described = [_describe(each) for each in names]
@@ -39,10 +41,12 @@ def metrics(name: str | None, as_json: bool) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table("metric", "level", "needs", "measures", box=None, pad_edge=False)
+        titles = ("metric", "level", "needs", "offline", "measures")
+        table = Table(*titles, box=None, pad_edge=False)
         for one in described:
-            cells = (one["name"], one["level"], ", ".join(one["requires"]), one["summary"])
-            table.add_row(*map(Text, cells))
+            offline = "yes" if one["offline"] else "no"
+            needs = ", ".join(one["requires"])
+            table.add_row(*map(Text, (one["name"], one["level"], needs, offline, one["summary"])))
         console().print(table)
 
 
@@ -52,16 +56,18 @@ def _describe(name: str) -> dict[str, Any]:
         made = metric_class(name)
         parameters = options(made, name=name)
     except LevelfieldError as error:
-        return {"name": name, "level": "", "requires": [], "summary": str(error), "broken": True}
+        unknown = {"name": name, "level": "", "requires": [], "offline": False}
+        return {**unknown, "summary": str(error), "broken": True}
     doc = inspect.getdoc(made) or ""
     level, requires = getattr(made, "level", ""), getattr(made, "requires", ())
     higher_is_better = getattr(made, "higher_is_better", None)
     return {
-        "name": getattr(made, "name", name),
+        "name": name if name in installed() else getattr(made, "name", name),
         # a factory, or a class with properties, says them only of what it makes
         "level": level if isinstance(level, str) else "",
         "requires": sorted(map(str, requires)) if isinstance(requires, Set) else [],
         "higher_is_better": higher_is_better if isinstance(higher_is_better, bool) else None,
+        "offline": works_offline(made),
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
         "from": installed()[name].value if name in installed() else name,
@@ -98,6 +104,8 @@ def _page(metric: dict[str, Any]) -> str:
             f"{metric['name']}  ({metric['level']} level, needs {', '.join(metric['requires'])})",
             "",
             metric["doc"],
+            "",
+            f"With its defaults it {'works' if metric['offline'] else 'lacks something'} offline.",
             "",
             "Options and defaults (--option NAME=VALUE):",
             *given,

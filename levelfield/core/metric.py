@@ -7,11 +7,11 @@ import inspect
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.core.patience import TimeIsUp, timed
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
@@ -54,6 +54,7 @@ class Metric(Protocol):
         best: what a perfect value is, by which joint means divide; 1 without it.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
+        lacking: a method `lacking(attributes)`, as `LacksModels` has it.
     """
 
     @property
@@ -67,6 +68,15 @@ class Metric(Protocol):
     @property
     def signature(self) -> str: ...
     def score(self, samples: Sequence[Sample], *, progress: Progress = no_progress) -> Scores: ...
+
+
+@runtime_checkable
+class LacksModels(Protocol):
+    """A metric whose signature can be asked for without all models that it may need."""
+
+    def lacking(self, attributes: Collection[str] | None) -> Sequence[UserError]:
+        """What it lacks to score texts that are wanted to have these attributes; None for any it
+        knows. Asked before work."""
 
 
 @runtime_checkable

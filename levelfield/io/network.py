@@ -35,21 +35,29 @@ def _answers(_minute: int) -> bool:
 def asking_the_hub() -> Iterator[None]:
     """Lets `huggingface_hub` and `datasets` ask the hub if it answers, without warnings of their
     own; else they take what is on this machine, without trying for half a minute."""
-    from huggingface_hub import constants
-
     loggers = [logging.getLogger(name) for name in ("huggingface_hub", "datasets")]
     levels = [logger.level for logger in loggers]
-    switches = [constants, *filter(None, [sys.modules.get("datasets.config")])]
-    were = [getattr(switch, "HF_HUB_OFFLINE", False) for switch in switches]
-    offline = not hub_answers()
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
-        for switch, was in zip(switches, were, strict=True):
-            vars(switch)["HF_HUB_OFFLINE"] = was or offline
-        yield
+        with contextlib.nullcontext() if hub_answers() else without_the_hub():
+            yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def without_the_hub() -> Iterator[None]:
+    """Has `huggingface_hub` and `datasets` take what is on this machine."""
+    from huggingface_hub import constants
+
+    switches = [vars(constants), *map(vars, filter(None, [sys.modules.get("datasets.config")]))]
+    were = [switch["HF_HUB_OFFLINE"] for switch in switches]
+    try:
+        for switch in switches:
+            switch["HF_HUB_OFFLINE"] = True
+        yield
+    finally:
         for switch, was in zip(switches, were, strict=True):
-            vars(switch)["HF_HUB_OFFLINE"] = was
+            switch["HF_HUB_OFFLINE"] = was

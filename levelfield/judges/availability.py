@@ -28,6 +28,30 @@ def describe(judges: Sequence[Judge], *, allow_pickle: bool = False) -> str:
     return " ".join(f"{named}#{'+'.join(several)}" for named, several in digests.items())
 
 
+def lacking(
+    wanted: Sequence[Judge], judges: Sequence[Judge], *, allow_pickle: bool = False
+) -> list[ModelError]:
+    """What some judges lack, an error a model: it is not available now, or was not when `describe`
+    asked for those of all `judges`."""
+    revisions = revisions_of(models_of(judges), allow_pickle)
+    errors: dict[str, ModelError] = {}
+    for judge in wanted:
+        for model in filter(None, judge.all_models):
+            try:
+                if isinstance(known := revisions[model], ModelError):
+                    raise known
+                resolve(model, allow_pickle=allow_pickle)
+            except ModelError as error:
+                errors.setdefault(
+                    model,
+                    ModelError(
+                        f"judge '{judge.name}': {error} (a judge's folder is given as --option "
+                        "judges=FOLDER; judges=offline needs no network)"
+                    ),
+                )
+    return list(errors.values())
+
+
 def models_of(judges: Sequence[Judge]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(m for judge in judges for m in judge.all_models if m))
 

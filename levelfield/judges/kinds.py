@@ -12,7 +12,7 @@ from levelfield.aspects import GAP, TEXT, Aspect, load_aspect
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.judges.asking import Ask, LoadedJudge
-from levelfield.judges.availability import models_of, revisions_of
+from levelfield.judges.availability import lacking
 from levelfield.judges.judge import LABEL, Judge
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load as load_model
@@ -31,17 +31,8 @@ def load(judge: Judge, judges: Sequence[Judge], loading: Loading) -> LoadedJudge
             `judges`), or its labels are not mapped.
         UserError: it does not say what its kind of model needs.
     """
-    revisions = revisions_of(models_of(judges), loading.allow_pickle)
-    for model in filter(None, judge.all_models):
-        try:
-            if isinstance(known := revisions[model], ModelError):
-                raise known
-            resolve(model, allow_pickle=loading.allow_pickle)
-        except ModelError as error:
-            raise ModelError(
-                f"judge '{judge.name}': {error} (a judge's folder is given as --option "
-                "judges=FOLDER; judges=offline needs no network)"
-            ) from error
+    for error in lacking([judge], judges, allow_pickle=loading.allow_pickle):
+        raise error
     return _load(judge, loading)
 
 

@@ -20,7 +20,6 @@ from levelfield.core.metric import (
     CountsTexts,
     Metric,
     check_metric,
-    checked_signature,
     held_to_its_contract,
     partitions,
 )
@@ -47,6 +46,7 @@ from levelfield.run.options import (
     joint_criteria,
     required_fields,
 )
+from levelfield.run.readiness import ready
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
 from levelfield.stats.multiplicity import Family
@@ -181,7 +181,7 @@ def measure(
             _prepared(metric, source, census, stages)
             for metric in choose_metrics(options, census, note)
         ]
-        signatures = [checked_signature(metric) for metric in metrics]
+        signatures = ready(metrics, census.control)
     if out and (lost := note_of_lost(out, signatures)):
         note(lost)
     criteria = joint_criteria(options, metrics)

@@ -153,6 +153,11 @@ class Plan:
             for seed in self.seeds
         ]
 
+    @property
+    def attributes(self) -> frozenset[str]:
+        """What texts are wanted to have."""
+        return frozenset(a for kind in self.controls for value in kind.values for a in value)
+
     def system(self, name: str) -> SystemPlan:
         return next(s for s in self.systems if s.name == name)
 

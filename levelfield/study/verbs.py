@@ -12,12 +12,13 @@ import polars as pl
 
 from levelfield.core import patience
 from levelfield.core.errors import UserError
-from levelfield.core.metric import Metric, checked_signature
+from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
+from levelfield.run.readiness import ready
 from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
@@ -144,8 +145,7 @@ class Study:
         }
         with patience.time_limit(time_limit):
             metrics = metrics_of(plan, loading) if scores else []
-            for metric in metrics:
-                checked_signature(metric)
+            ready(metrics, plan.attributes)
         total = sum(cell.asked for cell in study_status(plan, only).cells)
         with stages("texts", total) as progress:
             outcome = run(

@@ -21,6 +21,7 @@ def test_an_installed_metric_is_listed_and_explained(run: Run, words: str) -> No
     (entry,) = run("metrics", words, "--json").json
     assert entry["summary"] == "Words of a text, [counted] between blanks."
     assert entry["from"] == "elsewhere_metrics:Words"
+    assert entry["offline"] is True
     assert entry["options"]["scale"] == {"default": 1.0, "values": "float"}
     assert "scale=1.0" in run("metrics", words).out
 

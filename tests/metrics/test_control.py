@@ -77,6 +77,7 @@ def bench(monkeypatch):
         monkeypatch.setattr(judged_module, "choose", lambda *_, **__: judges)
         monkeypatch.setattr(judged_module, "describe", lambda *_, **__: "ours")
         monkeypatch.setattr(judged_module, "load", load)
+        monkeypatch.setattr(judged_module, "lacking", lambda *_, **__: [])
         return asked
 
     return seat

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from levelfield.core.continuation import EmptyOutput, Reading, output
+from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -25,6 +26,7 @@ from levelfield.judges import (
     LoadedJudge,
     choose,
     describe,
+    lacking,
     load,
 )
 from levelfield.metrics.control.votes import AttributeVerdicts, verdict_on_nothing
@@ -64,6 +66,16 @@ class JudgedMetric(LoadingOptions, abc.ABC):
         judges = describe(self._chosen, allow_pickle=self.allow_pickle)
         read = {"text": self.text, "empty": self.empty}
         return signature(self.name, {"judges": judges, **self._own(), **read, "dtype": self.dtype})
+
+    def lacking(self, attributes: Collection[str] | None) -> list[ModelError]:
+        """Returns an error for each model that the judges of these attributes lack."""
+        judged = None if attributes is None else {*attributes} - {KEYWORDS}
+        asked = [
+            judge
+            for judge in self._chosen
+            if judged is None or (judged and judge.attribute in ("", *judged))
+        ]
+        return lacking(asked, self._chosen, allow_pickle=self.allow_pickle)
 
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""

@@ -1,0 +1,53 @@
+"""What metrics lack on this machine to score: models, packages, data; said before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from levelfield.core.errors import UserError
+from levelfield.core.metric import (
+    LacksModels,
+    Metric,
+    checked_signature,
+    held_to_its_contract,
+)
+from levelfield.io.network import without_the_hub
+
+
+def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list[str]:
+    """The signatures of metrics that have all they need.
+
+    Args:
+        attributes: that the texts are wanted to have; None for any.
+
+    Raises:
+        UserError: with all that any of them lacks, one line each.
+        MetricError: a metric has no signature.
+    """
+    signatures: list[str] = []
+    lacking: dict[str, UserError] = {}
+    for metric in metrics:
+        try:
+            signatures.append(checked_signature(metric))
+        except UserError as error:
+            lacking |= dict.fromkeys(str(error).splitlines(), error)
+            continue
+        if isinstance(metric, LacksModels):
+            with held_to_its_contract(metric, "can't be asked what it lacks"):
+                lacking |= {str(error): error for error in metric.lacking(attributes)}
+    if len(lacking) == 1:
+        raise next(iter(lacking.values()))
+    if lacking:
+        raise UserError("\n".join(lacking))
+    return signatures
+
+
+def works_offline(metric: Callable[..., Metric]) -> bool:
+    """Whether a metric of this class, with its defaults, has all it needs on this machine; loads no
+    model."""
+    try:
+        with without_the_hub():
+            ready([metric()], None)
+    except Exception:  # whatever a third party's class raises
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""All that metrics lack is said at once, before any text is scored."""
+
+from __future__ import annotations
+
+import pytest
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.registry import create, metric_class
+from levelfield.run.readiness import ready, works_offline
+from levelfield.run.score import score
+
+TEXTS = [{"text": "The film was good.", "control": {"sentiment": "positive"}}]
+
+
+def test_a_run_names_all_models_that_it_lacks_each_once():
+    names = ["bartscore.source", "bartscore.f", "fluency.perplexity", "control.average"]
+    metrics = create(names, {}, {})
+    with pytest.raises(UserError) as caught:
+        ready(metrics, {"sentiment"})
+    lines = str(caught.value).splitlines()
+    models = ("facebook/bart-large-cnn", "gpt2-xl", "judge 'distilbert-sst2'", "judge 't5-sst2'")
+    assert len(lines) == len(models)
+    for line, model in zip(lines, models, strict=True):
+        assert model in line
+        assert "hf download" in line
+
+
+def test_one_that_is_lacking_is_the_error_that_it_was():
+    with pytest.raises(ModelError, match="gpt2-xl"):
+        ready(create(["fluency.perplexity", "fluency.slor"], {}, {}), ())
+
+
+def test_only_judges_of_wanted_attributes_are_needed():
+    (metric,) = create(["control.average"], {}, {})
+    assert ready([metric], {"keywords"}) == [metric.signature]
+    assert ready([metric], ()) == [metric.signature]
+    with pytest.raises(UserError, match="distilbert-agnews"):
+        ready([metric], {"topic"})
+
+
+def test_a_missing_judge_is_said_before_any_other_metric_scores():
+    out: list[object] = []
+    with pytest.raises(UserError, match="judge 'distilbert-sst2'"):
+        score(TEXTS, ["diversity.distinct-1", "control.average"], stages=told(out))
+    assert out == ["reading"]
+
+
+def told(names: list[object]):
+    from levelfield.core.progress import no_stages
+
+    def stages(name: str, total: int | None):
+        names.append(name)
+        return no_stages(name, total)
+
+    return stages
+
+
+@pytest.mark.parametrize(
+    ("name", "works"),
+    [
+        ("chrf.source", True),
+        ("control.average", False),
+        ("bartscore.f", False),
+        ("style.perplexity", False),
+    ],
+)
+def test_a_metric_works_offline_if_all_it_needs_is_here(name, works):
+    assert works_offline(metric_class(name)) is works
