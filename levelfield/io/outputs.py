@@ -169,6 +169,8 @@ def _named_in(toml: Path) -> Iterator[Path]:
 
 
 def _tables(toml: Path) -> Mapping[str, Any]:
+    if not toml.is_file():  # what comes out of a pipe comes once
+        return {}
     try:
         return tomllib.loads(toml.read_text("utf-8-sig"))
     except (OSError, ValueError):

@@ -8,11 +8,14 @@ import os
 import queue
 import stat
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO, TypeVar
 
 from levelfield.core.limits import LIST_BYTES, PIPE_WAIT_S, STREAM_BYTES
+
+T = TypeVar("T")
 
 _CHUNK = 1 << 20
 
@@ -25,26 +28,47 @@ def open_bytes(path: Path) -> io.BufferedReader:
     """
     if not stat.S_ISFIFO(path.stat().st_mode):
         return path.open("rb")
-    opened: queue.SimpleQueue[io.BufferedReader | OSError] = queue.SimpleQueue()
+    mend = "start the program first, or pipe its output to -"
+    return _opened(path, lambda: path.open("rb"), "writes to", mend)
+
+
+def open_text(path: Path) -> TextIO:
+    """Opens a file for writing UTF-8; a named pipe as soon as a program reads from it.
+
+    Raises:
+        OSError: as for `open_bytes`.
+    """
+
+    def opened() -> TextIO:
+        # a lone surrogate that still gets here becomes its escape, which JSON reads back
+        return path.open("w", encoding="utf-8", newline="\n", errors="backslashreplace")
+
+    if not (path.exists() and stat.S_ISFIFO(path.stat().st_mode)):
+        return opened()
+    return _opened(path, opened, "reads from", "start the program first, or name -")
+
+
+def _opened(pipe: Path, call: Callable[[], T], what: str, mend: str) -> T:
+    """Returns what a call opens as soon as the pipe has another end."""
+    done: queue.SimpleQueue[T | OSError] = queue.SimpleQueue()
 
     def wait() -> None:
         try:
-            opened.put(path.open("rb"))
+            done.put(call())
         except OSError as error:
-            opened.put(error)
+            done.put(error)
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     try:
-        stream = opened.get(timeout=PIPE_WAIT_S)
+        stream = done.get(timeout=PIPE_WAIT_S)
     except queue.Empty:
-        writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the thread ends
+        end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
         waiting.join()
-        os.close(writer)
+        os.close(end)
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"a named pipe that no program writes to (waited {PIPE_WAIT_S:g} s); start the program "
-            "first, or pipe its output to -",
+            f"a named pipe that no program {what} (waited {PIPE_WAIT_S:g} s); {mend}",
         ) from None
     if isinstance(stream, OSError):
         raise stream

@@ -15,6 +15,7 @@ from typing import TextIO
 from levelfield.core.errors import UserError
 from levelfield.core.visible import visible
 from levelfield.io.problems import printable
+from levelfield.io.streams import open_text
 from levelfield.io.temporary import temporary_file
 
 STDOUT = "-"
@@ -50,7 +51,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             is_file = mode is None or stat.S_ISREG(mode)
             # not by tempfile, whose files nobody but their owner may read
             path = stack.enter_context(temporary_file(target.parent)) if is_file else target
-            file = _open(path)
+            file = open_text(path)
         except (OSError, ValueError) as error:
             raise UserError(f"{name}: can't be written: {_reason(error)}") from error
         try:
@@ -79,11 +80,6 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if destination != STDOUT:
         target = Path(os.path.realpath(destination))
         _check(printable(destination), target, target.stat().st_mode if target.exists() else None)
-
-
-def _open(path: Path) -> TextIO:
-    # a lone surrogate that still gets here becomes its escape, which JSON reads back
-    return path.open("w", encoding="utf-8", newline="\n", errors="backslashreplace")
 
 
 def _check(name: str, target: Path, mode: int | None) -> None:

@@ -15,7 +15,9 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_ratings, load_samples, open_samples
 from levelfield.io.corpus import corpus_texts
 from levelfield.io.formats import parquet
+from levelfield.io.outputs import Target, check_targets
 from levelfield.io.toml import read_toml
+from levelfield.io.writing import atomic_writer
 
 LONG = {"id": "1", "text": "short"}, {"id": "2", "text": "x" * 1_001}
 
@@ -126,6 +128,23 @@ def test_a_named_pipe_that_nobody_writes_to_is_said(pipe, read):
         read(pipe)
     assert "a named pipe that no program writes to (waited 0.05 s)" in str(caught.value)
     assert threading.active_count() == before
+
+
+@pytest.mark.usefixtures("small")
+def test_a_named_pipe_that_nobody_reads_is_said(pipe):
+    before = threading.active_count()
+    with (
+        pytest.raises(UserError, match=r"a named pipe that no program reads from \(waited 0.05 s"),
+        atomic_writer(pipe),
+    ):
+        pass
+    assert threading.active_count() == before
+
+
+@pytest.mark.usefixtures("small")
+def test_what_a_command_may_write_over_is_seen_without_waiting_for_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "study.toml")
+    check_targets([Target("--out", str(tmp_path / "out"))], [str(tmp_path / "study.toml")])
 
 
 def test_a_named_pipe_with_a_late_writer_is_read(pipe):
