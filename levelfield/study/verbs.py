@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
+from levelfield.io.problems import shown
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
@@ -22,11 +23,12 @@ from levelfield.run.readiness import ready
 from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
+from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
 from levelfield.study.audit.report import AuditReport
 from levelfield.study.cells import Cell, CellKey
 from levelfield.study.measure import measure, metrics_of
-from levelfield.study.plan import Plan
+from levelfield.study.plan import CallableSource, Plan
 from levelfield.study.plan_file import load_plan
 from levelfield.study.published import published_cells
 from levelfield.study.report import StudyReport
@@ -146,7 +148,9 @@ class Study:
         with patience.time_limit(time_limit):
             metrics = metrics_of(plan, loading) if scores else []
             ready(metrics, plan.attributes)
-        total = sum(cell.asked for cell in study_status(plan, only).cells)
+        cells = study_status(plan, only).cells
+        _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
+        total = sum(cell.asked for cell in cells)
         with stages("texts", total) as progress:
             outcome = run(
                 plan,
@@ -259,6 +263,23 @@ def load_study(path: str | os.PathLike[str]) -> Study:
         return Study(Path(name).resolve().name, name, None)
     plan = load_plan(name)
     return Study(plan.name, name, plan)
+
+
+def _check_callables(plan: Plan, systems: Collection[str]) -> None:
+    """Nothing, if the callables of these systems are there.
+
+    Raises:
+        UserError: with all that are not.
+    """
+    lines = [
+        f"{plan.file.name}: system {shown(system.name)}: callable {shown(source.target)}: {why}"
+        for system in plan.systems
+        if system.name in systems
+        and isinstance(source := system.source, CallableSource)
+        and (why := lacking(source.target, plan.file.parent))
+    ]
+    if lines:
+        raise UserError("\n".join(lines))
 
 
 def _measure(
