@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from levelfield.io.problems import printable
+
 _WIDTH = 80
 """What a table fits into where stdout is no terminal, as far as it can."""
 
@@ -69,7 +71,7 @@ def print_wrapped(out: Console, text: str, *, bold: int = 0) -> None:
         break_on_hyphens=False,
     )
     for i, line in enumerate(lines):
-        shown = Text(line.replace("\u00a0", " "), "" if bold else "dim")
+        shown = Text(printable(line.replace("\u00a0", " ")), "" if bold else "dim")
         if i == 0:
             shown.stylize("bold", 0, bold)
         out.print(shown, soft_wrap=True)
@@ -91,6 +93,7 @@ def print_blocks(
         by: the head of the names.
         fixed: columns that every block begins with.
     """
+    names = [printable(name) for name in names]
     left = max(map(cell_len, [by, *names]))
     for tall in (False, True):
         first = [column.lines(tall=tall) for column in fixed]

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from levelfield.cli.blocks import BlockColumn, print_blocks, print_wrapped
 from levelfield.cli.terminal import console
+from levelfield.io.problems import printable
 from levelfield.meta.comparison import Comparison, verdict
 from levelfield.meta.result_table import ResultCell, ResultTable
 from levelfield.meta.scale import Scale, scale_of
@@ -111,6 +112,6 @@ def print_pairs(
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
             f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
         )
-        out.print(Text(said), soft_wrap=True)
+        out.print(Text(printable(said)), soft_wrap=True)
         if c.note:
-            out.print(Text(f"    {c.note}", "dim"), soft_wrap=True)
+            out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)

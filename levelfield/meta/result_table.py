@@ -13,7 +13,7 @@ import polars as pl
 
 from levelfield.io.latex import booktabs, escape_latex, spanning_heads
 from levelfield.io.markdown import code_block, escape_markdown, markdown_table
-from levelfield.meta.comparison import Comparison
+from levelfield.meta.comparison import WITHHELD, Comparison, verdict
 from levelfield.meta.scale import Scale, scale_of
 from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings
 from levelfield.meta.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
@@ -122,6 +122,7 @@ class ResultColumn:
             "above": self.above,
             "higher_is_better": self.summary.higher_is_better,
             "cells": [cell.to_dict() for cell in self.cells.values()],
+            "overall": None if self.label else self.overall.to_dict(),
         }
 
 
@@ -206,6 +207,7 @@ class ResultTable:
         if self.compares and len(self.groups) > 1:
             lines += _shared(self.columns, _why_not_compared)
             lines += _shared(self.columns, _rests_on)
+            lines += _shared(self.columns, _withheld)
         elif len(self.groups) > 1:
             lines.append(f"{self.by}s are not compared with each other: their inputs differ")
         return lines
@@ -415,6 +417,16 @@ def _rests_on(column: ResultColumn) -> str:
     if not compared:
         return ""
     return "; ".join([f"compared on {_inputs(compared)}", *_common_notes(compared)])
+
+
+def _withheld(column: ResultColumn) -> str:
+    """How many verdicts undefined values could turn."""
+    better = column.summary.higher_is_better
+    withheld = sum(verdict(c, better) == WITHHELD for c in column.summary.comparisons)
+    if not withheld:
+        return ""
+    of = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
+    return f"{of} withheld: values undefined for one system alone could turn them"
 
 
 def _inputs(comparisons: Sequence[Comparison]) -> str:

@@ -94,6 +94,8 @@ def test_a_withheld_verdict_counts_as_not_shown():
     lacking = np.where(np.arange(12) < 6, NAN, NOISE + 1)
     table = table_of({"m": [NOISE, lacking]}, "xy")
     assert marks(table) == {"x": ("a", False), "y": ("a", False)}
+    said = "1 of 1 verdicts withheld: values undefined for one system alone could turn them"
+    assert said in table.notes()
 
 
 @given(st.data())
