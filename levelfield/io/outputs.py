@@ -18,6 +18,7 @@ from levelfield.io.problems import printable
 from levelfield.io.writing import STDOUT, check_writable
 
 _OF_A_CELL = ("cell.json", "answers.partial.jsonl")
+_Place = str | tuple[int, int]
 _LONGEST_PATH = 1000
 _PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
@@ -52,15 +53,15 @@ def check_targets(
 
     They are not each other, nor what is read, nor what a TOML file among the inputs or beside them
     names, and no database, TOML file or file of a study's cell. A file of another kind is in the
-    way unless `force` says that it may go.
+    way unless `force` says that it may go, which it may not beside a study file or store.
 
     Raises:
         UserError: names the option.
     """
-    places: dict[str, str] = {}
+    places: dict[_Place, str] = {}
     for path in inputs:
         if path != STDOUT:
-            places |= {os.path.realpath(file): "an input as well" for file in _with_named(path)}
+            places |= {_place(file): "an input as well" for file in _with_named(path)}
     for target in targets:
         if not target.path:
             what = "file" if target.kind or target.new else "folder"
@@ -71,44 +72,57 @@ def check_targets(
             _check_folder(target, places, force)
 
 
-def _check_file(target: Target, places: dict[str, str], force: bool) -> None:
+def _check_file(target: Target, places: dict[_Place, str], force: bool) -> None:
     if target.path == STDOUT:
         return
-    place = Path(os.path.realpath(target.path))
-    if target.new and place.exists():
+    file = Path(os.path.realpath(target.path))
+    if target.new and file.exists():
         raise UserError(f"{target.name}: is there already; name a new file")
-    if not place.exists() or place.is_file():
-        taken = places.get(str(place)) or _protected(place)
+    if not file.exists() or file.is_file():
+        taken = places.get(_place(file)) or _protected(file)
         if taken:
             raise UserError(f"{target.name}: is {taken}; name another")
-    places[str(place)] = f"the file of {target.option} as well"
+        places[_place(file)] = f"the file of {target.option} as well"
     check_writable(target.path)
-    if not force and (content := _other_kind(place, target.kind)):
+    content = _other_kind(file, target.kind)
+    if content and (study := next(filter(_is_of_study, file.parent.iterdir()), None)):
+        raise UserError(
+            f"{target.name}: holds {content}, not {target.kind}, and lies beside "
+            f"{printable(study.name)} of a study; name another file"
+        )
+    if content and not force:
         raise UserError(
             f"{target.name}: holds {content}, not {target.kind}; name another file, or overwrite "
             "it with --force"
         )
 
 
-def _check_folder(target: Target, places: Mapping[str, str], force: bool) -> None:
+def _check_folder(target: Target, places: dict[_Place, str], force: bool) -> None:
     folder = Path(os.path.realpath(target.path))
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UserError(f"{target.name}: is a file; name a folder")
-    if str(folder) in places:
-        raise UserError(f"{target.name}: is {places[str(folder)]}; name another")
+    if taken := places.get(_place(folder)):
+        raise UserError(f"{target.name}: is {taken}; name another")
     for file in sorted(folder.iterdir()):
-        if str(file) in places or _is_of_study(file):
+        if _place(file) in places or _is_of_study(file):
             raise UserError(
                 f"{target.name}: holds {printable(file.name)}, which is an input or a study's; "
                 "name a folder of its own"
             )
-        if not force and (content := _other_kind(file, target.files.get(file.name, ""))):
-            raise UserError(
-                f"{target.name}: {printable(file.name)} in it holds {content}, not "
-                f"{target.files[file.name]}; name another folder, or overwrite it with --force"
-            )
+    for name, kind in target.files.items():
+        _check_file(Target(target.option, str(Path(target.path) / name), kind), places, force)
+
+
+def _place(path: str | Path) -> _Place:
+    """Equal for names of one file; a file system may have several, links aside."""
+    real = os.path.realpath(path)
+    try:
+        found = Path(real).stat()
+    except (OSError, ValueError):
+        return real
+    return found.st_dev, found.st_ino
 
 
 def _other_kind(file: Path, kind: str) -> str:
@@ -136,7 +150,7 @@ def _protected(file: Path) -> str:
         return head.description
     beside = (toml for folder in file.parents[:2] for toml in folder.glob("*.toml"))
     for toml in beside:
-        if str(file) in map(os.path.realpath, _named_in(toml)):
+        if _place(file) in map(_place, _named_in(toml)):
             return f"named by {printable(toml.name)}"
     return ""
 

@@ -164,9 +164,30 @@ def test_an_export_is_repeated_and_overwrites_files_of_others_only_by_force(
     assert run(*words).code == 0
     write("results/ratings.csv", "my,own,table\n")
     said = run(*words).complaint
-    assert "ratings.csv in it holds a table with the fields" in said
+    assert said.startswith("--out results/ratings.csv: holds a table with the fields")
     assert "--force" in said
     assert run(*words, "--force").code == 0
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_an_export_does_not_write_through_links_into_a_study(
+    run: Run, rated: Path, here: Path, force: tuple[str, ...]
+) -> None:
+    before = contents(rated.parent)
+    for name in before:
+        results = here / f"results of {name}"
+        results.mkdir()
+        (results / "ratings.csv").symlink_to(rated.parent / name)
+        assert run("rate", "export", rated, "--out", results, *force).code == 2
+    assert contents(rated.parent) == before
+
+
+def test_a_file_is_an_input_under_its_other_names_as_well(run: Run, write: Write) -> None:
+    file = write("ratings.jsonl", RATED)
+    Path("hard").hardlink_to(file)
+    Path("soft").symlink_to(file)
+    for name in ("hard", "soft"):
+        assert "is an input" in run("agreement", file, "--zscores", name, "--force").complaint
 
 
 def test_all_files_of_an_export_are_declared(rated: Path) -> None:
@@ -242,6 +263,9 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
     write("s/texts/1.jsonl", TEXTS)
     said = run("score", file, "-m", words, "--out", "s/texts/1.jsonl", *force).complaint
     assert "named by study.toml" in said
+    write("s/notes.txt", "mine\n")
+    said = run("score", file, "-m", words, "--out", "s/notes.txt", *force).complaint
+    assert "lies beside study.toml of a study" in said
     write("s/study.study/a/b/cell.json", "{}")
     cell = "s/study.study/a/b/scores.jsonl"
     assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
