@@ -232,7 +232,8 @@ class ResultTable:
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def to_latex(self) -> str:
-        """A booktabs table; what is shown best is bold, letters are superscripts."""
+        """A booktabs table; what is shown best is bold, letters are superscripts. Signatures and
+        notes are comments above it."""
 
         def cell(c: ResultCell | None) -> str:
             if c is None or not c.group.mean.n:
@@ -246,13 +247,13 @@ class ResultTable:
         arrows = {"↑": "$\\uparrow$", "↓": "$\\downarrow$"}
         names = [f"{escape_latex(c.name)} {arrows[c.arrow]}" for c in self.columns]
         head = [escape_latex(self.by.capitalize()), *names]
-        legend = [*self.legend("bold:"), self.letters_legend(), *self.notes()]
+        legend = [*self.legend("bold:"), self.letters_legend()]
         return booktabs(
             "l" + "r" * len(self.columns),
             [*spanning_heads([c.above for c in self.columns]), " & ".join(head) + " \\\\"],
             ([escape_latex(name), *map(cell, row)] for name, row in self.rows()),
             "; ".join([f"Means over {self.n:,} texts", *filter(None, legend)]) + ".",
-            comments=self.signatures(),
+            comments=[*self.signatures(), *self.notes()],
             wide=len(self.columns) > _NARROW,
         )
 
@@ -399,7 +400,8 @@ def _why_no_interval(column: ResultColumn) -> str:
     if not means or "" in reasons:
         return ""
     if not any(mean.clusters for mean in means):
-        return f"no interval, not compared: {CORPUS}"
+        what = "no interval, not compared" if len(means) > 1 else "no interval"
+        return f"{what}: {CORPUS}"
     return f"no interval: {', '.join(sorted(reasons))}"
 
 

@@ -194,6 +194,7 @@ def test_latex_marks_the_best_and_the_letters_and_keeps_signatures_whole():
         r"^y & \\textbf\{[\d.]+\} \$\\pm\$ .*\\textsuperscript\{a\} & --", text, re.MULTILINE
     )
     assert "±" not in text
+    assert "\n% f.perplexity: undefined: empty text: 12 (y 12)\n" in text.replace("\u00a0", " ")
 
 
 def test_markdown_marks_the_best_and_keeps_signatures_whole():
