@@ -8,6 +8,9 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
+
+from levelfield.io.http import within
 
 _PATIENCE_S = 5.0
 _REMEMBERED_S = 60.0
@@ -25,7 +28,8 @@ def _answers(_minute: int) -> bool:
     from huggingface_hub import constants, get_session
 
     try:
-        get_session().head(constants.ENDPOINT, timeout=_PATIENCE_S)
+        head = partial(get_session().head, constants.ENDPOINT, timeout=_PATIENCE_S)
+        within(2 * _PATIENCE_S, head)
     except Exception:  # of whatever library `huggingface_hub` asks with
         return False
     return True

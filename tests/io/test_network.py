@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
@@ -67,3 +68,18 @@ def test_no_request_is_made_where_the_user_wants_none(asked, monkeypatch):
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
     assert not network.hub_answers()
     assert asked == []
+
+
+def test_a_hub_that_drips_is_no_hub(monkeypatch):
+    class Session:
+        def head(self, *_: object, **__: object) -> None:
+            time.sleep(5)
+
+    monkeypatch.setattr(hub, "get_session", Session)
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(network, "_PATIENCE_S", 0.05)
+    network._answers.cache_clear()
+    started = time.monotonic()
+    assert not network.hub_answers()
+    assert time.monotonic() - started < 2
+    network._answers.cache_clear()

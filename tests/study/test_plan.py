@@ -504,3 +504,10 @@ def test_a_cell_of_too_many_requests_is_named(tmp_path, monkeypatch):
 def test_retries_without_bounds_are_refused(tmp_path):
     (found,) = problems(tmp_path, systems=SYSTEMS + "\nretries = 1_000_000_000")
     assert found.endswith("retries: expected a whole number from 0 to 100; found 1000000000")
+
+
+def test_a_file_of_too_many_prompts_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("levelfield.study.plan_file.datasets.CELL_REQUESTS", 3)
+    (tmp_path / "prompts.txt").write_text("a\nb\nc\n\ud7ffd\n", encoding="utf-8")
+    (found,) = problems(tmp_path, datasets='[datasets.d]\nfile = "prompts.txt"')
+    assert found == 'datasets.d: file: "prompts.txt" has more than 3 prompts'

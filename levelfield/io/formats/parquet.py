@@ -10,7 +10,7 @@ import polars as pl
 from levelfield.io.formats.text import Row
 from levelfield.io.problems import Wrong, printable
 
-SLICE = 2_000
+SLICE = 500
 """Most rows held at a time."""
 
 SLICE_BYTES = 1 << 25

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.limits import CELL_REQUESTS
 from levelfield.datasets.prompts import PROMPT_SETS
 from levelfield.io import FORMATS, values
 from levelfield.io.problems import Wrong, listed, printable, shown
@@ -77,6 +78,9 @@ def _prompts_of_file(table: TomlTable, path: Path, name: str, field: str) -> dic
     prompts: list[tuple[str | None, str]] = []
     try:
         for n, record in format.rows(path):
+            if len(prompts) + len(mistakes) >= CELL_REQUESTS:
+                mistakes.insert(0, f"{shown(name)} has more than {CELL_REQUESTS:,} prompts")
+                break
             try:
                 if isinstance(record, Wrong):
                     raise record
