@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pkgutil
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import Parameter
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +17,14 @@ import click
 import pytest
 
 from levelfield.cli import levelfield
+from levelfield.cli.options import pairs
+from levelfield.cli.score import score
+from levelfield.core.metric_file import MetricFile
+from levelfield.core.registry import create, installed, matching, metric_class, options
+from levelfield.judges import choose
+from levelfield.run.tasks import TASKS
+from levelfield.study.plan_file import load_plan
+from levelfield.training.cdm.plan import load_cdm_plan
 
 pytest.importorskip("torch")
 
@@ -42,9 +52,9 @@ def imported(code: str) -> Iterator[str]:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The indented lines that begin with `levelfield`, as words; up to a pipe or a redirection."""
+    """The lines of code that begin with `levelfield`, as words; up to a pipe or a redirection."""
     text = page.read_text("utf-8").replace("\\\n", " ")
-    for line in re.findall(r"^    levelfield (.*)$", text, re.MULTILINE):
+    for line in re.findall(r"^(?: {4,}|\$ )levelfield (.*)$", text, re.MULTILINE):
         words = shlex.split(line, comments=True)
         ends = [i for i, word in enumerate(words) if word in ("|", ">", "&&", "&", "<")]
         yield words[: min(ends, default=len(words))]
@@ -90,3 +100,99 @@ def test_commands_that_a_page_shows_have_these_options(page: Path):
             assert inner is not None, f"{page.name}: levelfield {name}"
             command, context = inner, click.Context(inner, context, info_name=name)
         command.make_parser(context).parse_args(list(words))
+
+
+def scorings(page: Path) -> Iterator[tuple[list[str], dict[str, str], dict[str, object]]]:
+    """The metrics of every `levelfield score` that a page shows, their options, all words."""
+    context = click.Context(score, info_name="score")
+    for command, *words in commands(page):
+        if command == "score":
+            said, _, _ = context.command.make_parser(context).parse_args(list(words))
+            named = [*said.get("metrics", ()), *(TASKS[t].metrics for t in [said.get("task")] if t)]
+            names = [name for word in flat(named) for name in members(page, word)]
+            yield names, pairs("--option", said.get("words", ())), said
+
+
+def flat(words: Iterable[str | Sequence[str]]) -> Iterator[str]:
+    for word in words:
+        yield from [word] if isinstance(word, str) else word
+
+
+def members(page: Path, word: str) -> tuple[str, ...]:
+    """The metrics of a word; those of the page's own snippets are no installed ones."""
+    if MetricFile.parse(word):
+        assert f"class {word.rpartition(':')[2]}" in "".join(snippets(page)), word
+        return ()
+    return matching(word)
+
+
+@every_page
+def test_metrics_and_options_of_a_page_belong_together_and_do_something(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    for names, words, said in scorings(page):
+        if not names:
+            continue
+        for file in re.findall(r"[\w-]+\.toml", " ".join(words.values())):
+            Path(file).write_text("".join(tables(page.name)), encoding="utf-8")
+        made = create(names, {}, words)  # says which option none of them has
+        assert said.get("model") is None or any("model" in options(metric_class(n)) for n in names)
+        for word, text in words.items():
+            option = word.rpartition(":")[2]
+            changed = [
+                getattr(metric, option) != options(type(metric))[option].default
+                for metric in made
+                if option in options(type(metric))
+            ]
+            assert any(changed), f"{page.name}: {word}={text} is what {names} do without it"
+
+
+@every_page
+def test_options_that_a_sentence_names_are_options_of_a_metric(page: Path):
+    text = " ".join(page.read_text("utf-8").split())
+    known = options_of_all()
+    for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
+        whose, _, option = word.rpartition(":")
+        having = [n for n, o in known.items() if option in o or option == "NAME"]
+        of_the_page = f"    {option}: " in "".join(snippets(page))
+        fitting = [not whose or n == whose or n.startswith(f"{whose}.") for n in having]
+        assert of_the_page or any(fitting), word
+
+
+@functools.cache
+def options_of_all() -> dict[str, dict[str, Parameter]]:
+    return {name: options(metric_class(name)) for name in installed()}
+
+
+def tables(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    return re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
+    whole, controls, command, labels = tables("study-file.md")
+    top, _, rest = whole.partition("[controls.sentiment]")
+    sentiment, _, systems = rest.partition("[[systems]]")
+    system = systems.replace("[[systems]]", "").split("command")[0]
+    for text in (
+        whole,
+        f"{top}[controls.sentiment]{sentiment}{controls}[[systems]]{systems}",
+        f"{top}[controls.sentiment]{sentiment}[[systems]]{system}{command}",
+        f"{top}{controls}[[systems]]{systems}{labels}",
+    ):
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        load_plan(tmp_path / "study.toml")
+
+
+def test_files_of_judges_and_templates_that_pages_show_are_read(tmp_path: Path):
+    (judges,) = tables("judges.md")
+    (tmp_path / "judges.toml").write_text(judges, encoding="utf-8")
+    assert len(choose(str(tmp_path / "judges.toml"))) == judges.count("[[judges]]")
+    (template,) = tables("llm-judge.md")
+    (tmp_path / "politeness.toml").write_text(template, encoding="utf-8")
+    create(["llm-judge.overall"], {}, {"template": str(tmp_path / "politeness.toml")})
+    (plan,) = tables("cdm.md")
+    (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
+    (tmp_path / "dialogues.txt").write_text("A: Hi.\n", encoding="utf-8")
+    load_cdm_plan(tmp_path / "plan.toml")
