@@ -160,7 +160,10 @@ def _is_of_study(file: Path) -> bool:
     if file.suffix == ".toml":
         tables = _tables(file)
         return "criteria" in tables or "systems" in tables
-    return file.suffix in (".db", ".sqlite", ".sqlite3") and file.is_file() and Head(file).is_sqlite
+    try:
+        return file.suffix in (".db", ".sqlite", ".sqlite3") and Head(file).is_sqlite
+    except OSError:  # a folder, or what may not be read
+        return not file.is_dir()
 
 
 def _with_named(path: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.models.resolve import resolve
-from levelfield.training.loop import HistoryRow
+from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
 RECORD = "training.json"
 Run = Mapping[str, Any]
@@ -42,7 +42,7 @@ def opened(out: Path, run: Run) -> list[HistoryRow] | None:
     if (history := _finished(out, run)) is not None:
         shutil.rmtree(training, ignore_errors=True)
         return history
-    if not training.is_dir() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    if out.exists() and not _may_be_trained_in(out):
         raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
     try:
         training.mkdir(parents=True, exist_ok=True)
@@ -78,6 +78,17 @@ def digest_of_weights(model: Any) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().float().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _may_be_trained_in(out: Path) -> bool:
+    """Whether a folder is empty, or was left by a run: its checkpoint says so."""
+    if not out.is_dir():
+        return False
+    training = out / "training"
+    left = [path.name for path in training.iterdir()] if training.is_dir() else []
+    if not left:
+        return not {path.name for path in out.iterdir()} - {training.name}
+    return all(name.startswith((CHECKPOINT, HISTORY, "tokenizer")) for name in left)
 
 
 def _finished(out: Path, run: Run) -> list[HistoryRow] | None:
