@@ -201,7 +201,7 @@ class ResultTable:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
         comparisons, and what comparisons rest on."""
         if self.of_labels:
-            return ["means by label are not compared; those over all labels are"]
+            return ["means by label are not compared"]
         lines = [line for column in self.columns for line in _undefined(column)]
         lines += _shared(self.columns, _why_no_interval)
         if self.compares and len(self.groups) > 1:
