@@ -47,7 +47,7 @@ class GapFormat:
             )
         self.name = family
         self._style = GAP_STYLES[family]
-        self._tokens = Tokens(tokenizer)
+        self._tokens = Tokens(tokenizer, marks=True)
         self._limit = min(positions(config) for config in configs)
         gap, *given = (self._single(t) for t in (self._style.token, *self._style.given))
         self._gap = gap

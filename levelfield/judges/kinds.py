@@ -124,7 +124,9 @@ def _one_model_per_label(judge: Judge, loading: Loading) -> LoadedJudge:
         cut: Bools = np.zeros(len(texts), np.bool_)
         for column, (model, template) in enumerate(zip(models, templates, strict=True)):
             before, after = template.split(TEXT)
-            of_label, cut_here = model.probabilities([before + text + after for text in texts])
+            of_label, cut_here = model.probabilities(
+                [before + text + after for text in texts], marks=bool(before or after)
+            )
             p[:, column] = of_label[:, 1]
             cut |= cut_here
         p[[not ids for ids in models[0].token_ids([t[:_BEGINNING] for t in texts])]] = np.nan

@@ -24,6 +24,7 @@ from levelfield.models.contracts import Classifier
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OURS, Resolved, resolve
+from levelfield.models.tokens import AS_TEXT
 
 TURN_MARK = "</UTT>"
 LABELS = {"negative", "positive"}
@@ -79,6 +80,7 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
             "value": self.value,
             "text": self.text,
             "task": self.task,
+            **AS_TEXT,
             "dtype": self.dtype,
         }
         return signature(self.name, choices)

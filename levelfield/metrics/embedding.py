@@ -33,6 +33,7 @@ from levelfield.models.files import depth
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
+from levelfield.models.tokens import AS_TEXT
 
 
 class ComparedTexts(NamedTuple):
@@ -119,7 +120,7 @@ class StateComparison(ComparisonMetric, abc.ABC):
 
     def _choices(self) -> dict[str, object]:
         idf = self.idf if self.idf == "none" else label(self.idf)
-        return {"model": self._resolved.label, "layer": self._layer, "idf": idf}
+        return {"model": self._resolved.label, "layer": self._layer, "idf": idf, **AS_TEXT}
 
     @functools.cached_property
     def _layer(self) -> int:
@@ -224,7 +225,7 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
     """Base of both metrics."""
 
     def _choices(self) -> dict[str, object]:
-        return {"model": self._resolved.label}
+        return {"model": self._resolved.label, **AS_TEXT}
 
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         n = len(pairs)

@@ -33,6 +33,7 @@ from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_group
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
+from levelfield.models.tokens import AS_TEXT
 
 if TYPE_CHECKING:
     from levelfield.environments.worker import Worker
@@ -122,7 +123,8 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
-        choices = {"model": self._resolved.label, **self._own_choices, "dtype": self.dtype}
+        choices = {"model": self._resolved.label, **self._own_choices, **AS_TEXT}
+        choices["dtype"] = self.dtype
         return signature(self.name, choices)
 
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:

@@ -232,9 +232,14 @@ class Classifier(Protocol):
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of texts, without special tokens; none for a text that the model can't read."""
 
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+    def probabilities(self, texts: Sequence[str], *, marks: bool = False) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
-        saw less than all of it, (texts,)."""
+        saw less than all of it, (texts,).
+
+        Args:
+            texts: what to read.
+            marks: special tokens in the texts are marks, as in a judge's template, and no text.
+        """
 
 
 class PairRegressor(Protocol):

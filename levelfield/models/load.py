@@ -70,20 +70,21 @@ KEPT: Mapping[Kind, int] = {
 with itself, and as many again where a pair is."""
 
 
-_TARGETS = [[contracts.Target("a", end=True)]]
+_TEXT = "trial"
+_TARGETS = [[contracts.Target(_TEXT, end=True)]]
 
 TRIALS: Mapping[Kind, Callable[[Any], object]] = {
-    "infilling": lambda model: model.log_likelihood([contracts.Gapped("a", "a")], _TARGETS),
+    "infilling": lambda model: model.log_likelihood([contracts.Gapped(_TEXT, _TEXT)], _TARGETS),
     "encoder-decoder": lambda model: model.log_likelihood(
-        [contracts.Gapped("a", "", gap=False)], _TARGETS
+        [contracts.Gapped(_TEXT, "", gap=False)], _TARGETS
     ),
-    "causal": lambda model: model.log_likelihood(["a"]),
-    "causal-tokens": lambda model: model.ids(["a"]),
-    "encoder": lambda model: model.sentences(["a"]),
-    "states": lambda model: model.of(["a"]),
-    "classifier": lambda model: (model.probabilities(["a"]), ", ".join(model.labels)),
-    "regressor": lambda model: model.values([("a", "a")]),
-    "choices": lambda model: model.log_p(["a"], [1]),
+    "causal": lambda model: model.log_likelihood([_TEXT]),
+    "causal-tokens": lambda model: model.ids([_TEXT]),
+    "encoder": lambda model: model.sentences([_TEXT]),
+    "states": lambda model: model.of([_TEXT]),
+    "classifier": lambda model: (model.probabilities([_TEXT]), ", ".join(model.labels)),
+    "regressor": lambda model: model.values([(_TEXT, _TEXT)]),
+    "choices": lambda model: model.log_p([_TEXT], [1]),
 }
 """What every model of a kind can do: a folder whose configuration only looks right fails here, by
 its name, and not in the middle of a run."""

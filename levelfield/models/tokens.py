@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +15,19 @@ UNLIMITED = int(1e30)
 """What `transformers` says of a tokenizer without a limit."""
 
 
+AS_TEXT = {"special": "text"}
+"""In signatures of metrics whose models read special tokens in a text, such as `[SEP]`, as the
+characters that they are written with."""
+
+
 class Tokens:
     """A tokenizer's ids without its special tokens, and the special tokens it puts around a text.
+
+    A special token that is written in a text is text like any other: what a system wrote can't
+    steer the model that measures it.
+
+    Args:
+        marks: special tokens in texts are marks, such as the gap of an infiller, and no text.
 
     `transformers` warns of texts longer than a model takes; whoever uses this cuts and counts
     them, so the warning is switched off.
@@ -24,8 +36,16 @@ class Tokens:
         before, after: ids that the tokenizer puts in front of and behind a text.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, marks: bool = False) -> None:
         self.tokenizer = tokenizer
+        self._marks = marks
+        self._special = {
+            int(id): token
+            for token, id in zip(
+                tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True
+            )
+            if id != tokenizer.unk_token_id
+        }
         self.tokenizer.model_max_length = UNLIMITED
         bare, full = tokenizer("a", add_special_tokens=False), tokenizer("a")
         text, whole = bare["input_ids"], full["input_ids"]
@@ -33,12 +53,32 @@ class Tokens:
         self.before: list[int] = whole[:at]
         self.after: list[int] = whole[at + len(text) :]
 
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of each text."""
+    def ids(self, texts: Sequence[str], *, marks: bool = False) -> list[list[int]]:
+        """Vocabulary ids of each text; `marks` as for the class."""
         if not texts:
             return []
-        ids = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-        return [list(one) for one in ids]
+        marks = marks or self._marks
+        ids = self._encoded(list(texts), marks)
+        if not marks:
+            for i, one in enumerate(ids):
+                # the vocabulary of a unigram model holds its special tokens like any other piece
+                if not self._special.keys().isdisjoint(one):
+                    ids[i] = [
+                        id
+                        for part in self._apart(texts[i])
+                        for id in self._encoded([part], marks)[0]
+                    ]
+        return ids
+
+    def _encoded(self, texts: list[str], marks: bool) -> list[list[int]]:
+        encoded = self.tokenizer(texts, add_special_tokens=False, split_special_tokens=not marks)
+        return [list(ids) for ids in encoded["input_ids"]]
+
+    def _apart(self, text: str) -> list[str]:
+        """The text in pieces, none of which holds a special token whole."""
+        tokens = sorted(self._special.values(), key=len, reverse=True)
+        within = "|".join(f"(?<={re.escape(t[0])})(?={re.escape(t[1:])})" for t in tokens if t[1:])
+        return [part for part in re.split(within, text) if part]
 
     def single(self, token: str) -> int | None:
         """The id of a special token; None if the vocabulary does not have it."""
@@ -52,6 +92,7 @@ class Tokens:
         *,
         join: Callable[[Gapped], str],
         gap_id: int | None = None,
+        marks: bool = False,
     ) -> tuple[list[list[int]], list[bool]]:
         """Ids of sources with special tokens, at most `limit` each; and which of them were cut.
 
@@ -63,6 +104,7 @@ class Tokens:
             limit: how many tokens the model takes, special ones included.
             join: a source as the text to tokenise.
             gap_id: the id of the gap in sources that have one.
+            marks: as for the class.
         """
         room = limit - len(self.before) - len(self.after)
         ids: list[list[int]] = [[]] * len(sources)
@@ -70,7 +112,7 @@ class Tokens:
         waiting = list(range(len(sources)))
         for characters in (6 * room, 60 * room, sys.maxsize):
             near = [sources[i].near(characters) for i in waiting]
-            bodies = self.ids([join(source) for source in near])
+            bodies = self.ids([join(source) for source in near], marks=marks)
             again = []
             for i, source, body in zip(waiting, near, bodies, strict=True):
                 whole = sources[i]
@@ -79,7 +121,7 @@ class Tokens:
                     if source.gap and gap_id is not None:
                         at, has_gap = body.index(gap_id), True
                     else:
-                        at, has_gap = len(self.ids([source.left])[0]), False
+                        at, has_gap = len(self.ids([source.left], marks=marks)[0]), False
                     after = at + has_gap
                     enough = room + _EDGE
                     if (at < enough and len(source.left) < len(whole.left)) or (

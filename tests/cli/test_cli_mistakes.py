@@ -132,14 +132,14 @@ def test_commands_print_documents_by_one_function() -> None:
         assert "json.dumps" not in module.read_text(encoding="utf-8"), module
 
 
-@pytest.mark.parametrize("word", ["1_0", "1.5", "", "x", "nan"])
+@pytest.mark.parametrize("word", ["1_0", "1.5", "x", "nan"])
 def test_a_whole_number_is_written_with_digits(word: str) -> None:
     assert whole_number(" -12 ") == -12
     with pytest.raises(ValueError, match=re.escape(word)):
         whole_number(word)
 
 
-@pytest.mark.parametrize("word", ["1_0", "nan", "-inf", "1e999", "", "x"])
+@pytest.mark.parametrize("word", ["1_0", "nan", "-inf", "1e999", "x"])
 def test_a_finite_number_is_finite(word: str) -> None:
     assert finite_number("-1e2") == -100
     with pytest.raises(ValueError, match=re.escape(word)):

@@ -27,7 +27,7 @@ ODD = [
     "x" * 200,
     "Two\nlines.",
     " blanks ",
-    "[SEP] no",
+    "(SEP) no",
 ]
 LONG = "The lake froze again. " * 500
 LAYERS = 3

@@ -307,7 +307,7 @@ def test_bleurt_says_what_is_missing(bleurt):
 
 
 def test_bleurt_names_its_choices_and_refuses_other_models(bleurt, tiny_folders):
-    assert "|references:max|dtype:float32|" in BLEURTReferences(model=bleurt).signature
+    assert "|references:max|special:text|dtype:float32|" in BLEURTReferences(model=bleurt).signature
     with pytest.raises(ModelError, match="needs a checkpoint of BLEURT"):
         _ = BLEURTSource(model=str(tiny_folders["bart"])).signature
 

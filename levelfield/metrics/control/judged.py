@@ -32,6 +32,7 @@ from levelfield.judges import (
 from levelfield.metrics.control.votes import AttributeVerdicts, verdict_on_nothing
 from levelfield.metrics.sample_metric import of_defined
 from levelfield.models.loading import LoadingOptions
+from levelfield.models.tokens import AS_TEXT
 
 KEYWORDS = "keywords"
 
@@ -64,7 +65,7 @@ class JudgedMetric(LoadingOptions, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         judges = describe(self._chosen, allow_pickle=self.allow_pickle)
-        read = {"text": self.text, "empty": self.empty}
+        read = {"text": self.text, "empty": self.empty, **AS_TEXT}
         return signature(self.name, {"judges": judges, **self._own(), **read, "dtype": self.dtype})
 
     def lacking(self, attributes: Collection[str] | None) -> list[ModelError]:

@@ -19,6 +19,7 @@ from levelfield.models.scorers import (
     Patterns,
     Scorer,
 )
+from levelfield.models.tokens import AS_TEXT
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
         return {
             "model": self._resolved.label,
             "scorer": "infilling" if infills else "embedding",
-            **({"patterns": self.patterns, "normalize": self.normalize} if infills else {}),
+            **({"patterns": self.patterns, "normalize": self.normalize} if infills else AS_TEXT),
             **own,
             "dtype": self.dtype,
         }

@@ -106,5 +106,5 @@ def _of_model(name: str) -> TokenIds:
     from levelfield.models.resolve import resolve
     from levelfield.models.tokens import Tokens
 
-    tokens = Tokens(load_tokenizer(resolve(name)))
+    tokens = Tokens(load_tokenizer(resolve(name)), marks=True)
     return lambda texts: [np.array(ids, np.uint64) for ids in tokens.ids(texts)]

@@ -69,7 +69,12 @@ class FastTextClassifier:
         words = SPLITTERS[self._split]
         return [[int(self._model.get_word_id(word)) for word in words(text)] for text in texts]
 
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        *,
+        marks: bool = False,  # noqa: ARG002 (it has none)
+    ) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
         distinct, place = unique(texts)
         p = np.full((len(distinct), len(self._labels)), np.nan)

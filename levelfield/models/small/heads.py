@@ -181,7 +181,12 @@ class LinearClassifier:
         """The encoder's ids of texts, without special tokens."""
         return self._states.token_ids(texts)
 
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        *,
+        marks: bool = False,  # noqa: ARG002 (it has none)
+    ) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without tokens; and which texts the
         encoder saw less than all of."""
         distinct, place = unique(texts)

@@ -149,7 +149,12 @@ class TextCNNClassifier:
         """Numbers of texts' words."""
         return self._vocabulary.ids(texts)
 
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        *,
+        marks: bool = False,  # noqa: ARG002 (it has none)
+    ) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without words; no text is cut."""
         distinct, place = unique(texts)
         ids = self.token_ids(distinct)

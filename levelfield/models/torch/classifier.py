@@ -57,9 +57,11 @@ class TorchClassifier:
         """Vocabulary ids of texts, without special tokens."""
         return self._tokens.ids(texts)
 
-    def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+    def read(
+        self, texts: Sequence[str], *, marks: bool = False
+    ) -> tuple[list[list[int]], list[bool]]:
         """The ids that the model sees of texts, with special tokens; and whether that is less than
-        all of a text."""
+        all of a text. `marks` as for `probabilities`."""
         return self._tokens.fit(
             [
                 Gapped(t, "", gap=False) if self._keeps_end else Gapped("", t, gap=False)
@@ -67,13 +69,19 @@ class TorchClassifier:
             ],
             self._limit,
             join=lambda source: source.left + source.right,
+            marks=marks,
         )
 
-    def probabilities(self, texts: Sequence[str]) -> tuple[Floats, Bools]:
+    def probabilities(self, texts: Sequence[str], *, marks: bool = False) -> tuple[Floats, Bools]:
         """P(label | text), (texts, labels), NaN for a text without tokens; and whether the model
-        saw less than all of it, (texts,)."""
+        saw less than all of it, (texts,).
+
+        Args:
+            texts: what to read.
+            marks: special tokens in the texts are marks, as in a judge's template, and no text.
+        """
         distinct, place = unique(texts)
-        ids, cut = self.read(distinct)
+        ids, cut = self.read(distinct, marks=marks)
         nothing = len(self._tokens.before) + len(self._tokens.after)
         readable = [i for i, one in enumerate(ids) if len(one) > nothing]
         p = np.full((len(distinct), len(self._labels)), np.nan)

@@ -39,7 +39,7 @@ class TorchInfillingModel:
     ) -> None:
         style = style or GAP_STYLES[model.config.model_type]
         self._model = model.eval()
-        self._tokens = Tokens(tokenizer)
+        self._tokens = Tokens(tokenizer, marks=True)
         self._end = [tokenizer.eos_token_id]
         self._style = style
         self._device = next(model.parameters()).device

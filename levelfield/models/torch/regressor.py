@@ -63,7 +63,9 @@ class TorchPairRegressor:
         self, pairs: Sequence[tuple[str, str]], **options: Any
     ) -> list[tuple[list[int], list[int]]]:
         first, second = ([pair[side] for pair in pairs] for side in (0, 1))
-        read = self._tokenizer(first, second, return_token_type_ids=True, **options)
+        read = self._tokenizer(
+            first, second, return_token_type_ids=True, split_special_tokens=True, **options
+        )
         return list(zip(read["input_ids"], read["token_type_ids"], strict=True))
 
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
