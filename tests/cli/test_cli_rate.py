@@ -278,7 +278,7 @@ def test_serve_freezes_prints_links_answers_and_stops(run: Run, here: Path):
         wrong = lines[1].partition("\t")[2].rpartition("/organiser")[0] + "/organiser"
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(wrong, timeout=30)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)  # as from a service manager
         _, err = process.communicate(timeout=30)
         assert process.returncode == 0, err
         assert "stopped" in err

@@ -202,7 +202,7 @@ def test_a_published_folder_is_read_and_left_as_it_is(run: Run, write: Write, he
     assert sorted(here.rglob("*")) == before
 
 
-def test_ctrl_c_keeps_what_was_answered(study: Write, here: Path) -> None:
+def test_sigterm_keeps_what_was_answered(study: Write, here: Path) -> None:
     file = study(delay=0.3)
     process = start("study", "run", str(here / file), "--no-scores")
     partial = here / "study.study" / "cells" / "plain" / "things" / "keywords" / "seed-1"
@@ -212,10 +212,10 @@ def test_ctrl_c_keeps_what_was_answered(study: Write, here: Path) -> None:
         if kept.is_file() and kept.read_text("utf-8").count("\n") >= 3:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # of Ctrl-C: tests/study/test_run.py
     ran = finish(process)
-    assert ran.code == 130, ran
-    assert "interrupted: " in ran.err
+    assert ran.code == 143, ran
+    assert "ended by a signal: what was answered is kept" in ran.err
     again = finish(start("study", "run", str(here / file), "--no-scores", "--json"))
     assert again.code == 0, again
     cells = again.json["cells"]
