@@ -14,7 +14,7 @@ LINE_BYTES = 1 << 26
 LIST_BYTES = 1 << 28
 """Of a file that is parsed whole: a JSON list."""
 
-STREAM_BYTES = 1 << 34
+STREAM_BYTES = 1 << 32
 """Of standard input, or of another pipe, which is copied to a temporary file."""
 
 ANSWER_BYTES = 1 << 26

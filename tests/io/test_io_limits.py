@@ -71,11 +71,12 @@ def test_samples_in_memory_have_the_same_limit():
 
 @pytest.mark.usefixtures("small")
 def test_a_list_that_is_parsed_whole_has_a_limit(problems):
-    (found,) = problems("a.json", json.dumps([{"text": "x" * 500}] * 20, indent=1))
-    assert found == (
-        "a.json: a list of more than 5,000 characters, which is read at once; write one object a "
-        "line, as .jsonl"
-    )
+    for indent in (None, 1):
+        (found,) = problems("a.json", json.dumps([{"text": "x" * 500}] * 20, indent=indent))
+        assert found == (
+            "a.json: a list of more than 5,000 bytes, which would be read at once; write one "
+            "object a line, as .jsonl"
+        )
 
 
 @pytest.mark.usefixtures("small")

@@ -54,18 +54,20 @@ def json_list(path: Path) -> Iterator[Row]:
 
     After an object that is broken no other can be found, so that is the last problem.
     """
-    whole = []
-    size = 0
-    for number, line in lines(path, LIST_BYTES):
+    whole, read = [], 0
+    size = path.stat().st_size  # 0 of a pipe
+    for number, line in lines(path, LIST_BYTES) if size <= LIST_BYTES else ():
         if isinstance(line, Wrong):
             yield 0, Wrong(f"line {number}: {line}") if number else line
             return
         whole.append(line)
-        size += len(line)
-        if size > LIST_BYTES:
-            too_long = f"a list of more than {LIST_BYTES:,} characters, which is read at once"
-            yield 0, Wrong(f"{too_long}; write one object a line, as .jsonl")
-            return
+        read += len(line)
+        if read > LIST_BYTES:
+            break
+    if max(size, read) > LIST_BYTES:
+        too_long = f"a list of more than {LIST_BYTES:,} bytes, which would be read at once"
+        yield 0, Wrong(f"{too_long}; write one object a line, as .jsonl")
+        return
     text = "".join(whole)
     del whole
     decode = DECODER.raw_decode
