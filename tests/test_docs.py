@@ -29,7 +29,11 @@ from levelfield.training.cdm.plan import load_cdm_plan
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")])
 RUN = ("README.md", "own-metric.md")

@@ -103,14 +103,14 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", said))))
         code = 128 + (signals[0] if signals else signal.SIGINT)
     except BrokenPipeError:
-        # the reader of our output has gone; nobody is left to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = _without_a_reader()
     except OSError as error:
         _show(debug)
         say(f"error: {_of_system(error)}")
         code = 2
-    except SystemExit as error:  # not of click, which is told to raise none
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # click makes one of the other
+            return _without_a_reader()
         _show(debug)
         say(f"error: this is our mistake: the program was ended with {error.code!r} half way")
         code = 1
@@ -120,6 +120,12 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         say("the whole story: the same command with --debug")
         code = 1
     return code
+
+
+def _without_a_reader() -> int:
+    """The reader of our output has gone; nobody is left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _show(debug: bool) -> None:

@@ -24,6 +24,7 @@ _WORDS: Mapping[str, str] = {
     "metric": "metric measure scorer",
 }
 _FIELDS = {word: field for field, words in _WORDS.items() for word in words.split()}
+_RATERS = frozenset(word for word, field in _FIELDS.items() if field == "rater") | {"r", "a"}
 _WHOLE_IDS = frozenset({"id", "uid", "uuid", "guid", "sample_id", "example_id", "item_id", "key"})
 _PARTS = (
     frozenset({"doc", "doc_id", "document_id", "docid", "set"}),
@@ -117,9 +118,27 @@ def several_columns(record: Mapping[str, Any], mapping: Mapping[str, str]) -> st
 
 
 def numbers_mapping(record: Mapping[str, Any], entry: str) -> dict[str, str]:
-    """Returns `ENTRY.NAME` -> column for the columns of numbers; entry is `ratings` or `metric`."""
-    columns: Sequence[str] = number_guesses(record, human=entry == "ratings")
-    return {f"{entry}.{re.sub(r'[^0-9A-Za-z_-]+', '-', c).lower()}": c for c in columns[:4]}
+    """Returns `ENTRY.NAME` -> column for the columns of numbers; entry is `ratings` or `metric`.
+
+    Columns such as `rater1` and `rater2` are raters of one aspect. Numbers one object further in
+    have dotted paths.
+    """
+    inside = {
+        f"{column}.{name}": value
+        for column, values in record.items()
+        if isinstance(values, Mapping)
+        for name, value in values.items()
+    }
+    columns = number_guesses({**record, **inside}, human=entry == "ratings")[:4]
+    stems = {_plain(column).rstrip("0123456789_") for column in columns}
+    if entry == "ratings" and len(columns) > 1 and stems and stems <= _RATERS:
+        return {f"ratings.quality.{_name(column)}": column for column in columns}
+    return {f"{entry}.{_name(column)}": column for column in columns}
+
+
+def _name(column: str) -> str:
+    """A name for what a column holds."""
+    return re.sub(r"[^0-9A-Za-z_-]+", "-", column.rpartition(".")[2] or column).lower()
 
 
 def _field(column: str) -> str | None:

@@ -10,11 +10,12 @@ from typing import TypeVar
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io import Rated, Rating, ScoreColumn, Source, load_ratings, open_samples
+from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, load_samples, open_samples
+from levelfield.io.lines import STDIN
 from levelfield.io.opening import PathLike
 from levelfield.io.problems import Wrong
 from levelfield.io.ratings import COLUMNS
-from levelfield.io.records import Rules, has
+from levelfield.io.records import has
 from levelfield.io.scores import is_of_scores, load_score_files
 
 T = TypeVar("T")
@@ -39,6 +40,10 @@ def read_all(
 ) -> tuple[list[tuple[str, ScoreColumn]], Rated, dict[str, Sample]]:
     """`read_scores`, `read_ratings` and `read_samples`.
 
+    Args:
+        mapping: of all files together; a field is looked for where it can be. An `id`, and what the
+            samples have, need not be in the ratings.
+
     Raises:
         InputError: with all that is wrong in any of them.
     """
@@ -52,30 +57,38 @@ def read_all(
             return None
 
     of_scores = attempt(lambda: read_scores(scores, mapping=mapping))
-    of_people = attempt(lambda: read_ratings(ratings, format=format, mapping=mapping))
     known = attempt(lambda: read_samples(samples, mapping=mapping))
+    files = file_names(samples)
+    optional = {"id", *(name for file in files for name in _words_of(file, mapping))}
+    plain = {ours: theirs for ours, theirs in mapping.items() if not is_of_scores(ours)}
+    of_people = attempt(
+        lambda: read_ratings(ratings, format=format, mapping=plain, optional=optional)
+    )
     if of_scores is None or of_people is None or known is None:
         raise InputError(problems)
     return of_scores, of_people, known
 
 
-def read_ratings(ratings: Ratings, *, format: str | None, mapping: Mapping[str, str]) -> Rated:
-    """Ratings from whatever holds them.
-
-    Fields of scores in the mapping are left out, and its `id` may be one that only scores have.
+def read_ratings(
+    ratings: Ratings,
+    *,
+    format: str | None,
+    mapping: Mapping[str, str],
+    optional: Collection[str] = (),
+) -> Rated:
+    """Ratings from whatever holds them; options as for `load_ratings`.
 
     Raises:
         InputError: a file can't be read as ratings.
     """
     if isinstance(ratings, Rated):
         return ratings
-    mapping = {ours: theirs for ours, theirs in mapping.items() if not is_of_scores(ours)}
     if isinstance(ratings, str | os.PathLike):
-        return load_ratings(ratings, format=format, mapping=mapping, optional=("id",))
+        return load_ratings(ratings, format=format, mapping=mapping, optional=optional)
     samples = [one for one in ratings if isinstance(one, Sample)]
     if not samples:
         paths = [one for one in ratings if not isinstance(one, Sample)]
-        return load_ratings(paths, format=format, mapping=mapping, optional=("id",))
+        return load_ratings(paths, format=format, mapping=mapping, optional=optional)
     return Rated(
         tuple(
             Rating(sample.id, aspect, rater, value)
@@ -124,20 +137,21 @@ def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[s
 
 
 def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> list[Sample]:
-    opened = open_samples([path])
-    first = next((record for _, record in opened.inputs[0].rows()), {})
-    words = (
-        {}
-        if isinstance(first, Wrong)
-        else {
-            ours: theirs
-            for ours, theirs in mapping.items()
-            if ours not in COLUMNS and not is_of_scores(ours) and has(first, ours, theirs)
-        }
-    )
-    source = Source(opened.inputs, Rules(mapping=words), "given")
-    source.check()
-    return list(source)
+    return load_samples(path, mapping=_words_of(path, mapping))
+
+
+def _words_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, str]:
+    """The part of a mapping whose fields the first record of a file of samples has."""
+    if os.fspath(path) == STDIN:
+        return {}  # can be read once only
+    first = next((record for _, record in open_samples([path]).inputs[0].rows()), Wrong(""))
+    if isinstance(first, Wrong):
+        return {}
+    return {
+        ours: theirs
+        for ours, theirs in mapping.items()
+        if ours not in COLUMNS and not is_of_scores(ours) and has(first, ours, theirs)
+    }
 
 
 def file_names(source: object) -> tuple[str, ...]:

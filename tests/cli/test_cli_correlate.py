@@ -371,3 +371,22 @@ def test_ids_without_a_match_are_counted_and_shown_from_both_sides(run, write):
     complaint = run("correlate", scores_file, "--ratings", people).complaint
     assert "the scores have 2 ids ('1', '2'), the ratings have 2 ids ('a/1', 'a/2')" in complaint
     assert "--map id=COLUMN" in complaint
+
+
+def test_samples_in_a_table_of_their_own_take_their_part_of_the_mapping(run, write):
+    scores_file = write("scores.csv", table({1: "metric.bleurt"}))
+    people = write("people.csv", table({1.5: "human"}))
+    texts = write(
+        "texts.csv",
+        "mdl,seg,output\n"
+        + "".join(f"s{s},{seg},Text {seg}.\n" for s in range(4) for seg in range(6)),
+    )
+    words = "--map id=mdl+seg --map ratings.q=human --map text=output --map source=seg"
+    done = run(
+        "correlate", scores_file, "--ratings", people, "--samples", texts, *words.split(),
+        "--json", *SMALL,
+    )  # fmt: skip
+    assert done.code == 0, done
+    assert done.json["clusters"] == 6
+    failed = run("correlate", scores_file, "--ratings", people, *words.split(), *SMALL)
+    assert 'mapping text=output: no record has "output"' in failed.complaint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from command_line import start
 
 from levelfield.cli import terminal
 
@@ -53,3 +54,12 @@ def test_what_is_left_is_in_one_unit(wait, capsys, rate, left):
         progress(rate * 60)
 
     assert capsys.readouterr().err.endswith(f", {left} left\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_mistake():
+    process = start("data", "list")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 0

@@ -274,3 +274,10 @@ def test_a_row_a_rater_with_a_column_an_aspect(write):
 def test_a_file_of_one_rater_may_leave_the_rater_out(write):
     path = write("a.csv", "id,aspect,value\n1,style,3\n2,style,4\n")
     assert load_ratings(path).ratings == (("1", "style", "1", 3.0), ("2", "style", "1", 4.0))
+
+
+def test_columns_of_raters_are_suggested_as_raters_of_one_aspect(write):
+    (problem,) = found(load_ratings, write("a.csv", "id,rater1,Rater 2\n1,3,4\n"))
+    assert problem.endswith(
+        "--map ratings.quality.rater1=rater1 --map 'ratings.quality.rater-2=Rater 2'"
+    )

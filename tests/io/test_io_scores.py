@@ -107,3 +107,11 @@ def test_a_mapping_that_no_scores_have_is_reported(write):
         load_scores(path, mapping=MAPPING | {"metric.ter": "ter"})
     with pytest.raises(UserError, match="scores have no such field; there are id, metric, score"):
         load_scores(path, mapping={"text": "sys"})
+
+
+def test_scores_inside_objects_are_suggested_with_their_path(write):
+    row = {"system": "a", "segment": 1, "scores": {"bleurt": 0.5}}
+    (problem,) = problems(write("a.jsonl", json.dumps(row) + "\n"))
+    assert problem.endswith("--map id=system+segment --map metric.bleurt=scores.bleurt")
+    mapping = {"id": "system+segment", "metric.bleurt": "scores.bleurt"}
+    assert load_scores("a.jsonl", mapping=mapping)[0].values == {"a/1": 0.5}
