@@ -51,8 +51,8 @@ def check_targets(
 ) -> None:
     """Whether files and folders can be written without loss of what is there.
 
-    They are not each other, nor what is read, nor what a TOML file among the inputs or beside them
-    names, and no database, TOML file or file of a study's cell. A file of another kind is in the
+    They are not each other, nor what is read, nor what a TOML file among the inputs or a study file
+    beside them names, and no database, TOML file or file of a study's cell. A file of another kind is in the
     way unless `force` says that it may go, which it may not beside a study file or store.
 
     Raises:
@@ -149,7 +149,7 @@ def _protected(file: Path) -> str:
     if head.is_sqlite or head.is_toml:
         return head.description
     beside = (toml for folder in file.parents[:2] for toml in folder.glob("*.toml"))
-    for toml in beside:
+    for toml in filter(_is_of_study, beside):
         if _place(file) in map(_place, _named_in(toml)):
             return f"named by {printable(toml.name)}"
     return ""

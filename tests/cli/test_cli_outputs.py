@@ -263,6 +263,9 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
     write("s/texts/1.jsonl", TEXTS)
     said = run("score", file, "-m", words, "--out", "s/texts/1.jsonl", *force).complaint
     assert "named by study.toml" in said
+    write("settings.toml", 'out = "s.jsonl"\n')  # of no study
+    for _ in range(2):
+        assert run("score", file, "-m", words, "--out", "s.jsonl", *force).code == 0
     write("s/notes.txt", "mine\n")
     said = run("score", file, "-m", words, "--out", "s/notes.txt", *force).complaint
     assert "lies beside study.toml of a study" in said
