@@ -52,8 +52,8 @@ def check_targets(
     """Whether files and folders can be written without loss of what is there.
 
     They are not each other, nor what is read, nor what a TOML file among the inputs or a study file
-    beside them names, and no database, TOML file or file of a study's cell. A file of another kind is in the
-    way unless `force` says that it may go, which it may not beside a study file or store.
+    beside them names, and no database, TOML file or file of a study's cell. A file of another kind
+    is in the way unless `force` says that it may go, which it may not beside a study file or store.
 
     Raises:
         UserError: names the option.
