@@ -29,9 +29,10 @@ from levelfield.training.cdm.plan import load_cdm_plan
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(DOCS.glob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -139,7 +140,7 @@ def test_metrics_and_options_of_a_page_belong_together_and_do_something(
         if not names:
             continue
         for file in re.findall(r"[\w-]+\.toml", " ".join(words.values())):
-            Path(file).write_text("".join(tables(page.name)), encoding="utf-8")
+            Path(file).write_text("".join(tables(page)), encoding="utf-8")
         made = create(names, {}, words)  # says which option none of them has
         assert said.get("model") is None or any("model" in options(metric_class(n)) for n in names)
         for word, text in words.items():
@@ -169,13 +170,14 @@ def options_of_all() -> dict[str, dict[str, Parameter]]:
     return {name: options(metric_class(name)) for name in installed()}
 
 
-def tables(page: str) -> list[str]:
-    text = (ROOT / "docs" / page).read_text("utf-8")
+def tables(page: Path) -> list[str]:
+    """The blocks of TOML on a page."""
+    text = page.read_text("utf-8")
     return re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
-    whole, controls, command, labels = tables("study-file.md")
+    whole, controls, command, labels = tables(DOCS / "study-file.md")
     top, _, rest = whole.partition("[controls.sentiment]")
     sentiment, _, systems = rest.partition("[[systems]]")
     system = systems.replace("[[systems]]", "").split("command")[0]
@@ -190,13 +192,13 @@ def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
 
 
 def test_files_of_judges_and_templates_that_pages_show_are_read(tmp_path: Path):
-    (judges,) = tables("judges.md")
+    (judges,) = tables(DOCS / "judges.md")
     (tmp_path / "judges.toml").write_text(judges, encoding="utf-8")
     assert len(choose(str(tmp_path / "judges.toml"))) == judges.count("[[judges]]")
-    (template,) = tables("llm-judge.md")
+    (template,) = tables(DOCS / "llm-judge.md")
     (tmp_path / "politeness.toml").write_text(template, encoding="utf-8")
     create(["llm-judge.overall"], {}, {"template": str(tmp_path / "politeness.toml")})
-    (plan,) = tables("cdm.md")
+    (plan,) = tables(DOCS / "cdm.md")
     (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
     (tmp_path / "dialogues.txt").write_text("A: Hi.\n", encoding="utf-8")
     load_cdm_plan(tmp_path / "plan.toml")
