@@ -258,3 +258,21 @@ def test_a_metric_that_hangs_ends_with_its_time_and_the_cache_keeps_the_rest(
     )
     assert not Path("scores.jsonl").exists()
     assert run("cache", "info", "--json").json["values"] == {"elsewhere.hangs": 64}
+
+
+def test_a_metric_that_hangs_in_a_study_ends_with_its_time(
+    run: Run, write: Write, announce: Callable[..., None]
+) -> None:
+    announce(hangs="elsewhere_metrics:Hangs")
+    write("texts.jsonl", [{"id": "0001:calm", "text": "hang"}])
+    write(
+        "study.toml",
+        'name = "N"\nseeds = [1]\nmetrics = ["elsewhere.hangs"]\n'
+        '[datasets.d]\nprompts = ["A"]\n[controls.c]\nmood = ["calm"]\n'
+        '[[systems]]\nname = "s"\nfiles = "texts.jsonl"\n',
+    )
+    ran = run("study", "run", "study.toml", "--time-limit", "0.2")
+    assert ran.code == 1
+    assert "metric 'elsewhere.hangs' failed on" in ran.err
+    assert "it took longer than 0.2 s, its time limit" in ran.err
+    assert run("study", "status", "study.toml", "--json").json["cells"][0]["state"] == "done"
