@@ -111,17 +111,29 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
             f"metric '{_name_of(metric, name)}' {doing}: {over}, its time limit"
         ) from None
     except (Exception, SystemExit) as error:
+        if isinstance(error, OSError) and error.filename is not None and is_ours(metric):
+            raise  # a path that the user gave
         what = (str(error).strip().splitlines() or [""])[0]
         raise blame(metric, f"{doing}: {type(error).__name__}: {what}", name=name) from error
 
 
+def is_ours(metric: object) -> bool:
+    """Whether a metric, or what makes one, comes with this package."""
+    return str(_maker(metric).__module__).partition(".")[0] == "levelfield"
+
+
+def _maker(metric: object) -> Any:
+    """The class or function behind a metric."""
+    return metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
+
+
 def blame(metric: object, what: str, *, name: str = "") -> MetricError:
     """The error for a metric that does `what`, with the file that it comes from."""
-    maker = metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
-    module = getattr(maker, "__module__", None) or "?"
+    maker = _maker(metric)
     name = _name_of(metric, name)
-    if module.partition(".")[0] == "levelfield":
+    if is_ours(metric):
         return MetricError(f"this is our mistake: metric '{name}' {what}")
+    module = str(maker.__module__)
     file = getattr(sys.modules.get(module), "__file__", None) or module
     where = f"{file}:{getattr(maker, '__qualname__', '?')}"
     return MetricError(

@@ -313,14 +313,17 @@ class CorpusCHRFReferences(CorpusCHRF, AgainstReferences):
     name: ClassVar[str] = "corpus-chrf.references"
 
 
+_MOST = 100
+
+
 def _check_orders(name: str, char_order: int, word_order: int, beta: int) -> None:
     for option, value, least in (
         ("char_order", char_order, 1),
         ("word_order", word_order, 0),
         ("beta", beta, 1),
     ):
-        if value < least:
-            raise UserError(f"{name}: {option}={value}: expected {least} or more")
+        if not least <= value <= _MOST:
+            raise UserError(f"{name}: {option}={value}: expected {least} to {_MOST}")
 
 
 def _case(lowercase: bool) -> str:

@@ -125,7 +125,7 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         path = Path(__file__).parent / name.replace("/", os.sep)
         (weights,) = path.glob("*.safetensors")
         revision = _checked(weights, EMBEDDED[name])
-    elif (folder := _home(name)).is_dir():
+    elif _is_folder(folder := _home(name)):
         path = folder.resolve()
         _config(path, name)  # before the folder's files are read: it may be any folder
         revision = folder_digest(path)
@@ -167,6 +167,14 @@ def _home(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         return Path(name)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether there is such a folder; a name that no folder can have is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _folders(path: Path) -> list[Path]:

@@ -48,6 +48,16 @@ def test_a_path_that_is_too_long_is_the_users_mistake(
     assert said in run(*words).complaint
 
 
+def test_a_file_that_an_option_names_is_the_users_mistake(run: Run, write: Write) -> None:
+    texts = write("t.jsonl", [{"text": "a b", "source": "a"}])
+    assert (
+        "neither a folder nor"
+        in run("score", texts, "-m", "cosine.source", "--model", LONG).complaint
+    )
+    words = ("-m", "bertscore.source", "-o", f"idf={LONG}")
+    assert "File name too long" in run("score", texts, *words).complaint
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -81,6 +91,7 @@ def test_a_number_is_finite_in_range_and_written_as_people_do(
         ("rouge-1.references", "beta=inf", "expected a number"),
         ("rouge-1.references", "beta=1_0", "expected a number"),
         ("diversity.distinct-1", "floor=1_0", "expected a whole number"),
+        ("chrf.references", f"char_order={10**30}", "expected 1 to 100"),
     ],
 )
 def test_an_option_of_a_metric_is_a_number_as_people_write_it(
