@@ -31,7 +31,7 @@ def migrations() -> list[str]:
 
 
 class Database:
-    """A store's file; one connection a thread, one writer at a time.
+    """A store's file; one connection for each call under way, one writer at a time.
 
     What SQLite says of a disk or a lock becomes `StoreUnavailable`; every transaction is then
     rolled back.
@@ -48,8 +48,7 @@ class Database:
     def __init__(self, path: Path, *, create: bool = False, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
-        self._mine = threading.local()
-        self._all: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._writer = threading.Lock()
         self._closed = False
@@ -70,25 +69,24 @@ class Database:
         except OSError as error:
             raise StoreError(f"{path}: the store can't be made: {error.strerror}") from error
         try:
-            with _explained(path):
-                _migrate(self._connection(), path, read_only=read_only)
+            with _explained(path), self._connection() as db:
+                _migrate(db, path, read_only=read_only)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Closes the connections of all threads; no other call may be under way."""
+        """Closes all connections; no other call may be under way."""
         with self._guard:
             self._closed = True
-            for connection in self._all:
+            for connection in self._idle:
                 connection.close()
-            self._all.clear()
+            self._idle.clear()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One consistent look at the store."""
-        with _explained(self.path):
-            db = self._connection()
+        with _explained(self.path), self._connection() as db:
             db.execute("BEGIN")
             try:
                 yield db
@@ -101,8 +99,7 @@ class Database:
         if self.read_only:
             raise StoreUnavailable(f"{self.path} is opened for reading only")
         self._check_in_place()
-        with _explained(self.path), self._writer:
-            db = self._connection()
+        with _explained(self.path), self._writer, self._connection() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -126,8 +123,11 @@ class Database:
 
     def _copy(self, part: Path, to: Path) -> None:
         try:
-            with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as copy:
-                self._connection().backup(copy)
+            with (
+                self._connection() as db,
+                contextlib.closing(sqlite3.connect(part, isolation_level=None)) as copy,
+            ):
+                db.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")
                 ((verdict,),) = copy.execute("PRAGMA quick_check(1)").fetchall()
             if verdict != "ok":
@@ -148,12 +148,12 @@ class Database:
         It can't be while another connection reads. Nobody can write while this one waits.
         """
         try:
-            db = self._connection()
-            db.execute(f"PRAGMA busy_timeout = {patience_s * 1000:.0f}")
-            try:
-                ((busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                db.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
+            with self._connection() as db:
+                db.execute(f"PRAGMA busy_timeout = {patience_s * 1000:.0f}")
+                try:
+                    ((busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    db.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000:.0f}")
         except sqlite3.Error:
             return False
         return not busy
@@ -169,17 +169,25 @@ class Database:
                 f"{self.path} was moved, deleted or replaced while it was open; put it back"
             )
 
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
-        if connection is not None and not self._closed:
-            return connection
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for this call alone.
+
+        None belongs to a thread: threads of a server come and go, and would leave theirs open.
+        """
         with self._guard:
             if self._closed:
                 raise StoreUnavailable(f"{self.path} is closed")
-            connection = _connect(self.path, read_only=self.read_only)
-            self._all.append(connection)
-        self._mine.connection = connection
-        return connection
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or _connect(self.path, read_only=self.read_only)
+        try:
+            yield connection
+        finally:
+            with self._guard:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:

@@ -64,8 +64,9 @@ class Eraser:
     def close(self) -> None:
         """Ends the background's tries, after a last one."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread  # which may end, and be forgotten, at this moment
+        if thread is not None:
+            thread.join()
             self._erased(_BRIEFLY_S)
 
     def _try_again(self) -> None:

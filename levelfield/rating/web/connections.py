@@ -15,7 +15,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _OTHERS = 300
-"""Descriptors for the store, whose connections have three a thread, and for files."""
+"""Descriptors for the store, three for each of its connections, and for files."""
 _PROGRESS = 64 * 1024
 
 

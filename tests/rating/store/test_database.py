@@ -202,3 +202,13 @@ def test_a_store_that_another_makes_between_two_looks_is_still_one(path: Path) -
         database._migrate(slow, path, read_only=False)
         assert slow.overtaken
         assert db.execute("SELECT count(*) FROM study").fetchone() == (1,)
+
+
+def test_threads_that_come_and_go_leave_no_connections_open(store: RatingStore) -> None:
+    rater = begin(store)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        thread = threading.Thread(target=store.state, args=(rater,))
+        thread.start()
+        thread.join()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
