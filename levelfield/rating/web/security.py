@@ -162,8 +162,8 @@ class Buckets:
 class Guard:
     """ASGI middleware: headers on every response, and no write from another origin.
 
-    `Referrer-Policy: no-referrer` makes browsers send `Origin: null` with a plain form; then
-    `Sec-Fetch-Site` says where it came from, where a browser sends it (https and localhost). Where
+    `Sec-Fetch-Site` says whether it is another, where a browser sends it (https and localhost).
+    `Origin` does elsewhere, but with a plain form it is `null`, for our `Referrer-Policy`. Where
     neither says anything a token is what is left: the session's, or that of a link's page.
     """
 
@@ -194,9 +194,9 @@ class Guard:
         await self.app(scope, receive, guarded)
 
     def _foreign(self, headers: Headers) -> bool:
-        site = headers.get("sec-fetch-site")
-        if site is not None and site not in ("same-origin", "none"):
-            return True
+        site = headers.get("sec-fetch-site", "none")
+        if site != "none":  # of a tunnel, say, whose address nobody has told the server
+            return site != "same-origin"
         origin = headers.get("origin", "null")
         if origin == "null":
             origin = "/".join(headers.get("referer", "null").split("/")[:3])

@@ -231,11 +231,14 @@ def test_a_write_from_another_origin_is_refused(browser_of):
         {"Origin": "http://localhost:8765", "Referer": "http://evil.example"},
         {"Referer": "http://[::1]:8765/study"},
         {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "http://localhost:9000", "Sec-Fetch-Site": "same-origin"},  # through a tunnel
         {"Origin": "null"},
     ]
     foreign = [
         {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://127.0.0.1:8765", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://evil.example", "Sec-Fetch-Site": "none"},
         {"Origin": "https://127.0.0.1:8765"},
         {"Origin": "http://127.0.0.1:81"},
         {"Origin": "http://testserver", "Host": "testserver"},
