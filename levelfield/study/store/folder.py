@@ -80,13 +80,16 @@ class StudyStore:
 
     def is_intact(self, key: CellKey, name: str) -> bool:
         """Returns whether a file of a cell is as it was written, as far as anybody can know."""
+        folder = self.folder(key)
+        if name in _MEASURED and not (folder / _STAMP).exists():
+            return not (folder / name).exists()  # a run was killed while it wrote values
         try:
             for record, files in _SEALED.items():
                 if name == record:
                     self._opened(key, name)
                 elif name in files:
                     digest = self._opened(key, record)[1].get(name)
-                    return not digest or file_digest(self.folder(key) / name) == digest
+                    return not digest or file_digest(folder / name) == digest
         except ValueError:
             return False
         return True

@@ -82,9 +82,10 @@ def test_values_votes_and_groups_come_back(store: StudyStore) -> None:
     ]
     parts.append({"metric": "other", "id": "S/1", "part": "a/b: c", "score": 1.0, "weight": 1.0})
     row = {"metric": "d", "value_asked": "a, b", "value": None, "n": 0, "signature": "d|v"}
-    store.write_lines(KEY, "scores.jsonl", scores)
-    store.write_lines(KEY, "parts.jsonl", parts)
-    store.write_lines(KEY, "groups.jsonl", [row, row | {"value": 2.0, "n": 3}])
+    groups = [row, row | {"value": 2.0, "n": 3}]
+    store.write_measured(
+        KEY, STAMP, {"scores.jsonl": scores, "parts.jsonl": parts, "groups.jsonl": groups}
+    )
     cell = read_cell(store, KEY)
     assert cell.scores["m"]["S/1"] == 0.5
     assert math.isnan(cell.scores["m"]["S/2"])
@@ -111,8 +112,7 @@ def test_empty_outputs_and_ties_come_back(store: StudyStore) -> None:
             ("other", "S/2", "a text that speaks of majority: tie of cold, warm"),
         )
     ]
-    store.write_lines(KEY, "scores.jsonl", scores)
-    store.write_lines(KEY, "parts.jsonl", parts)
+    store.write_measured(KEY, STAMP, {"scores.jsonl": scores, "parts.jsonl": parts})
     cell = read_cell(store, KEY)
     assert cell.votes["tone"]["j"] == {"S/1": "warm", "S/2": "(empty)"}
     assert cell.ties == {"control.majority": 1}
@@ -129,7 +129,7 @@ def test_votes_come_back_in_the_words_of_the_study(store: StudyStore) -> None:
         {"metric": "control.average", "id": id, "part": f"topic/j: {v}", "score": s, "weight": 1.0}
         for id, v, s in votes
     ]
-    store.write_lines(KEY, "parts.jsonl", parts)
+    store.write_measured(KEY, STAMP, {"parts.jsonl": parts})
     found = read_cell(store, KEY).votes["topic"]["j"]
     assert found == {"S/0": "Science/Technology", "S/1": "Science/Technology", "S/2": "World"}
 
@@ -287,8 +287,10 @@ def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
     if gone:
         path.unlink()
     assert measured.state(KEY, MARK) == state
-    if gone and file in ("cell.json", "measured.json"):
+    if gone and file == "cell.json":
         return  # as after a run that was killed
+    if gone and file == "measured.json":
+        file = "scores.jsonl"
     with pytest.raises(UserError, match=rf"{file}: is not as it was written; .*{mend}"):
         read_cell(measured, KEY)
     with pytest.raises(UserError, match=file):
@@ -332,23 +334,26 @@ def test_a_cell_whose_writing_was_killed_is_read_as_it_was_or_refused_and_mended
     assert read_cell(measured, KEY).samples == tuple(other)
 
 
-def test_values_whose_writing_was_killed_are_those_of_the_new_run_and_not_whole(
-    measured: StudyStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("last", VALUES)
+def test_values_whose_writing_was_killed_are_refused_and_made_anew(
+    measured: StudyStore, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = StudyStore.write_lines
 
     def killed(store: StudyStore, key: CellKey, name: str, records: Any) -> None:
-        if name == "parts.jsonl":
-            raise KeyboardInterrupt
         write(store, key, name, records)
+        if name == last:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(StudyStore, "write_lines", killed)
-    rows = [row | {"value": 9.0} for row in VALUES["scores.jsonl"]]
     with pytest.raises(KeyboardInterrupt):
-        measured.write_measured(KEY, STAMP, VALUES | {"scores.jsonl": rows})
-    cell = read_cell(measured, KEY)
-    assert (cell.scores["m"]["S/1"], cell.votes, cell.groups) == (9.0, {}, ())
+        measured.write_measured(KEY, STAMP, VALUES)
+    with pytest.raises(UserError, match=r"scores\.jsonl.*measures the cell anew"):
+        read_cell(measured, KEY)
     assert measured.measured(KEY) is None
+    monkeypatch.undo()
+    measured.write_measured(KEY, STAMP, VALUES)
+    assert read_cell(measured, KEY).scores["m"]["S/1"] == 1 / 7
 
 
 def test_cells_of_older_versions_have_no_seals_and_are_read_as_they_are(
@@ -418,7 +423,7 @@ def test_exported_scores_have_their_cell(store: StudyStore, tmp_path: Path) -> N
         {"id": f"S/{i}", "metric": "m", "value": v, "signature": "s"}
         for i, v in ((1, 1), (2, None))
     ]
-    store.write_lines(KEY, "scores.jsonl", rows)
+    store.write_measured(KEY, STAMP, {"scores.jsonl": rows})
     assert export(store, tmp_path / "s.parquet", [KEY], "scores") == 2
     export(store, tmp_path / "s.csv", [KEY], "scores")
     assert len(pl.read_csv(tmp_path / "s.csv")) == 2
