@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -35,8 +36,18 @@ _COMMANDS = {
 }
 
 
+class _NoReader(Exception):  # noqa: N818 (no error: whoever reads our output has seen enough)
+    """The reader of our output has gone."""
+
+
 class _Lazy(click.Group):
     """Groups are imported when they are called, so that `--help` does not wait for PyTorch."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # which click would end the program for
+            raise _NoReader from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -102,15 +113,15 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         said = str(error) or str(error.__cause__ or "")
         say(": ".join(filter(None, ("ended by a signal" if signals else "interrupted", said))))
         code = 128 + (signals[0] if signals else signal.SIGINT)
-    except BrokenPipeError:
-        code = _without_a_reader()
+    except _NoReader:
+        # nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except OSError as error:
         _show(debug)
         say(f"error: {_of_system(error)}")
         code = 2
-    except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # click makes one of the other
-            return _without_a_reader()
+    except SystemExit as error:  # not of click, which is told to raise none
         _show(debug)
         say(f"error: this is our mistake: the program was ended with {error.code!r} half way")
         code = 1
@@ -120,12 +131,6 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         say("the whole story: the same command with --debug")
         code = 1
     return code
-
-
-def _without_a_reader() -> int:
-    """The reader of our output has gone; nobody is left to tell."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _show(debug: bool) -> None:

@@ -18,6 +18,10 @@ class VisibleConsole(Console):
         """Prints as rich does."""
         super().print(*map(_visible, objects), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Passes on that the reader has gone, for which rich would end the program."""
+        raise BrokenPipeError
+
 
 def _visible(shown: Any) -> Any:
     """What is printed, escaped before it is measured, so that no cell is cut."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
-from command_line import start
 
 from levelfield.cli import terminal
 
@@ -56,10 +57,11 @@ def test_what_is_left_is_in_one_unit(wait, capsys, rate, left):
     assert capsys.readouterr().err.endswith(f", {left} left\n")
 
 
-def test_a_reader_that_has_seen_enough_is_no_mistake():
-    process = start("data", "list")
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    assert process.stderr.read() == ""
-    assert process.wait(60) == 0
+def test_a_table_without_a_reader_is_a_broken_pipe_and_no_end_of_the_program(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(terminal.sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        terminal.console().print("a table")
