@@ -18,6 +18,7 @@ HOST, PORT = "127.0.0.1", 8765
 
 _PAGES = ("api", "organiser", "r", "static", "study")
 """First parts of paths of the app; a proxy that takes such a base path away would mix them up."""
+_HOST = re.compile(r"[\w.:-]+", re.ASCII)
 _PATH = re.compile(r"[\w.~/-]*", re.ASCII)
 _PORTS = {"http": 80, "https": 443}
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -54,7 +55,7 @@ class Address:
         path = parts.path.strip("/")
         if (
             parts.scheme not in _PORTS
-            or not host
+            or not _HOST.fullmatch(host)
             or "@" in parts.netloc
             or parts.query
             or parts.fragment

@@ -100,7 +100,7 @@ class SegmentCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
-            raise CacheError(f"cache {path} can't be used ({error}); {_MEND}") from error
+            raise _unusable(path, "used", error) from error
         try:
             # bytes that are no UTF-8 are damage of one row, not of all that are read with it
             self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -113,7 +113,7 @@ class SegmentCache:
             self._db.close()
             if isinstance(error, CacheError):
                 raise
-            raise CacheError(f"cache {path} can't be used ({error}); {_MEND}") from error
+            raise _unusable(path, "used", error) from error
 
     def _schema(self) -> int:
         (schema,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -182,7 +182,7 @@ class SegmentCache:
                 insert = "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)"
                 self._db.executemany(insert, rows)
         except sqlite3.Error as error:
-            raise CacheError(f"cache {self.path} can't be written: {error}; {_MEND}") from error
+            raise _unusable(self.path, "written", error) from error
 
     def contents(self) -> Contents:
         """What is in it."""
@@ -213,7 +213,7 @@ class SegmentCache:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
         except (sqlite3.Error, MemoryError) as error:
-            raise CacheError(f"cache {self.path} can't be read: {error}; {_MEND}") from error
+            raise _unusable(self.path, "read", error) from error
 
 
 def _wait_for_turn(action: Callable[[], object]) -> None:
@@ -229,6 +229,11 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
             time.sleep(0.01)
 
 
+def _unusable(path: Path, what: str, error: BaseException) -> CacheError:
+    mend = "another process is busy with it" if _is_busy(error) else _MEND
+    return CacheError(f"cache {path} can't be {what} ({error}); {mend}")
+
+
 def _is_busy(error: object) -> bool:
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -237,7 +242,7 @@ def _is_busy(error: object) -> bool:
 def clear_cache(path: Path) -> int | None:
     """Empties a cache, whatever state it is in; how many values that were, None if nobody knows.
 
-    One that is damaged or of another version is removed, unless other processes use it.
+    One that is damaged or of another version is removed, unless a process is writing to it.
 
     Raises:
         CacheError: it can't be removed, or another process is busy with it.

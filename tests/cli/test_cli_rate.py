@@ -203,6 +203,7 @@ def test_links_of_all_slots_go_into_a_csv_that_others_cannot_read(run: Run, stud
         (["--slot", "1", "--new", "--url", "https://a@example.org"], "https://"),
         (["--slot", "1", "--new", "--url", "https://example.org:x"], "https://"),
         (["--slot", "1", "--new", "--url", "https://example.org/a;b"], "https://"),
+        (["--slot", "1", "--new", "--url", "https://exa mple.org"], "https://"),
         (["--slot", "1", "--new", "--url", "https://example.org/study"], "put them elsewhere"),
     ],
 )
@@ -226,6 +227,12 @@ def test_a_store_that_is_none_is_said(run: Run, study: Path, write: Write):
     with sqlite3.connect("third.sqlite") as db:
         db.execute("CREATE TABLE x (y)")
     assert "not a store" in run("rate", "status", study, "--store", "third.sqlite").complaint
+
+
+def test_a_host_that_is_none_is_said(run: Run, here: Path):
+    run("rate", "init", "study")
+    ran = run("rate", "serve", here / "study", "--port", 0, "--host", "a..b")
+    assert "--host a..b --port 0: can't listen there" in ran.complaint
 
 
 def test_a_port_that_is_taken_is_said(run: Run, here: Path):

@@ -500,6 +500,18 @@ def test_a_cache_can_be_cleared_whatever_bit_is_flipped() -> None:
         assert len(VARIED.asked) == len(samples)
 
 
+def test_nobody_is_told_to_clear_a_cache_that_another_process_is_busy_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_checksums([Sample("1", "1")])
+    monkeypatch.setattr("levelfield.run.cache._PATIENCE_S", 0.05)
+    with closing(sqlite3.connect(cache_path(), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(CacheError, match="another process is busy with it") as raised:
+            SegmentCache(cache_path())
+    assert "clear" not in str(raised.value)
+
+
 def test_a_cache_that_is_a_folder_or_in_use_is_not_cleared_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

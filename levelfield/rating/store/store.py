@@ -103,7 +103,7 @@ class RatingStore:
 
     @property
     def server_key(self) -> bytes:
-        """32 bytes of this store alone, to derive CSRF tokens from; they survive a restart."""
+        """32 bytes of this store alone, by which cookies are named; they survive a restart."""
         with self._database.reading() as db:
             ((key,),) = db.execute("SELECT value FROM setting WHERE name = 'server_key'").fetchall()
         return bytes(key)

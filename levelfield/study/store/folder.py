@@ -127,7 +127,10 @@ class StudyStore:
             return {}, {}
         except OSError as error:
             raise ValueError(str(error)) from error
-        record = json.loads(content)
+        try:
+            record = json.loads(content)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         if not isinstance(record, dict):
             raise ValueError("no object")
         return opened(record)

@@ -298,6 +298,14 @@ def test_a_damaged_file_is_named_with_its_mend_and_made_anew(
     assert (measured.measured(KEY) == STAMP) == (mend != "measures the cell anew")
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b"[" * 100_000, b"9" * 5_000])
+def test_a_record_that_is_no_object_is_damaged(measured: StudyStore, content: bytes) -> None:
+    (measured.folder(KEY) / "cell.json").write_bytes(content)
+    assert measured.state(KEY, MARK) == "missing"
+    with pytest.raises(UserError, match=r"cell\.json: is not as it was written"):
+        read_cell(measured, KEY)
+
+
 def test_what_a_failed_run_says_does_not_vouch_for_damaged_texts(measured: StudyStore) -> None:
     path = measured.folder(KEY) / "texts.jsonl"
     path.write_bytes(path.read_bytes().replace(b"one", b"two"))
