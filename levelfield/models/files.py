@@ -50,11 +50,14 @@ def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None
 
 
 def quiet() -> None:
-    """No progress bars of `transformers`: a command shows its own."""
+    """No progress bars and reports of `transformers`: a command shows its own, and loaders raise
+    what they find wrong."""
     from transformers.utils import logging
 
     disable: Callable[[], None] = logging.disable_progress_bar
     disable()
+    silence: Callable[[], None] = logging.set_verbosity_error
+    silence()
 
 
 def load_tokenizer(resolved: Resolved) -> Any:

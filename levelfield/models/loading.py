@@ -3,8 +3,11 @@
 # Annotations stay objects here: subclasses of `LoadingOptions` live in modules that need not know
 # the names in them, and options are read from annotations.
 
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+from levelfield.core.errors import UserError
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -14,11 +17,14 @@ class Loading:
     """How a model is loaded.
 
     Attributes:
-        device: `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1` or `mps`.
+        device: `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1`, `mps` or `xpu`.
         dtype: of the weights.
         batch_tokens: the most tokens in a batch, padding included; None leaves it to the engine.
         engine: what computes, by its name in `LOADERS` of models/load.py; `auto` is `torch`.
         allow_pickle: also loads weights that are pickled; unpickling can run any code.
+
+    Raises:
+        UserError: there is no device of such a name, or no batch of that size.
     """
 
     device: str = "auto"
@@ -26,6 +32,15 @@ class Loading:
     batch_tokens: int | None = None
     engine: str = "auto"
     allow_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        if not _DEVICE.fullmatch(self.device):
+            raise UserError(f"--device {self.device:.60}: expected auto, cpu, cuda, cuda:1 or mps")
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise UserError(f"batch_tokens={self.batch_tokens}: expected 1 or more")
+
+
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu)(:[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from levelfield.io.guesses import map_words, wanted_mapping
 from levelfield.io.problems import listed
 from levelfield.io.records import FIELDS
 from levelfield.meta.joint import Criterion
+from levelfield.models.loading import Loading
 from levelfield.run.tasks import TASKS, ScoringTask
 from levelfield.stats.multiplicity import Family
 
@@ -62,6 +63,7 @@ class ScoreOptions:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        Loading(self.device, batch_tokens=self.batch_tokens)  # raises what is wrong with them
         if not self.metrics and not self.task:
             raise UserError("name what to measure: --metric NAME (`levelfield metrics` lists them)")
         if not self.task:

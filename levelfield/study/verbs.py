@@ -16,6 +16,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
+from levelfield.models.loading import Loading
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.cache import keeping
 from levelfield.run.options import Note
@@ -139,6 +140,7 @@ class Study:
             raise UserError(
                 f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
             )
+        Loading(device, batch_tokens=batch_tokens)  # raises what is wrong with them
         loading = {
             "device": device,
             "dtype": dtype,

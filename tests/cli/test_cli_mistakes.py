@@ -48,6 +48,24 @@ def test_a_path_that_is_too_long_is_the_users_mistake(
     assert said in run(*words).complaint
 
 
+@pytest.mark.parametrize("device", ["xyz", "", "cuda:x", "cuda:1_0", "meta", "cpu:"])
+def test_a_device_that_has_no_such_name_is_refused_whatever_is_measured(
+    run: Run, write: Write, device: str
+) -> None:
+    texts = write("t.jsonl", [{"text": "a b", "source": "a"}])
+    for metric in ("diversity.distinct-1", "cosine.source"):
+        complaint = run("score", texts, "-m", metric, "--device", device).complaint
+        assert complaint == f"--device {device}: expected auto, cpu, cuda, cuda:1 or mps"
+    complaint = run("score", texts, "-m", "cosine.source", "-o", "batch_tokens=-1").complaint
+    assert "batch_tokens=-1: expected 1 or more" in complaint
+
+
+def test_a_device_that_is_not_in_this_machine_is_refused(run: Run, write: Write) -> None:
+    texts = write("t.jsonl", [{"text": "a b", "source": "a"}])
+    complaint = run("score", texts, "-m", "cosine.source", "--device", "cuda:99").complaint
+    assert "device 'cuda:99' can't be used here" in complaint
+
+
 def test_a_file_that_an_option_names_is_the_users_mistake(run: Run, write: Write) -> None:
     texts = write("t.jsonl", [{"text": "a b", "source": "a"}])
     assert (

@@ -175,6 +175,25 @@ def test_a_configuration_that_only_looks_right_is_refused_before_any_text_is_rea
     assert complaint.startswith("model 'broken' can't be loaded: ")
 
 
+@pytest.mark.parametrize("lacking", ["layer.3.output.dense.weight", "word_embeddings.weight"])
+def test_an_encoder_that_lacks_weights_is_refused_and_none_are_drawn_at_random(
+    run: Run, write: Write, here: Path, lacking: str
+) -> None:
+    from levelfield.models.resolve import OFFLINE_MODEL, resolve
+
+    folder = Path(shutil.copytree(resolve(OFFLINE_MODEL).path, here / "broken"))
+    weights = folder / "model.safetensors"
+    kept = {name: t for name, t in load_file(weights).items() if not name.endswith(lacking)}
+    save_file(kept, weights, {"format": "pt"})
+    texts = write("t.jsonl", [TEXT | {"source": "It rained."}])
+    complaint = run("score", texts, "-m", "cosine.source", "--model", folder).complaint
+    assert "its weights lack" in complaint
+    assert lacking in complaint
+    from transformers.utils import logging
+
+    assert logging.get_verbosity() == logging.ERROR  # its table of what is missing is not shown
+
+
 @pytest.mark.parametrize(
     "choices", [{"labels": 5}, {"labels": None}, {"encoder": []}, {"revision": 0}, {"layers": "x"}]
 )

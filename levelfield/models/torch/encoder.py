@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
@@ -16,7 +17,7 @@ from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import placement, places
+from levelfield.models.torch.loading import load_body, placement, places
 
 
 class TorchSentenceEncoder:
@@ -38,6 +39,10 @@ class TorchSentenceEncoder:
         self._model: Any = SentenceTransformer(
             str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
         ).eval()
+        if _may_lack_weights(resolved, self._model):
+            load_body(
+                resolved, device, dtype
+            )  # raises if it does: sentence-transformers says nothing
         check_finite(resolved, self._model.named_parameters())
         limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
         self._limit = min(limit, places(self._model) or limit)
@@ -101,6 +106,24 @@ class TorchSentenceEncoder:
             with torch.inference_mode():
                 output = self._model({k: v.to(self._device) for k, v in features.items()})
             yield bucket.tolist(), output, lengths
+
+
+def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
+    """Whether the weights of an encoder are stored under other names than it has, or not at all:
+    those would be drawn at random."""
+    encoder = getattr(model[0], "auto_model", None)
+    stored: set[str] = set()
+    for file in resolved.path.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            stored.update(weights.keys())
+    if encoder is None or not stored:
+        return False
+    prefix = encoder.base_model_prefix
+    return any(
+        {name, f"{prefix}.{name}"}.isdisjoint(stored)
+        for name, _ in encoder.named_parameters()
+        if not name.startswith("pooler.")
+    )
 
 
 def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:

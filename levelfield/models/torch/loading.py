@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,7 +91,6 @@ def load_to_tune(
         ModelError: the model is neither of the two, or its files are damaged.
     """
     import transformers
-    from transformers.utils import logging as verbosity
 
     if resolved.kind not in ("encoder", "classifier") or resolved.model_type in OURS:
         what = "a judge of our own" if resolved.model_type in OURS else f"a {resolved.kind} model"
@@ -105,22 +103,17 @@ def load_to_tune(
         raise ModelError(
             f"model '{resolved.name}' can't be trained: its tokenizer has no padding token"
         )
-    said = verbosity.get_verbosity()
-    verbosity.set_verbosity(logging.ERROR)  # it would warn that the head is new, as it should be
-    try:
-        with reading(resolved.name):
-            model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
-                resolved.path,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                dtype=torch.float32,
-                use_safetensors=not resolved.pickled,
-                local_files_only=True,
-                trust_remote_code=False,
-                **classes(labels),
-            )
-    finally:
-        verbosity.set_verbosity(said)
+    with reading(resolved.name):
+        model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+            resolved.path,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            use_safetensors=not resolved.pickled,
+            local_files_only=True,
+            trust_remote_code=False,
+            **classes(labels),
+        )
     of_encoder = f"{model.base_model_prefix}."
     missing = sorted(
         key for key in report["missing_keys"] if key.startswith(of_encoder) and "pooler" not in key
