@@ -276,3 +276,23 @@ def test_a_metric_that_hangs_in_a_study_ends_with_its_time(
     assert "metric 'elsewhere.hangs' failed on" in ran.err
     assert "it took longer than 0.2 s, its time limit" in ran.err
     assert run("study", "status", "study.toml", "--json").json["cells"][0]["state"] == "done"
+
+
+def test_a_class_in_a_file_is_explained_and_scores_without_being_installed(
+    run: Run, write: Write
+) -> None:
+    write("mine.py", f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+          "from elsewhere_metrics import Words\n\nclass Mine(Words):\n    \"\"\"Mine.\"\"\"\n"
+          "    name = 'mine.words'\n")  # fmt: skip
+    (entry,) = run("metrics", "mine.py:Mine", "--json").json
+    assert (entry["name"], entry["summary"], entry["from"]) == (
+        "mine.words",
+        "Mine.",
+        "mine.py:Mine",
+    )
+    ran = run("score", write("t.jsonl", TEXTS), "-m", "mine.py:Mine", "-o", "scale=2")
+    assert ran.code == 0, ran
+    assert values() == {("mine.words", "a"): 4, ("mine.words", "b"): None, ("mine.words", "c"): 2}
+    assert "|file:mine.py|sha256:" in records("scores.jsonl")[0]["signature"]
+    complaint = run("score", "t.jsonl", "-m", "mine.py:Yours").complaint
+    assert "there is mine.py:Mine" in complaint
