@@ -49,7 +49,7 @@ class Head:
             return False
         try:
             return bool(tomllib.loads(self._path.read_text("utf-8")))
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
 
     @cached_property

@@ -190,7 +190,7 @@ def _tables(toml: Path) -> Mapping[str, Any]:
         return {}
     try:
         return tomllib.loads(toml.read_text("utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
 
 
