@@ -197,7 +197,8 @@ def field_of(record: Record, ours: str, theirs: str, cells: bool) -> Any:
     parts = _parts(record, ours, theirs)
     found = [_lookup(record, part) for part in parts]
     if len(parts) == 1 or all(value is MISSING for value in found):
-        return found[0]
+        is_number = isinstance(found[0], int) and not isinstance(found[0], bool)
+        return str(found[0]) if is_number and ours in _NAMES else found[0]
     if lacking := [part for part, value in zip(parts, found, strict=True) if value is MISSING]:
         raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", ours)
     if empty := [part for part, value in zip(parts, found, strict=True) if values.absent(value)]:

@@ -281,3 +281,10 @@ def test_columns_of_raters_are_suggested_as_raters_of_one_aspect(write):
     assert problem.endswith(
         "--map ratings.quality.rater1=rater1 --map 'ratings.quality.rater-2=Rater 2'"
     )
+
+
+def test_numbered_segments_are_sources_that_samples_share(write):
+    path = write("a.jsonl", jsonl(*({"sys": s, "seg": 7, "human": 3} for s in "ab")))
+    mapping = {"id": "sys+seg", "source": "seg", "ratings.quality": "human"}
+    samples = load_ratings(path, mapping=mapping).samples
+    assert [samples[id].source for id in ("a/7", "b/7")] == ["7", "7"]
