@@ -72,7 +72,7 @@ class Address:
     @classmethod
     def local(cls, host: str, port: int) -> Address:
         """Returns the address of a server that browsers reach without a proxy."""
-        return cls(_origin("http", host, port))
+        return cls(_origin("http", host.lower(), port))
 
     @property
     def root(self) -> str:

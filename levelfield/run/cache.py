@@ -190,7 +190,7 @@ class SegmentCache:
         return Contents(dict(self._run(query)), self.path.stat().st_size)
 
     def clear(self) -> int:
-        """Forgets everything; how many values that were.
+        """Forgets everything; returns the number of values.
 
         Raises:
             CacheError: what is left is not as a new cache.
@@ -240,7 +240,7 @@ def _is_busy(error: object) -> bool:
 
 
 def clear_cache(path: Path) -> int | None:
-    """Empties a cache, whatever state it is in; how many values that were, None if nobody knows.
+    """Empties a cache in any state; returns the number of values, None if it can't be known.
 
     One that is damaged or of another version is removed, unless a process is writing to it.
 

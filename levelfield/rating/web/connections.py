@@ -1,4 +1,4 @@
-"""Connections of the server: so many, each with so long to say what it wants.
+"""Limits of the server's connections: their number, and how long each may keep it waiting.
 
 uvicorn waits for ever for a request that never ends. A thousand of those use up the descriptors of
 a process, and nobody else gets in.

@@ -11,7 +11,7 @@ LOGGERS = ("asyncio", "uvicorn.error", "levelfield.rating.web.app")
 
 
 class LogLimit(logging.Filter):
-    """Lets each message of a logger pass so often in a while; the last one says so.
+    """Passes a message of a logger at most `number` times in `every_s` seconds; the last says so.
 
     Messages that differ in their values only are the same.
     """

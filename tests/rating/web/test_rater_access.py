@@ -264,6 +264,13 @@ def test_behind_a_proxy_the_origin_is_that_of_the_address(browser_of):
         assert browser.api(event, Origin=origin, **proxied).status_code == 403
 
 
+def test_without_a_proxy_the_origin_is_as_browsers_write_it(browser_of):
+    browser = browser_of(address=Address.local("MyLaptop", 80))
+    browser.to_rating()
+    event = [rating(browser.items[0].opaque, 5)]
+    assert browser.api(event, Origin="http://mylaptop").status_code == 200
+
+
 def test_a_rater_who_asks_too_much_waits_in_every_session(browser_of):
     browser = browser_of()
     token = browser.store.new_link(0)
