@@ -351,6 +351,16 @@ def test_pickled_weights_are_taken_only_from_those_who_ask_for_them(
     assert values() == pytest.approx(safe)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x80\x04junk", b"\0" * 99, b"c__main__\nx\n."])
+def test_pickled_weights_that_are_none_get_one_line(
+    refuses: Any, pegasus: Path, content: bytes
+) -> None:
+    (pegasus / "model.safetensors").unlink()
+    (pegasus / "pytorch_model.bin").write_bytes(content)
+    said = refuses(pegasus, "--allow-pickle", "-o", "iwf=wordfreq")
+    assert said.startswith("model 'model' can't be loaded: ")
+
+
 def test_pickled_weights_of_a_part_of_a_sentence_model_are_pickled_weights(
     refuses: Any, run: Run, write: Write, here: Path
 ) -> None:
