@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -64,14 +64,14 @@ def print_wrapped(out: Console, text: str, *, bold: int = 0) -> None:
         bold: so many characters of its beginning are bold; the rest is dim if none is.
     """
     lines = textwrap.wrap(
-        text,
+        "\u00a0".join(map(printable, text.split("\u00a0"))),
         width_of(out),
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,
     )
     for i, line in enumerate(lines):
-        shown = Text(printable(line.replace("\u00a0", " ")), "" if bold else "dim")
+        shown = Text(line.replace("\u00a0", " "), "" if bold else "dim")
         if i == 0:
             shown.stylize("bold", 0, bold)
         out.print(shown, soft_wrap=True)
@@ -87,14 +87,16 @@ def print_blocks(
 ) -> None:
     """A table whose first column are names, in blocks as wide as the terminal.
 
-    The parts of a cell stand beside each other if the whole table then fits.
+    The parts of a cell stand beside each other if the whole table then fits. On a terminal, a name
+    that is wider than half of it goes on below.
 
     Args:
         by: the head of the names.
         fixed: columns that every block begins with.
     """
-    names = [printable(name) for name in names]
-    left = max(map(cell_len, [by, *names]))
+    widest = max(_HEAD, out.width // 2)
+    lines = [chop_cells(printable(name), widest) or [""] for name in names]
+    left = max(map(cell_len, [by, *itertools.chain(*lines)]))
     for tall in (False, True):
         first = [column.lines(tall=tall) for column in fixed]
         rest = [column.lines(tall=tall) for column in columns]
@@ -107,7 +109,7 @@ def print_blocks(
         while end < len(rest) and used + 2 + rest[end].width <= free:
             used += 2 + rest[end].width
             end += 1
-        for line in _block(by, names, left, [*first, *rest[start:end]]):
+        for line in _block(by, lines, left, [*first, *rest[start:end]]):
             out.print(line, soft_wrap=True)
         out.print()
         start = end
@@ -126,7 +128,9 @@ def _head(name: str) -> list[str]:
     return lines
 
 
-def _block(by: str, names: Sequence[str], left: int, columns: Sequence[_Lines]) -> Iterator[Text]:
+def _block(
+    by: str, names: Sequence[Sequence[str]], left: int, columns: Sequence[_Lines]
+) -> Iterator[Text]:
     widths = [column.width for column in columns]
     if any(column.above for column in columns):
         above = " " * left
@@ -141,9 +145,9 @@ def _block(by: str, names: Sequence[str], left: int, columns: Sequence[_Lines]) 
         yield _line(by if i == depth - 1 else "", left, [Text(h[i]) for h in heads], widths)
     for row, name in enumerate(names):
         cells = [column.cells[row] for column in columns]
-        for i in range(max(map(len, cells))):
+        for i in range(max(map(len, [name, *cells]))):
             line = [cell[i] if i < len(cell) else Text() for cell in cells]
-            yield _line(name if i == 0 else "", left, line, widths)
+            yield _line(name[i] if i < len(name) else "", left, line, widths)
 
 
 def _line(name: str, left: int, cells: Sequence[Text], widths: Sequence[int]) -> Text:

@@ -18,6 +18,8 @@ from levelfield.run.result import ScoreSummary
 BEST = "*"
 """Marks what is shown best, without colour."""
 
+_EFFECT = Scale(2, scientific=False)
+
 
 def print_results(result: ScoreSummary, *, pairs: bool) -> None:
     """The table, a ranking a metric, the table of labels if there is one, and the signatures, on
@@ -106,7 +108,7 @@ def print_pairs(
         if i == 0:
             out.print()
             out.print(Text(metric, "bold"))
-        p = f"p = {c.p_adjusted:.3g} (Holm), d = {c.effect:.2f}, " if c.p == c.p else ""
+        p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
         left = f", {c.left_out:,} left out" if c.left_out else ""
         said = (
             f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "

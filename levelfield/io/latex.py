@@ -16,6 +16,9 @@ _ESCAPES = {
     '"': "\\textquotedbl{}",
     "±": "$\\pm$",
     "−": "$-$",
+    # after the end of a row, LaTeX would take these for options of the line break
+    "[": "{[}",
+    "*": "{*}",
     "≤": "$\\le$",
 }
 

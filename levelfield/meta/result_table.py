@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from levelfield.core.natural import natural
 from levelfield.io.latex import booktabs, escape_latex, spanning_heads
 from levelfield.io.markdown import code_block, escape_markdown, markdown_table
 from levelfield.meta.comparison import WITHHELD, Comparison, verdict
@@ -112,7 +113,9 @@ class ResultColumn:
         """The cells that have a standing, the best first."""
         sign = -1 if self.summary.higher_is_better else 1
         ranked = [cell for cell in self.cells.values() if cell.standing]
-        return sorted(ranked, key=lambda cell: (sign * cell.group.mean.value, cell.group.group))
+        return sorted(
+            ranked, key=lambda cell: (sign * cell.group.mean.value, natural(cell.group.group))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -132,7 +135,7 @@ class ResultTable:
 
     Attributes:
         by: what the groups are, in one word: system, dataset, sentiment.
-        groups: its rows.
+        groups: its rows, `x-2` before `x-10`.
         columns: one a metric, or one a metric and label.
         n: texts.
         compares: whether the groups are systems that are compared.
@@ -238,10 +241,10 @@ class ResultTable:
         def cell(c: ResultCell | None) -> str:
             if c is None or not c.group.mean.n:
                 return "--"
-            mean = c.mean.replace("−", "$-$")
+            mean = escape_latex(c.mean)
             text = f"\\textbf{{{mean}}}" if c.best else mean
             if c.half_width:
-                text += f" $\\pm$ {c.half_width}"
+                text += f" $\\pm$ {escape_latex(c.half_width)}"
             return text + (f"\\textsuperscript{{{c.letters}}}" if c.letters else "")
 
         arrows = {"↑": "$\\uparrow$", "↓": "$\\downarrow$"}
@@ -346,7 +349,7 @@ def result_table(
         )
 
     columns = tuple(column(s) for s in summaries)
-    groups = sorted({group for c in columns for group in c.cells})
+    groups = sorted({group for c in columns for group in c.cells}, key=natural)
     return ResultTable(by, tuple(groups), columns, n, compares, resampling)
 
 
@@ -368,7 +371,7 @@ def label_table(
             cells = {g.group: ResultCell(g, None, scale) for g in groups}
             overall = ResultCell(s.overall, None, scale)
             columns.append(ResultColumn(s, s.metric, label, label, cells, overall))
-    names = sorted({group for c in columns for group in c.cells})
+    names = sorted({group for c in columns for group in c.cells}, key=natural)
     return ResultTable(by, tuple(names), tuple(columns), n, resampling=resampling)
 
 
@@ -435,7 +438,8 @@ def _inputs(comparisons: Sequence[Comparison]) -> str:
     counts = sorted({c.inputs for c in comparisons})
     of = sorted({c.inputs + c.left_out for c in comparisons})
     shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return f"{shown} of {of[-1]:,} inputs" if counts[0] < of[-1] else f"{shown} inputs"
+    of_all = f" of {of[-1]:,}" if counts[0] < of[-1] else ""
+    return f"{shown}{of_all} input{'' if of[-1] == 1 else 's'}"
 
 
 def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:

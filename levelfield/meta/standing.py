@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from levelfield.core.natural import natural
 from levelfield.meta.comparison import ALPHA, Comparison, better_system
 from levelfield.stats.letters import compact_letters
 
@@ -54,7 +55,7 @@ def standings(
     """
     sign = -1 if higher_is_better else 1
     costs = {name: sign * mean for name, mean in means.items() if math.isfinite(mean)}
-    names = sorted(costs, key=lambda name: (costs[name], name))
+    names = sorted(costs, key=lambda name: (costs[name], natural(name)))
     better = {frozenset((c.a, c.b)): better_system(c, higher_is_better) for c in comparisons}
 
     def winner(i: int, j: int) -> str | None:

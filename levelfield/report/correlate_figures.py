@@ -14,6 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from levelfield.core.arrays import Codes, Floats
+from levelfield.core.natural import natural
 from levelfield.meta.drift import Drift
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.figures import names_beside, svg
@@ -54,7 +55,7 @@ def series(evaluation: MetaEvaluation) -> npt.NDArray[Any]:
 
 def series_marks(names: Iterable[str]) -> dict[str, SeriesMark]:
     """Name -> its mark; a single one is a plain dot."""
-    of = sorted(set(names))
+    of = sorted(set(names), key=natural)
     return {name: series_mark(i) if len(of) > 1 else PLAIN for i, name in enumerate(of)}
 
 
@@ -124,7 +125,7 @@ def system_figure(drifts: Sequence[Drift], aspect: str) -> Markup:
     mine = [d for d in drifts if d.aspect == aspect and d.by_system]
     if not mine:
         return Markup("")
-    names = sorted({name for d in mine for name, _ in d.by_system})
+    names = sorted({name for d in mine for name, _ in d.by_system}, key=natural)
     step = 0.1 * len(mine) + 0.16
     figure, axes = _axes(3.6, 0.5 + step * len(names))
     for i, d in enumerate(mine):

@@ -12,6 +12,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from levelfield.core.natural import natural
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
 from levelfield.meta.result_table import ResultTable, result_table
@@ -121,7 +122,9 @@ def render(report: ScorePage) -> str:
     comparisons = [(s, c) for s in summaries for c in s.comparisons]
     order = [g.group for g in words.best_first(summaries[0])] if summaries else []
     scales = {s.metric: scale_of(s) for s in summaries}
-    systems = sorted({shown.sample.system for texts in report.inputs for shown in texts})
+    systems = sorted(
+        {shown.sample.system for texts in report.inputs for shown in texts}, key=natural
+    )
     table = report.table or result_table(
         summaries,
         by=report.grouped_by,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from levelfield.core.natural import natural
 from levelfield.meta.comparison import ALPHA, NOT_COMPARED, NOT_SHOWN, WITHHELD, Comparison, verdict
 from levelfield.meta.scale import Scale, scale_of
 from levelfield.meta.summary import GroupSummary, MetricSummary
@@ -50,9 +51,9 @@ def best_first(summary: MetricSummary) -> list[GroupSummary]:
     """The groups by their means, the best first and those without a mean last."""
     sign = -1 if summary.higher_is_better else 1
 
-    def place(group: GroupSummary) -> tuple[bool, float]:
+    def place(group: GroupSummary) -> tuple[object, ...]:
         mean = group.mean.value
-        return math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean
+        return math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean, natural(group.group)
 
     return sorted(summary.groups, key=place)
 

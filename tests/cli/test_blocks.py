@@ -65,8 +65,24 @@ def test_names_can_not_break_lines_or_steer_the_terminal():
     assert "\x1b[31m" not in text
 
 
+def test_a_name_wider_than_half_a_terminal_goes_on_below():
+    text = printed(["x" * 50, "y"], [column("m", ["0.1 ±0.2", "0.3 ±0.4"])], width=40)
+    assert text.splitlines()[1:5] == [
+        "x" * 20 + "  0.1 ±0.2",
+        "x" * 20,
+        "x" * 10,
+        "y" + " " * 19 + "  0.3 ±0.4",
+    ]
+
+
 def test_sentences_are_wrapped_but_not_at_no_break_spaces():
     file = io.StringIO()
     out = Console(file=file, force_terminal=True, width=20, color_system=None)
     print_wrapped(out, "one two three four\u00a0five six")
     assert file.getvalue().splitlines() == ["one two three", "  four five six"]
+
+
+def test_a_name_is_escaped_in_a_sentence_as_it_is_in_a_table():
+    file = io.StringIO()
+    print_wrapped(Console(file=file, force_terminal=True, width=40, color_system=None), "1 a\nb c")
+    assert file.getvalue() == "1 a\\nb c\n"

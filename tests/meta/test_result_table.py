@@ -120,6 +120,11 @@ def test_letters_are_the_verdicts_whatever_they_are(data):
     assert sum(s.best for s in found.values()) <= 1
 
 
+def test_one_input_is_named_in_the_singular():
+    table = table_of({"m": [NOISE[:1], NOISE[:1]]}, "xy", inputs=1)
+    assert table.notes()[-1].startswith("compared on 1 input; ")
+
+
 def test_labels_have_no_marks_and_a_row_of_all_texts():
     table = table_of({"m": [NOISE, NOISE + 9]}, "xy", compare=False)
     assert marks(table) == {"x": ("", False), "y": ("", False)}
@@ -195,6 +200,21 @@ def test_latex_marks_the_best_and_the_letters_and_keeps_signatures_whole():
     )
     assert "±" not in text
     assert "\n% f.perplexity: undefined: empty text: 12 (y 12)\n" in text.replace("\u00a0", " ")
+
+
+def test_no_name_or_number_of_a_latex_table_is_taken_for_a_command():
+    columns = {"f.up": [NOISE * 1e-9, (NOISE + 9) * 1e-9, NOISE * 1e-9, NOISE * 1e-9]}
+    text = table_of(columns, ["[bold]", "*a", "50 % & $x_1$", "{\\b}^#~"]).to_latex()
+    rows = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
+    assert all(re.match(r"[^\[*]", row) and row.count(" & ") == 1 for row in rows)  # \\[2ex], \\*
+    assert any(row.startswith("{[}bold]") for row in rows)
+    assert text.isascii()
+
+
+def test_systems_stand_in_the_order_of_the_numbers_in_their_names():
+    table = table_of({"m": [NOISE] * 4}, ["m-10", "m-9", "m-9-b", "m"])
+    assert table.groups == ("m", "m-9", "m-9-b", "m-10")
+    assert [cell.group.group for cell in table.columns[0].ranking] == list(table.groups)
 
 
 def test_markdown_marks_the_best_and_keeps_signatures_whole():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from levelfield.core.natural import natural
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import verdict
 from levelfield.rating.results.raters import progress, spreads
-from levelfield.rating.results.ratings import natural, records, sample_ratings, surveys_of
+from levelfield.rating.results.ratings import records, sample_ratings, surveys_of
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RaterState
 

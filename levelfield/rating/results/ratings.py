@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from levelfield.core.natural import natural
 from levelfield.core.sample import Sample
 from levelfield.io import Rating, load_samples
 from levelfield.io.records import FIELDS
@@ -124,9 +125,3 @@ def samples(frozen: Frozen) -> dict[str, Sample]:
     """Returns the samples by id, as `ratings.jsonl` has them, ratings left out."""
     plain = records(frozen, ())
     return {sample.id: sample for sample in load_samples(plain)} if plain else {}
-
-
-def natural(rater: str) -> tuple[int, str]:
-    """Sorts r2 before r10."""
-    digits = rater.removeprefix("r")
-    return (int(digits) if digits.isdecimal() else 0, rater)
