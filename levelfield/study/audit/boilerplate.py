@@ -40,7 +40,7 @@ def boilerplate(study: AuditedStudy) -> list[Finding]:
             pairs = zip(own, edges[system], strict=True)
             hits = [text for text, words in pairs if any(run in words for run in runs)]
             if len(hits) >= _TEXTS and len({text.sample.prompt for text in hits}) >= _PROMPTS:
-                most = max(runs, key=lambda run: runs[run])
+                most = max(runs, key=lambda run: (runs[run], run))  # runs come out of a set
                 what = f"say what no other system says, e.g. '{most.strip()}'"
                 findings += share_found("boilerplate", Limits(0.5, _SHARE), what, hits, own)
     return findings
