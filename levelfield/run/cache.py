@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS segments (
 ) WITHOUT ROWID
 """
 _MEND = "`levelfield cache clear` removes it"
+_ERRORS = (sqlite3.Error, MemoryError, UnicodeDecodeError)
+"""What comes of a damaged file; the last if SQLite's message names what is in it."""
 
 
 class CacheError(UserError):
@@ -99,7 +101,7 @@ class SegmentCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *_ERRORS) as error:
             raise _unusable(path, "used", error) from error
         try:
             # bytes that are no UTF-8 are damage of one row, not of all that are read with it
@@ -109,7 +111,7 @@ class SegmentCache:
             if self._schema() != _SCHEMA:
                 with self._transaction():
                     self._become_ours()
-        except (sqlite3.Error, CacheError) as error:
+        except (*_ERRORS, CacheError) as error:
             self._db.close()
             if isinstance(error, CacheError):
                 raise
@@ -127,8 +129,7 @@ class SegmentCache:
         if schema == _WITHOUT_CHECKSUMS:
             (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
             if state != "ok":
-                what = " ".join(str(state).split())  # it comes in several lines
-                raise CacheError(f"cache {self.path} is damaged ({what}); {_MEND}")
+                raise CacheError(f"cache {self.path} is damaged ({_line(state)}); {_MEND}")
             self._db.create_function("checksum_of", 6, _checksum, deterministic=True)
             self._db.execute("ALTER TABLE segments ADD COLUMN checksum BLOB")
             rows = self._db.execute(f"UPDATE segments SET checksum = checksum_of({_COLUMNS})")
@@ -181,7 +182,7 @@ class SegmentCache:
             with self._transaction():
                 insert = "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)"
                 self._db.executemany(insert, rows)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise _unusable(self.path, "written", error) from error
 
     def contents(self) -> Contents:
@@ -203,7 +204,7 @@ class SegmentCache:
             self._db.execute("VACUUM")
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             (state,) = self._db.execute("PRAGMA integrity_check").fetchone()
-        except (sqlite3.Error, MemoryError) as error:
+        except _ERRORS as error:
             raise CacheError(f"cache {self.path} can't be cleared: {error}") from error
         if tables != 1 or state != "ok":
             raise CacheError(f"cache {self.path} can't be cleared: it is damaged")
@@ -212,7 +213,7 @@ class SegmentCache:
     def _run(self, query: str, values: Sequence[bytes] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, tuple(values)).fetchall()
-        except (sqlite3.Error, MemoryError) as error:
+        except _ERRORS as error:
             raise _unusable(self.path, "read", error) from error
 
 
@@ -231,7 +232,12 @@ def _wait_for_turn(action: Callable[[], object]) -> None:
 
 def _unusable(path: Path, what: str, error: BaseException) -> CacheError:
     mend = "another process is busy with it" if _is_busy(error) else _MEND
-    return CacheError(f"cache {path} can't be {what} ({error}); {mend}")
+    return CacheError(f"cache {path} can't be {what} ({_line(error)}); {mend}")
+
+
+def _line(said: object) -> str:
+    """What SQLite says, of a schema perhaps, in one line."""
+    return " ".join(str(said).split())
 
 
 def _is_busy(error: object) -> bool:

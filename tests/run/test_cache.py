@@ -418,6 +418,16 @@ def test_whatever_bit_of_a_cache_is_flipped_no_wrong_value_is_served() -> None:
     assert noted > 50
 
 
+@pytest.mark.parametrize("spoilt", [b'"ey BLOB', b'"ey\xc9BLOB'])
+def test_a_damaged_schema_is_said_in_one_line(spoilt: bytes) -> None:
+    whole = bytes_of_a_cache(VARIED, [Sample("1", "1")])
+    leave(whole.replace(b"key BLOB", spoilt))
+    with pytest.raises(CacheError, match=r"^[^\n]+ removes it$"):
+        SegmentCache(cache_path())
+    assert clear_cache(cache_path()) is None
+    SegmentCache(cache_path()).close()
+
+
 def test_damaged_rows_are_scored_anew_once_and_a_note_counts_them() -> None:
     samples = [Sample(text, text) for text in VARIED.script]
     bytes_of_a_cache(VARIED, samples)
