@@ -37,6 +37,7 @@ _PARTS = re.compile(r"[^./_-]*[./_-]+(?:\d(?=[./_-]|$))?|[^./_-]+")
 
 _LETTER, _NARROWEST = 0.6, 6.6  # rem: a bold letter of a head, and a column of values
 _OTHER_COLUMNS, _PAGE = 33.6, 69.0  # rem: id, group, control and some text; the page at 1,200 px
+_MARGINS, _NARROW_PAGE = 6.0, 52.0  # rem
 
 FEW_CLUSTERS = 20
 """Below this many clusters the page warns that intervals are too narrow."""
@@ -139,6 +140,7 @@ def render(report: ScorePage) -> str:
         for s in summaries
         if any(s.metric in shown.values or s.metric in shown.undefined for shown in report.samples)
     ]
+    widths = column_widths(of_samples)
     html = _template().render(
         report=report,
         version=__version__,
@@ -154,7 +156,8 @@ def render(report: ScorePage) -> str:
             for group, cell in column.cells.items()
             if cell.best
         },
-        widths=column_widths(of_samples),
+        widths=widths,
+        cards_below=max(_NARROW_PAGE, _MARGINS + _OTHER_COLUMNS + sum(widths.values())),
         of_samples=of_samples,
         comparisons=comparisons,
         compared=sum(c.p == c.p for _, c in comparisons),

@@ -94,7 +94,8 @@ def headline(summary: MetricSummary, group: str) -> Markup:
             Markup("{} has the best mean: {}.").format(_name(best.group), _mean(best, scale))
         ]
     if summary.comparisons:
-        sentences += _against_others(summary, best.group, scale)
+        subject = _name(best.group) if tied else Markup("it")
+        sentences += _against_others(summary, best.group, subject, scale)
     if undefined:
         sentences.append(
             Markup("Undefined for {} of {}.").format(f"{undefined:,}", count(n, "sample"))
@@ -102,8 +103,14 @@ def headline(summary: MetricSummary, group: str) -> Markup:
     return Markup(" ").join(sentences)
 
 
-def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Markup]:
-    """How the system with the best mean does against each other one, on equal inputs."""
+def _against_others(
+    summary: MetricSummary, best: str, subject: Markup, scale: Scale
+) -> list[Markup]:
+    """How the system with the best mean does against each other one, on equal inputs.
+
+    Args:
+        subject: how sentences name it.
+    """
     mine = [c for c in summary.comparisons if best in (c.a, c.b)]
     verdicts: dict[str, list[Comparison]] = {
         kind: [] for kind in ("better", "worse", "open", "withheld", "none")
@@ -120,20 +127,20 @@ def _against_others(summary: MetricSummary, best: str, scale: Scale) -> list[Mar
             won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
             verdicts["better" if won else "worse"].append(c)
     openings = {
-        "better": Markup("On equal inputs it is better than {}."),
-        "worse": Markup("Yet on equal inputs it is worse than {}."),
-        "open": Markup("No difference is shown from {}."),
-        "withheld": Markup("Undefined values could turn the difference from {}."),
+        "better": Markup("On equal inputs {} is better than {}."),
+        "worse": Markup("Yet on equal inputs {} is worse than {}."),
+        "open": Markup("No difference is shown between {} and {}."),
+        "withheld": Markup("Undefined values could turn the difference between {} and {}."),
     }
     sentences = [
-        words.format(_compared(verdicts[kind], best, scale))
+        words.format(subject, _compared(verdicts[kind], best, scale))
         for kind, words in openings.items()
         if verdicts[kind]
     ]
     if verdicts["none"]:
         names = _listed([_name(_other(c, best)) for c in verdicts["none"]])
         why = verdicts["none"][0].note
-        sentences.append(Markup("It can't be compared with {}: {}.").format(names, why))
+        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, why))
     return sentences
 
 

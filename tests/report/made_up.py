@@ -37,8 +37,8 @@ SYSTEMS = ("plain", "reranked", "steered-by-classifier")
 METRICS = ("ctrleval.coherence", "ctrleval.consistency", "ctrleval.attribute-relevance")
 
 
-BROKEN_HEADS = """[...document.querySelectorAll("thead th")].flatMap(head => {
-  const walker = document.createTreeWalker(head, NodeFilter.SHOW_TEXT), broken = [];
+BROKEN_WORDS = """which => [...document.querySelectorAll(which)].flatMap(cell => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
   while (walker.nextNode()) {
     for (const word of walker.currentNode.data.matchAll(/[^\\s./_-]+/g)) {
       const range = document.createRange();
@@ -49,7 +49,7 @@ BROKEN_HEADS = """[...document.querySelectorAll("thead th")].flatMap(head => {
   }
   return broken;
 })"""
-"""In a browser: the words in heads of tables that are broken in the middle."""
+"""In a browser: the words in elements of a selector that are broken in the middle."""
 
 
 def scores_of(metric, shown):

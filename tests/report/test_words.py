@@ -43,19 +43,28 @@ def test_a_shown_difference_comes_with_its_interval_p_and_inputs():
 def test_the_best_mean_is_not_called_better_when_nothing_is_shown():
     words = said(two_systems(0.01, noise=1.0))
     assert "has the best mean" in words
-    assert "No difference is shown from" in words
+    assert "No difference is shown between it and x" in words
     assert "better than" not in words
 
 
 def test_identical_systems_share_the_best_mean():
     words = said(two_systems(0.0, noise=0.0))
     assert "x and y have the same, best mean" in words
-    assert "No difference is shown from y (difference 0" in words
+    assert "No difference is shown between x and y (difference 0" in words
+
+
+def test_of_several_best_means_it_is_named_whose_differences_are_told():
+    shown = [
+        one(f"{s}-{p}", group=s, prompt=f"P{p}", values={METRICS[0]: level + p / 9})
+        for s, level in (("x", 2), ("y", 2), ("z", 0))
+        for p in range(9)
+    ]
+    assert "On equal inputs x is better than z (difference 2" in said(shown)
 
 
 def test_systems_without_equal_inputs_are_not_compared():
     shown = [one("1", group="x", prompt="P"), one("2", group="y", prompt="Q")]
-    assert "can't be compared with y: no shared inputs" in said(shown)
+    assert "y can't be compared with x: no shared inputs" in said(shown)
 
 
 def test_labels_are_told_as_a_range():
