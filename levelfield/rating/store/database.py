@@ -298,6 +298,8 @@ def _explained(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             raise StoreUnavailable(f"{path}: {error}") from error
         raise
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
 
 
 def _roll_back(db: sqlite3.Connection) -> None:

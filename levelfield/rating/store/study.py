@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import sqlite3
 from collections.abc import Mapping
@@ -109,13 +110,16 @@ def stored_study(db: sqlite3.Connection, path: Path, number: int) -> StoredStudy
     """Reads the study of this number.
 
     Raises:
-        StoreError: a later version wrote it.
+        StoreError: a later version wrote it, or it is damaged.
     """
-    ((text,),) = db.execute("SELECT document FROM study WHERE id = ?", (number,)).fetchall()
-    return StoredStudy(number, _frozen(path, text))
+    query = "SELECT document, digest FROM study WHERE id = ?"
+    ((document, digest),) = db.execute(query, (number,)).fetchall()
+    return StoredStudy(number, _frozen(path, document, digest))
 
 
-def _frozen(path: Path, document: str) -> Frozen:
+def _frozen(path: Path, document: str, digest: str) -> Frozen:
+    if hashlib.sha256(document.encode()).hexdigest() != digest:
+        raise StoreError(f"{path} is damaged: its study is not as it was frozen; use a backup")
     try:
         return Frozen.of_document(document)
     except ValueError as error:
@@ -128,12 +132,12 @@ def put_study(db: sqlite3.Connection, path: Path, frozen: Frozen, at: str) -> No
     Raises:
         StoreError: the store has ratings of another study.
     """
-    row = db.execute("SELECT document FROM study ORDER BY id DESC LIMIT 1").fetchone()
+    row = db.execute("SELECT document, digest FROM study ORDER BY id DESC LIMIT 1").fetchone()
     if row is None:
         key = secrets.token_bytes(32)
         db.execute("INSERT INTO setting VALUES ('server_key', ?)", (key,))
     else:
-        stored = _frozen(path, row[0])
+        stored = _frozen(path, *row)
         differing = differences(stored, frozen)
         if not differing:
             return

@@ -216,12 +216,24 @@ def test_a_store_without_a_study_says_so(path: Path) -> None:
 def test_a_study_of_a_later_format_is_refused(store: RatingStore, path: Path) -> None:
     store.close()
     with sqlite3.connect(path) as db:
-        document = replace(STUDY, format=99).document()
-        db.execute("INSERT INTO study (digest, document, at) VALUES ('', ?, '')", (document,))
+        later = replace(STUDY, format=99)
+        values = (later.digest, later.document())
+        db.execute("INSERT INTO study (digest, document, at) VALUES (?, ?, '')", values)
     with pytest.raises(StoreError, match="format 99"):
         RatingStore.open(path)
     with pytest.raises(StoreError, match="format 99"):
         RatingStore.create(path, STUDY)
+
+
+@pytest.mark.parametrize("spoilt", [b"A stucy", b"A st\xc9dy"])
+def test_a_study_that_is_not_as_it_was_frozen_is_shown_to_nobody(path: Path, spoilt: bytes) -> None:
+    study = replace(STUDY, title="A study")
+    RatingStore.create(path, study).close()
+    path.write_bytes(path.read_bytes().replace(b"A study", spoilt))
+    with pytest.raises(StoreError, match=r"study\.sqlite is damaged"):
+        RatingStore.open(path)
+    with pytest.raises(StoreError, match=r"study\.sqlite is damaged"):
+        RatingStore.create(path, study)
 
 
 def test_a_store_that_is_closed_answers_nothing_more(store: RatingStore) -> None:
