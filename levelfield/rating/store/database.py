@@ -291,15 +291,15 @@ def _statements(script: str) -> Iterator[str]:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
+            raise StoreError(f"{path} is damaged: it holds text that is not UTF-8") from error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             raise StoreError(f"{path} is damaged or is no store of ratings: {error}") from error
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             raise StoreUnavailable(f"{path}: {error}") from error
         raise
-    except UnicodeDecodeError as error:
-        raise StoreError(f"{path} is damaged: {error}") from error
 
 
 def _roll_back(db: sqlite3.Connection) -> None:
