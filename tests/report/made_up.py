@@ -149,8 +149,12 @@ def _parts(names, scores, rng, spread=0.7):
     ]
 
 
-def wide_report(systems=16, metrics=7, prompts=40, sources=False, length=1, compare=False):
-    """A page as of a run of many systems and metrics, with what its gallery chose."""
+def wide_report(systems=16, metrics=7, prompts=40, sources=False, length=1, compare=False, parts=0):
+    """A page as of a run of many systems and metrics, with what its gallery chose.
+
+    Args:
+        parts: of every value of the first metric.
+    """
     rng = np.random.default_rng(1)
     names = [f"{SYSTEMS[i % 3]}-{i + 1}" for i in range(systems)]
     measured = [f"family-{i}.metric-with-a-name" for i in range(metrics)]
@@ -168,6 +172,9 @@ def wide_report(systems=16, metrics=7, prompts=40, sources=False, length=1, comp
     scored = [scores_of(metric, everything) for metric in measured]
     gallery.add([s.sample for s in everything], [s.group for s in everything], scored)
     report = report_of(everything, measured, compare, files=["texts.jsonl"])
-    return replace(
-        report, samples=gallery.shown(), shown_how=gallery.how(), inputs=gallery.inputs()
-    )
+    evaluators = [f"after “It was [gap].” good / bad {i}" for i in range(parts)]
+    samples = [
+        replace(s, parts={measured[0]: _parts(evaluators, rng.random(parts), rng)})
+        for s in gallery.shown()
+    ]
+    return replace(report, samples=samples, shown_how=gallery.how(), inputs=gallery.inputs())
