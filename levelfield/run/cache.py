@@ -392,11 +392,11 @@ def keeping(notes: list[str], *, enabled: bool = True) -> Iterator[Keeper]:
 def _notes(cache: SegmentCache) -> Iterator[str]:
     """What a run has seen of a cache that a user must know."""
     if cache.damaged:
-        yield f"cache {cache.path}: {cache.damaged:,} damaged values were scored anew"
+        yield f"cache {cache.path}: damaged values scored anew: {cache.damaged:,}"
     if cache.adopted:
         yield (
-            f"cache {cache.path}: {cache.adopted:,} values of an older version had no checksums "
-            "and were taken as they are; `levelfield cache clear` forgets them"
+            f"cache {cache.path}: values of an older version, without checksums and taken as they "
+            f"are: {cache.adopted:,}; `levelfield cache clear` forgets them"
         )
 
 

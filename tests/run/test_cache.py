@@ -442,7 +442,7 @@ def test_damaged_rows_are_scored_anew_once_and_a_note_counts_them() -> None:
         with keeping(notes) as keeper:
             assert_equal(keeper.score(VARIED, samples), plainly)
         said.append(notes)
-    assert "7 damaged values were scored anew" in said[0][0]
+    assert "damaged values scored anew: 7" in said[0][0]
     assert said[1] == []
 
 
@@ -467,7 +467,7 @@ def test_values_of_a_version_without_checksums_are_adopted_once_with_a_note() ->
             assert_equal(keeper.score(VARIED, samples), plainly)
         said.append(notes)
     assert VARIED.asked == []
-    assert "24 values of an older version" in said[0][0]
+    assert "taken as they are: 24" in said[0][0]
     assert said[1] == []
 
 
