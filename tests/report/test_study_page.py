@@ -221,7 +221,7 @@ def test_a_kind_of_control_without_any_measure_says_so():
 def test_an_incomplete_system_is_marked():
     kept = [c for c in cells() if (c.key.system, c.key.dataset) != ("plain", EVIL)]
     html = page(aggregate(kept, resampling=QUICK))
-    assert 'class="mark" title="has nothing for dataset' in html
+    assert re.search('class="mark" title="has nothing for dataset[^>]*>†<', html)  # * is the best
     assert "Incomplete: plain has nothing for dataset" in html
 
 
@@ -261,7 +261,7 @@ def test_latex_is_escaped_and_the_best_is_bold(tmp_path):
     assert "50 \\% \\& more" in tex
     row = next(line for line in tex.splitlines() if line.startswith("50 "))
     assert "\\textbf" in row
-    assert "bold: shown best (adjusted p $\\le$ 0.05); " in tex
+    assert "shares in percent; bold: shown best (adjusted p $\\le$ 0.05); " in tex
     assert "2 seeds each." in tex
     assert "weights of datasets: the number of their prompts (" in tex
     assert "as given" not in tex

@@ -225,13 +225,15 @@ class StudySummary:
         return f"weights of datasets: {self.weights_from} ({weights})"
 
     def legend(self, control: ControlSummary, best: str) -> list[str]:
-        """Returns what the marks of a kind of control mean, of those that it has, in words.
+        """Returns what the numbers and marks of a kind of control mean, of those that it has.
 
         Args:
             best: the mark of what is shown best.
         """
         found = [s for m in control.measures for s in control.standings(m.name).values()]
-        lines = [best_in_words(best)] if any(s.best for s in found) else []
+        lines = ["shares in percent"] if any(m.percent for m in control.measures) else []
+        if any(s.best for s in found):
+            lines.append(best_in_words(best))
         if any(s.letters for s in found):
             lines.append(letters_in_words("system", _FAMILIES[self.resampling.family]))
         return lines
