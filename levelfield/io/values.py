@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from levelfield.io.json_input import DECODER, NameTwiceError
 from levelfield.io.problems import Wrong, kind, shown
 
 T = TypeVar("T")
+
+_WITH_COMMAS = re.compile(r"[-+]?[0-9.]*(,[0-9.]+)+")
 
 
 def absent(value: object) -> bool:
@@ -78,9 +81,10 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
             raise ValueError
         real = float(value)
     except (ValueError, OverflowError):
-        raise Wrong(
-            f"expected {expected}, found {kind(value)}; leave out what is missing"
-        ) from None
+        mend = "leave out what is missing"
+        if isinstance(value, str) and _WITH_COMMAS.fullmatch(value.strip()):
+            mend = "write decimals with a point, as 3.5, and thousands without a mark"
+        raise Wrong(f"expected {expected}, found {kind(value)}; {mend}") from None
     if math.isinf(real):
         raise Wrong(f"expected {expected}, found {shown(value, 20)}, which is not finite")
     return real

@@ -84,7 +84,8 @@ def test_a_cell_that_never_ends_is_not_read_into_memory(problems, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a.csv", "id;text\n1;a\n", "a.csv:1: the header has no comma but a semicolon"),
+        ("a.csv", "\nid;text\n1;a\n", "a.csv:2: the header has no comma but a semicolon"),
+        ("a.tsv", "id;text\n1;a\n", "--format csv"),
         ("a.csv", "id\ttext\n1\ta\n", "--format tsv"),
         ("a.tsv", "id,text\n1,a\n", "--format csv"),
         ("a.csv", "text,text\na,b\n", 'a.csv:1: the header names "text" more than once'),
@@ -97,6 +98,24 @@ def test_a_cell_that_never_ends_is_not_read_into_memory(problems, monkeypatch):
 def test_what_is_wrong_with_a_whole_table_is_one_problem(problems, name, content, problem):
     (found,) = problems(name, content)
     assert problem in found
+
+
+def test_a_table_of_a_spreadsheet_with_decimal_commas_is_read(read):
+    content = '\ufeffid;text;note\r\n1;"A cat sat; then\r\nit slept, long.";3,5\r\n'
+    (sample,) = read("a.csv", content)
+    assert (sample.id, sample.text) == ("1", "A cat sat; then\r\nit slept, long.")
+    assert sample.extra == {"note": "3,5"}
+
+
+def test_a_comma_in_the_header_separates_whatever_else_is_there(read):
+    (sample,) = read("a.csv", "id,text,a;b\n1,x,2\n")
+    assert sample.extra == {"a;b": "2"}
+
+
+@pytest.mark.parametrize("number", ["3,5", "-1,25", "1.234,5", "1,234"])
+def test_a_number_with_a_comma_is_refused_with_how_it_is_written(problems, number):
+    (found,) = problems("a.csv", f"id;text;ratings.q\n1;a;{number}\n")
+    assert found.endswith("write decimals with a point, as 3.5, and thousands without a mark")
 
 
 def test_a_table_without_text_is_one_problem_and_not_one_a_row(problems):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +18,15 @@ _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def comma_separated(path: Path) -> Iterator[Row]:
-    return _table(path, ",")
+    """The rows; semicolons separate them where spreadsheets write decimal commas."""
+    return _table(path, ",", or_else=";")
 
 
 def tab_separated(path: Path) -> Iterator[Row]:
     return _table(path, "\t")
 
 
-def _table(path: Path, separator: str) -> Iterator[Row]:
+def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
     # the limit belongs to the module, so it is only ever raised
     csv.field_size_limit(max(csv.field_size_limit(), TEXT_CHARACTERS))
     held = 0
@@ -41,8 +43,12 @@ def _table(path: Path, separator: str) -> Iterator[Row]:
                 raise csv.Error(_TOO_LONG)
             yield line
 
+    found = decoded()
+    first = next(found, "")
+    if or_else and or_else in first and separator not in first:
+        separator = or_else
     # strict, because a text with a misplaced quote is better reported than quietly changed
-    reader = csv.reader(decoded(), delimiter=separator, strict=True)
+    reader = csv.reader(itertools.chain([first], found), delimiter=separator, strict=True)
     header: list[str] | None = None
     while True:
         number, held = reader.line_num + 1, 0
@@ -81,7 +87,9 @@ def _table(path: Path, separator: str) -> Iterator[Row]:
 def _bad_header(header: list[str], separator: str) -> Wrong | None:
     for other in {",", ";", "\t"} - {separator}:
         if len(header) == 1 and other in header[0]:
-            mend = {",": "--format csv", "\t": "--format tsv"}.get(other, "save it with commas")
+            mend = "--format tsv" if other == "\t" else "--format csv"
+            if (separator, other) == (",", ";"):
+                mend = "make it the first line of the file"
             return Wrong(
                 f"the header has no {_NAMES[separator][2:]} but {_NAMES[other]}, "
                 f"so that seems to separate the cells; {mend}"
