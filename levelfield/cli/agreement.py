@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FORMAT, MAP, WholeNumber, pairs
+from levelfield.cli.options import FORMAT, MAP, WholeNumber, columns
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.json_text import json_text
@@ -48,7 +48,7 @@ def agreement(
     from levelfield.io import atomic_writer
     from levelfield.meta.agreement import agreement
 
-    report = agreement(files, mapping=pairs("--map", mapping), **words)
+    report = agreement(files, mapping=columns(mapping), **words)
     if zscores:
         with atomic_writer(zscores) as file:
             for rating in report.z_scores:

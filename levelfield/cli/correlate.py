@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FiniteNumber, WholeNumber, pairs
+from levelfield.cli.options import FiniteNumber, WholeNumber, columns
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
@@ -102,7 +102,7 @@ def correlate(
     if sources.count("-") > 1:
         raise UserError("stdin can be read once only")
     evaluation = correlate(
-        scores, ratings, mapping=pairs("--map", mapping), samples=samples, parts=parts, **words
+        scores, ratings, mapping=columns(mapping), samples=samples, parts=parts, **words
     )
     notes = evaluation.table.notes
     for note in notes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
 
 from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
+from levelfield.io.guesses import ALTERNATIVE, NAMES
 from levelfield.stats.multiplicity import FAMILIES
 
 
@@ -55,14 +56,21 @@ TIME_LIMIT = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
-def pairs(option: str, words: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE words as a mapping."""
-    found = {}
+def pairs(
+    option: str, words: Sequence[str], *, alternatives: Collection[str] = ()
+) -> dict[str, str]:
+    """NAME=VALUE words as a mapping; several values of a name in `alternatives` are joined."""
+    found: dict[str, str] = {}
     for word in words:
-        name, equals, value = word.partition("=")
-        if not (equals and name.strip() and value.strip()):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not (equals and name and value):
             raise UserError(f"{option} {word}: expected NAME=VALUE")
-        if name in found:
+        if name in found and name not in alternatives:
             raise UserError(f"{option} {name} is given twice")
-        found[name.strip()] = value.strip()
+        found[name] = f"{found[name]}{ALTERNATIVE}{value}" if name in found else value
     return found
+
+
+def columns(words: Sequence[str]) -> dict[str, str]:
+    """The words of `--map`; what names samples may have other columns in other files."""
+    return pairs("--map", words, alternatives=NAMES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, WholeNumber, pairs
+from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, WholeNumber, columns, pairs
 from levelfield.cli.outputs import INPUT, Output, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
@@ -151,7 +151,7 @@ def score(
     source = open_samples(
         files,
         format=format,
-        mapping=pairs("--map", mapping),
+        mapping=columns(mapping),
         control=pairs("--control", control),
         system=system,
         ids=ids,

@@ -7,6 +7,11 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+NAMES = ("id", "source", "system", "dataset")
+"""Fields that tell samples apart. They may be made of several columns, others in other files."""
+
+ALTERNATIVE = "|"
+
 _WORDS: Mapping[str, str] = {
     "text": "text output out outputs generation gen generated generations candidate cand "
     "prediction predicted predictions pred "
@@ -15,9 +20,9 @@ _WORDS: Mapping[str, str] = {
     "references": "references reference refs ref target tgt gold label_text human_reference",
     "prompt": "prompt prefix instruction",
     "context": "context history dialogue dialog",
-    "system": "system sys model mdl engine model_name system_name model_id system_id",
+    "system": "system sys sysname model mdl engine model_name system_name model_id system_id",
     "dataset": "dataset data_set corpus domain task",
-    "control.sentiment": "sentiment",
+    "control.sentiment": "sentiment polarity tone",
     "control.topic": "topic",
     "aspect": "aspect criterion criteria dimension",
     "rater": "rater annotator who worker judge user evaluator coder participant worker_id rater_id",
@@ -89,12 +94,25 @@ def number_guesses(record: Mapping[str, Any], *, human: bool) -> list[str]:
 
 def map_words(mapping: Mapping[str, str]) -> str:
     """Returns the mapping as a user writes it: `--map text=output --map system=model`."""
-    return " ".join(f"--map {shlex.quote(f'{o}={t}')}" for o, t in mapping.items())
+    words = [f"{o}={t}" for o, theirs in mapping.items() for t in alternatives(o, theirs)]
+    return " ".join(f"--map {shlex.quote(word)}" for word in words)
 
 
-def id_mapping(record: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the guess of the id as a mapping; none where a column is `id`."""
-    return {} if "id" in record else {"id": id_guess(record) or "COLUMN"}
+def alternatives(ours: str, theirs: str) -> list[str]:
+    """Returns the columns that a field has in one file or another: `model+line|system+segment`."""
+    return theirs.split(ALTERNATIVE) if ours in NAMES else [theirs]
+
+
+def id_mapping(record: Mapping[str, Any], mapping: Mapping[str, str] = {}) -> dict[str, str]:
+    """Returns the guess of the id as a mapping; none where a column is `id`.
+
+    Args:
+        mapping: names the ids of other files, which stay.
+    """
+    if "id" in record:
+        return {}
+    guess = id_guess(record) or "COLUMN"
+    return {"id": f"{mapping['id']}{ALTERNATIVE}{guess}" if "id" in mapping else guess}
 
 
 def wanted_mapping(record: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, str]:

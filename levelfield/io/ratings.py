@@ -179,6 +179,13 @@ class _Book:
                 self.problems.add(f"{place}: {problem}")
             return False
         if not sample.id:
+            named = id_mapping(record, self._rules.mapping)
+            if first and named and not has(record, "id", self._rules.mapping.get("id", "id")):
+                self.problems.add(
+                    f"{source.name}: no id; the fields are {listed(record)}; say which sample a "
+                    f"rating is of, for example {map_words(named)}"
+                )
+                return True
             self.problems.add(f"{place}: id: missing; say which sample the rating is of")
             return False
         given: Iterable[tuple[str, str, float]]
@@ -221,7 +228,7 @@ class _Book:
     def finish(self) -> None:
         """Reports the fields that the user named and no record has."""
         for ours, path in self._unseen.items() if self._fields else ():
-            if ours in COLUMNS and self.problems.total:
+            if ours in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
             self.problems.add(
                 f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "

@@ -11,7 +11,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
 from levelfield.io import values
-from levelfield.io.guesses import field_guesses, map_words
+from levelfield.io.guesses import NAMES, alternatives, field_guesses, map_words
 from levelfield.io.problems import Wrong, listed, printable, shown
 
 Record = Mapping[str, Any]
@@ -32,9 +32,6 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
     "seed": values.whole,
     "ratings": values.ratings,
 }
-_NAMES = ("id", "source", "system", "dataset")
-"""Fields that may be made of several columns: they tell samples apart."""
-
 MISSING = object()
 """What `field_of` returns for a field that a record has not."""
 
@@ -59,7 +56,9 @@ class Rules:
     Attributes:
         mapping: our field -> their field, for those that are named otherwise; theirs may be a
             dotted path into nested objects and lists, such as `choices.0.text`. An id, source,
-            system or dataset may be made of several, `system+segment`, which are joined by `/`.
+            system or dataset may be made of several, `system+segment`, which are joined by `/`, and
+            have other columns in other files: `model+line|system+segment` is the first of these
+            that a record has.
         control, system, prompt: defaults of records that do not name them.
         wanted: fields that the message about a missing text asks for as well.
     """
@@ -198,7 +197,7 @@ def field_of(record: Record, ours: str, theirs: str, cells: bool) -> Any:
     found = [_lookup(record, part) for part in parts]
     if len(parts) == 1 or all(value is MISSING for value in found):
         is_number = isinstance(found[0], int) and not isinstance(found[0], bool)
-        return str(found[0]) if is_number and ours in _NAMES else found[0]
+        return str(found[0]) if is_number and ours in NAMES else found[0]
     if lacking := [part for part, value in zip(parts, found, strict=True) if value is MISSING]:
         raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", ours)
     if empty := [part for part, value in zip(parts, found, strict=True) if values.absent(value)]:
@@ -210,8 +209,19 @@ def field_of(record: Record, ours: str, theirs: str, cells: bool) -> Any:
 
 
 def _parts(record: Record, ours: str, theirs: str) -> tuple[str, ...]:
-    """The columns behind a field: several if a `+` between them is part of no column's name."""
-    several = ours in _NAMES and "+" in theirs and theirs not in record
+    """The columns behind a field: several if a `+` between them is part of no column's name.
+
+    Of alternatives those that the record has, else the first.
+    """
+    if ours not in NAMES or theirs in record:
+        return (theirs,)
+    choices = [_columns(record, choice) for choice in alternatives(ours, theirs)]
+    there = (c for c in choices if all(_lookup(record, part) is not MISSING for part in c))
+    return next(there, choices[0])
+
+
+def _columns(record: Record, theirs: str) -> tuple[str, ...]:
+    several = "+" in theirs and theirs not in record
     return tuple(part.strip() for part in theirs.split("+")) if several else (theirs,)
 
 

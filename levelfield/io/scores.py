@@ -69,7 +69,7 @@ def load_scores(
     >>> load_scores("scores.csv", mapping={"metric.bleurt": "BLEURT"})  # doctest: +SKIP
     """
     _check(mapping)
-    book = _Book(mapping)
+    book = _Book(mapping, Problems())
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         book.read(path)
     book.problems.raise_if_any()
@@ -82,12 +82,11 @@ def load_score_files(
 ) -> list[tuple[str, ScoreColumn]]:
     """`load_scores` of each file by itself, with the file; a column may be in one of them only."""
     _check(mapping)
-    books = []
-    for path in paths:
-        book = _Book(mapping)
+    problems = Problems()
+    books = [_Book(mapping, problems) for _ in paths]
+    for path, book in zip(paths, books, strict=True):
         book.read(path)
-        book.problems.raise_if_any()
-        books.append(book)
+    problems.raise_if_any()
     _check_seen(mapping, books)
     return [
         (os.fspath(path), column)
@@ -149,8 +148,8 @@ class _Book:
         seen: fields of the mapping that a record has.
     """
 
-    def __init__(self, mapping: Mapping[str, str]) -> None:
-        self.problems = Problems()
+    def __init__(self, mapping: Mapping[str, str], problems: Problems) -> None:
+        self.problems = problems
         self.fields: tuple[str, ...] = ()
         self.seen: set[str] = set()
         self._mapping = mapping
@@ -187,7 +186,7 @@ class _Book:
             return ""
         lacks = ["id"] * no_id + ["score"] * no_scores
         mapping = {
-            **(id_mapping(record) if no_id else {}),
+            **(id_mapping(record, self._mapping) if no_id else {}),
             **(numbers_mapping(record, "metric") if no_scores else {}),
         }
         return (

@@ -373,6 +373,39 @@ def test_ids_without_a_match_are_counted_and_shown_from_both_sides(run, write):
     assert "--map id=COLUMN" in complaint
 
 
+def test_ids_that_each_file_names_otherwise_are_named_one_by_one(run, write):
+    rows = [(f"m{s}", f"d{d}", (s * 3 + d * 2) % 5) for s in range(3) for d in range(4)]
+    raters = "".join(
+        f"{who},{d},{s},{value + k},\n" for s, d, value in rows for k, who in enumerate("ab")
+    )
+    people = write("people.csv", f"annotator,doc,sysname,fluency_1_5,adequacy_1_5\n{raters}")
+    wide = write("wide.csv", "system,segment,M1\n" + "".join(f"{s},{d},{v}\n" for s, d, v in rows))
+    long = write(
+        "long.csv",
+        "mdl,seg,metric,value\n" + "".join(f"{s},{d},m2,{-v}\n" for s, d, v in rows),
+    )
+    words = ["--map", "rater=annotator", "--map", "ratings.fluency=fluency_1_5"]
+    files = ("correlate", wide, long, "--ratings", people, "--map", "metric.m1=M1")
+    first = run(*files, *words).err
+    for ids in ("sysname+doc", "system+segment", "mdl+seg"):
+        assert f"--map id={ids}" in first
+        words += ["--map", f"id={ids}"]
+    of_scores = run(*files, *words[:6]).err
+    assert "wide.csv: no id" in of_scores
+    assert "--map id=sysname+doc --map id=system+segment" in of_scores
+    done = run(*files, *words, "--map", "system=sysname", "--map", "source=doc", "--json", *SMALL)
+    assert done.code == 0, done
+    assert (done.json["n"], done.json["clusters"]) == (12, 4)
+
+
+def test_ratings_whose_ids_are_not_named_say_so_once(run, write):
+    people = write("people.csv", "doc,sysname,score\n1,a,3\n1,b,4\n")
+    (problem,) = run(
+        "agreement", people, "--map", "ratings.q=score", "--map", "id=system+segment"
+    ).err.splitlines()
+    assert problem.endswith("for example --map id=system+segment --map id=sysname+doc")
+
+
 def test_samples_in_a_table_of_their_own_take_their_part_of_the_mapping(run, write):
     scores_file = write("scores.csv", table({1: "metric.bleurt"}))
     people = write("people.csv", table({1.5: "human"}))

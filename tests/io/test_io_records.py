@@ -108,6 +108,14 @@ def test_a_field_may_be_mapped_twice():
     assert (made.text, made.prompt, made.extra) == ("a", "a", {})
 
 
+def test_an_id_has_other_columns_in_other_files():
+    mapping = {"id": "model+line|system+segment", "text": "a|b"}
+    of_one = {"model": "m", "line": 1, "a|b": "x"}
+    other = {"system": "m", "segment": 1, "a|b": "x"}
+    assert [sample_of(r, mapping=mapping).id for r in (of_one, other)] == ["m/1", "m/1"]
+    assert sample_of({"text": "x", "s|t": 7}, mapping={"id": "s|t"}).id == "7"
+
+
 @pytest.mark.parametrize("ours", ["txt", "extra", "control.", "rating.x", "ratings.x.", ""])
 def test_a_mapping_from_no_field_of_ours_is_the_users_mistake(ours):
     with pytest.raises(UserError, match=r"a sample has no such field; (did you mean|there are)"):
