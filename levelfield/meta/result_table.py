@@ -380,7 +380,9 @@ def _undefined(column: ResultColumn) -> Iterator[str]:
     if s.overall.undefined:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in s.reasons.items())
         lacking = [
-            f"{g.group} {g.undefined:,}".replace(" ", "\u00a0") for g in s.groups if g.undefined
+            f"{g.group} {g.undefined:,}".replace(" ", "\u00a0")
+            for g in sorted(s.groups, key=lambda g: natural(g.group))
+            if g.undefined
         ]
         told = len(s.groups) > 1 and lacking and s.overall.mean.n
         of_groups = f" ({', '.join(lacking)})" if told else ""

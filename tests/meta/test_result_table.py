@@ -212,9 +212,12 @@ def test_no_name_or_number_of_a_latex_table_is_taken_for_a_command():
 
 
 def test_systems_stand_in_the_order_of_the_numbers_in_their_names():
-    table = table_of({"m": [NOISE] * 4}, ["m-10", "m-9", "m-9-b", "m"])
+    lacking = np.where(np.arange(12) < 1, NAN, NOISE)
+    table = table_of({"m": [lacking, lacking, NOISE, NOISE]}, ["m-10", "m-9", "m-9-b", "m"])
     assert table.groups == ("m", "m-9", "m-9-b", "m-10")
-    assert [cell.group.group for cell in table.columns[0].ranking] == list(table.groups)
+    assert "m: undefined: empty text: 2 (m-9\u00a01, m-10\u00a01)" in table.notes()
+    equal = table_of({"m": [NOISE] * 4}, ["m-10", "m-9", "m-9-b", "m"])
+    assert [cell.group.group for cell in equal.columns[0].ranking] == list(equal.groups)
 
 
 def test_markdown_marks_the_best_and_keeps_signatures_whole():
