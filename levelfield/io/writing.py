@@ -45,7 +45,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     name = printable(destination)
     with ExitStack() as stack:
         try:
-            target = Path(os.path.realpath(destination))
+            target = _target(destination)
             mode = target.stat().st_mode if target.exists() else None
             _check(name, target, mode)
             is_file = mode is None or stat.S_ISREG(mode)
@@ -78,8 +78,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     destination = os.fspath(path)
     if destination != STDOUT:
-        target = Path(os.path.realpath(destination))
+        target = _target(destination)
         _check(printable(destination), target, target.stat().st_mode if target.exists() else None)
+
+
+def _target(destination: str) -> Path:
+    """Where a name leads to; a link to an open pipe, as `/dev/stdout` may be, leads to no name."""
+    path, real = Path(destination), Path(os.path.realpath(destination))
+    return path if path.exists() and not real.exists() else real
 
 
 def _check(name: str, target: Path, mode: int | None) -> None:

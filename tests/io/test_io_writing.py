@@ -12,6 +12,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
+from levelfield.io.writing import check_writable
 
 
 def test_the_file_is_there_when_all_is_written(tmp_path):
@@ -71,6 +72,20 @@ def test_a_device_is_written_as_it_is():
     with atomic_writer(os.devnull) as file:
         file.write("a")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no names of descriptors here")
+def test_an_open_pipe_is_written_under_the_name_of_its_descriptor():
+    reader, writer = os.pipe()
+    try:
+        name = f"/dev/fd/{writer}"
+        check_writable(name)
+        with atomic_writer(name) as file:
+            file.write("whole\n")
+        assert os.read(reader, 100) == b"whole\n"
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_half_a_character_becomes_an_escape_that_json_reads_back(tmp_path):
