@@ -15,7 +15,7 @@ import click
 
 from levelfield.cli.ending import orderly_end
 from levelfield.cli.terminal import say, tell
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.version import __version__
 
 _COMMANDS = {
@@ -125,9 +125,13 @@ def _run(debug: bool, signals: Sequence[int]) -> int | None:
         _show(debug)
         say(f"error: this is our mistake: the program was ended with {error.code!r} half way")
         code = 1
-    except Exception as error:
+    except MemoryError:
         _show(debug)
-        say(f"error: this is our mistake: {type(error).__name__}: {_first_line(error)}")
+        say("error: there is not enough memory; try fewer or shorter texts at once")
+        code = 1
+    except BaseException as error:
+        _show(debug)
+        say(f"error: this is our mistake: {type(error).__name__}: {first_line(error)}")
         say("the whole story: the same command with --debug")
         code = 1
     return code
@@ -142,11 +146,7 @@ def _of_system(error: OSError) -> str:
     """What the operating system refuses, with the path if there is one."""
     from levelfield.io.problems import shown
 
-    said = error.strerror or _first_line(error)
+    said = error.strerror or first_line(error)
     if error.filename is None:
         return said
     return f"{shown(str(error.filename), 200)}: {said}; check the path"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, without its end if it is long; the name of its class if
+    it says nothing, or can't."""
+    try:
+        said = str(error).strip()
+    except Exception:  # of a third party's class
+        said = ""
+    return (said.splitlines() or [type(error).__name__])[0][:300]
+
+
 class LevelfieldError(Exception):
     """Base of all errors raised on purpose. `exit_code` is what the command line exits with."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.core.errors import LevelfieldError, UserError, first_line
 from levelfield.core.patience import TimeIsUp, timed
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
@@ -90,7 +90,7 @@ class CountsTexts(Protocol):
 @contextlib.contextmanager
 def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Iterator[None]:
     """The one place where the code of a metric runs: whatever it raises becomes one line that
-    names it, and says whose it is. `sys.exit` there ends no run.
+    names it, and says whose it is. Only Ctrl-C ends a run there, not `sys.exit`.
 
     Args:
         metric: a metric, or the class or function that makes one.
@@ -110,11 +110,13 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
         raise MetricError(
             f"metric '{_name_of(metric, name)}' {doing}: {over}, its time limit"
         ) from None
-    except (Exception, SystemExit) as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # also `sys.exit`, and what fails in a library of Rust
         if isinstance(error, OSError) and error.filename is not None and is_ours(metric):
             raise  # a path that the user gave
-        what = (str(error).strip().splitlines() or [""])[0]
-        raise blame(metric, f"{doing}: {type(error).__name__}: {what}", name=name) from error
+        what = f"{type(error).__name__}: {first_line(error)}"
+        raise blame(metric, f"{doing}: {what}", name=name) from error
 
 
 def is_ours(metric: object) -> bool:
@@ -183,7 +185,7 @@ def checked_signature(metric: Metric) -> str:
 
 
 def _is_name(said: object) -> bool:
-    return isinstance(said, str) and bool(said.strip())
+    return isinstance(said, str) and bool(said.strip()) and said.isprintable()
 
 
 def _are_names(said: object) -> bool:
@@ -199,7 +201,7 @@ def _is_unit(said: object) -> bool:
 
 
 _SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (_is_name, "a string that is not empty"),
+    "name": (_is_name, "a string of one line that is not empty"),
     "level": (lambda said: said in get_args(Level), f"one of {', '.join(get_args(Level))}"),
     "requires": (_are_names, "a set of names of fields"),
     "higher_is_better": (lambda said: isinstance(said, bool), "True or False"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, first_line
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.metric_file import MetricFile
 from levelfield.core.numerals import finite_number, whole_number
@@ -56,9 +56,8 @@ def metric_class(name: str) -> Callable[..., Metric]:
     except (UserError, KeyboardInterrupt):
         raise
     except BaseException as error:  # whatever a third party's module raises when imported
-        raise UserError(
-            f"metric '{name}' can't be loaded from {where}: {type(error).__name__}: {error}"
-        ) from error
+        what = f"{type(error).__name__}: {first_line(error)}"
+        raise UserError(f"metric '{name}' can't be loaded from {where}: {what}") from error
     if not callable(factory):
         raise UserError(f"metric '{name}' can't be loaded: {where} is not a class")
     if file:

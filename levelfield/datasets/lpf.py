@@ -7,7 +7,6 @@ for some runs, the texts.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from levelfield.core.sample import Control, Sample
 from levelfield.datasets.loading import Parts, paths
 from levelfield.datasets.prompts import prompts
 from levelfield.datasets.rows import records, wrong
+from levelfield.io.json_input import read_json
 
 CONTROLS = ("sentiment", "topic", "keywords", "multiple")
 DATASETS = ("pplm_prompts", "owt_neutral_prompts", "cloze_2018_test", "sts_benchmark_test")
@@ -102,7 +102,7 @@ def run_of(path: Path) -> PublishedRun:
         UserError: the file is not JSON, or its folder is not named as the study's are.
     """
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
+        results = read_json(path)
     except ValueError as error:
         raise wrong(path, 1, f"not JSON: {error}") from error
     return replace(named(path), results=results)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, first_line
 from levelfield.io.formats.text import Row
 from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import printable, shown
@@ -101,7 +101,7 @@ def _explained(hub: HubName) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = printable(str(error).strip().partition("\n")[0])[:200] or type(error).__name__
+        said = printable(first_line(error))
         mend = (
             "without a network only local folders and data sets fetched before can be read"
             if isinstance(error, ConnectionError | TimeoutError)

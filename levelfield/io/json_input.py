@@ -40,10 +40,19 @@ def read_json(path: Path) -> Any:
 
     Raises:
         OSError: it can't be read.
+        ValueError: as for `parse_json`.
+    """
+    return parse_json(read_text(path))
+
+
+def parse_json(text: str) -> Any:
+    """The value in a JSON text.
+
+    Raises:
         ValueError: it is not JSON, an object has a name twice, or it is nested too deeply.
     """
     try:
-        return DECODER.decode(read_text(path))
+        return DECODER.decode(text)
     except RecursionError as error:
         raise ValueError(reason(error)) from None
 

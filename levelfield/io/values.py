@@ -17,7 +17,7 @@ import numpy as np
 
 from levelfield.core.limits import TEXT_CHARACTERS
 from levelfield.core.numerals import whole_number
-from levelfield.io.json_input import DECODER, NameTwiceError
+from levelfield.io.json_input import NameTwiceError, parse_json
 from levelfield.io.problems import Wrong, kind, shown
 
 T = TypeVar("T")
@@ -94,10 +94,10 @@ def array(value: Any, cells: bool) -> Any:
     """A list as a list, out of a cell's JSON or a NumPy array; anything else as it is."""
     if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
         try:
-            return DECODER.decode(value)
+            return parse_json(value)
         except NameTwiceError as error:
             raise Wrong(str(error)) from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise Wrong(
                 f'{shown(value)} is not a JSON array, which is written ["one", "two"]; '
                 "a single text in brackets is written as an array of one"
@@ -170,10 +170,10 @@ def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], b
         return value, cells
     if cells and isinstance(value, str):
         try:
-            value, cells = DECODER.decode(value), False
+            value, cells = parse_json(value), False
         except NameTwiceError as error:
             raise Wrong(str(error)) from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise Wrong(f"{shown(value)} is not a JSON object such as {example}") from None
     if absent(value):
         return {}, cells

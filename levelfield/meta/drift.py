@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from levelfield.core.arrays import Codes
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, first_line
 from levelfield.io.opening import PathLike
 from levelfield.io.streams import open_bytes
 from levelfield.meta.correlate import correlation_within
@@ -367,9 +367,8 @@ def load_parts(path: PathLike) -> dict[str, pl.DataFrame]:
         with open_bytes(Path(path)) as file:
             table = pl.read_ndjson(file, schema=schema)
     except (OSError, pl.exceptions.PolarsError) as error:
-        first = (str(error).splitlines() or [""])[0]
         raise UserError(
-            f"{path}: can't be read as parts ({first}); expected the JSONL that "
+            f"{path}: can't be read as parts ({first_line(error)}); expected the JSONL that "
             "`levelfield score --parts` writes"
         ) from error
     if not len(table) or table["metric"].has_nulls() or table["id"].has_nulls():

@@ -18,7 +18,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
-from levelfield.io.streams import read_text
+from levelfield.io.json_input import read_json
 
 Kind = Literal["logistic", "ridge"]
 
@@ -138,7 +138,7 @@ class LinearPooler:
             UserError: the file can't be read, or is not a pooler; says what is wrong with it.
         """
         try:
-            document = json.loads(read_text(Path(path)))
+            document = read_json(Path(path))
         except (OSError, ValueError) as error:
             raise UserError(f"pooler={path}: can't be read: {error}") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from levelfield.core.errors import LevelfieldError, ModelError
+from levelfield.core.errors import LevelfieldError, ModelError, first_line
 from levelfield.models.resolve import Resolved
 
 
@@ -24,10 +24,10 @@ def reading(name: str) -> Iterator[None]:
     except (LevelfieldError, MemoryError):
         raise
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        first = first_line(error)
         if isinstance(error, KeyError):
             first = f"{first} is missing"
-        raise ModelError(f"model '{name}' can't be loaded: {first[:300]}") from error
+        raise ModelError(f"model '{name}' can't be loaded: {first}") from error
 
 
 def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import ModelError, first_line
 from levelfield.io.json_input import read_json
 from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import kind
@@ -261,14 +261,10 @@ def from_hub(name: str, patterns: Sequence[str], *, instead: str) -> tuple[str, 
             f"FOLDER in place of the name; {instead}"
         ) from error
     except (errors.HfHubHTTPError, OSError) as error:
-        raise ModelError(f"model '{name}' can't be downloaded: {_line(error)}") from error
+        raise ModelError(f"model '{name}' can't be downloaded: {first_line(error)}") from error
     if pin and pin.sha256:
         _checked(path / "model.safetensors", pin.sha256)
     return name, path, path.name  # a snapshot's folder is named by its commit
-
-
-def _line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _config(path: Path, name: str) -> dict[str, Any]:
@@ -277,7 +273,9 @@ def _config(path: Path, name: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ModelError(f"model '{name}': {path} has no config.json") from error
     except (OSError, ValueError) as error:
-        raise ModelError(f"model '{name}': config.json can't be read: {_line(error)}") from error
+        raise ModelError(
+            f"model '{name}': config.json can't be read: {first_line(error)}"
+        ) from error
     if not isinstance(config, dict) or "model_type" not in config:
         raise ModelError(f"model '{name}': config.json does not say a model_type")
     for key, (fits, expected) in _CONFIG.items():

@@ -49,6 +49,6 @@ def _signatures(path: str) -> dict[str, str]:
                 seen.add(end)
                 record = json.loads(line)
                 signatures[str(record["signature"])] = str(record["metric"])
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass  # what comes after a broken line was no use before either
     return signatures

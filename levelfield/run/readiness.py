@@ -8,6 +8,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import (
     LacksModels,
     Metric,
+    blame,
     checked_signature,
     held_to_its_contract,
 )
@@ -34,7 +35,10 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
             continue
         if isinstance(metric, LacksModels):
             with held_to_its_contract(metric, "can't be asked what it lacks"):
-                lacking |= {str(error): error for error in metric.lacking(attributes)}
+                lacks = list(metric.lacking(attributes))
+            if not all(isinstance(error, UserError) for error in lacks):
+                raise blame(metric, f"says that it lacks {lacks!r:.80}; expected a UserError each")
+            lacking |= {str(error): error for error in lacks}
     if len(lacking) == 1:
         raise next(iter(lacking.values()))
     if lacking:

@@ -12,6 +12,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
+from levelfield.io.json_input import read_json
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
@@ -93,7 +94,7 @@ def _may_be_trained_in(out: Path) -> bool:
 
 def _finished(out: Path, run: Run) -> list[HistoryRow] | None:
     try:
-        about = json.loads((out / RECORD).read_text(encoding="utf-8"))
+        about = read_json(out / RECORD)
         same = {name: about[name] for name in run} == run
         return [HistoryRow(**row) for row in about["history"]] if same else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -297,3 +297,6 @@ def test_score_says_which_scores_are_lost_before_it_starts(
     assert "scores.jsonl is written over" in said
     assert f"{words} ({signature})" in said
     assert "diversity.distinct-1" in said
+    with Path("scores.jsonl").open("a") as scores:
+        scores.write("[" * 100_000)
+    assert "mistake" not in run("score", file, "-m", words).err

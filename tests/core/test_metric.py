@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from levelfield.core.metric import partitions
+import pytest
+
+from levelfield.core.errors import first_line
+from levelfield.core.metric import MetricError, held_to_its_contract, partitions
 from levelfield.core.sample import Sample
 
 
@@ -9,3 +12,39 @@ def test_partitions_hold_every_sample_once_in_order():
     parts = list(partitions(samples))
     assert [len(p) for p in parts] == [64, 64, 2]
     assert [s.id for p in parts for s in p] == [s.id for s in samples]
+
+
+class Panic(BaseException):
+    """As libraries of Rust raise it: no `Exception`."""
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("error", [Panic("lost"), UnprintableError(), SystemExit(0)])
+def test_whatever_a_metric_raises_is_one_line_that_names_it(error: BaseException) -> None:
+    with (
+        pytest.raises(MetricError, match=f"metric 'm' fails: {type(error).__name__}: ") as raised,
+        held_to_its_contract(object, "fails", name="m"),
+    ):
+        raise error
+    assert "it is not ours" in str(raised.value)
+
+
+def test_ctrl_c_in_a_metric_ends_the_run() -> None:
+    with pytest.raises(KeyboardInterrupt), held_to_its_contract(object, "fails", name="m"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n one \n two"), "one"),
+        (ValueError(), "ValueError"),
+        (UnprintableError(), "UnprintableError"),
+    ],
+)
+def test_an_error_has_one_line_whatever_it_says(error: Exception, line: str) -> None:
+    assert first_line(error).startswith(line)

@@ -94,7 +94,7 @@ def test_a_damaged_pooler_is_refused_in_one_line_that_names_the_file(tmp_path, c
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}"])
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", "[" * 100_000])
 def test_a_file_that_is_no_pooler_is_refused(tmp_path, content):
     path = tmp_path / "p.json"
     if content is not None:

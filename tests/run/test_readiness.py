@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import MetricError
 from levelfield.core.registry import create, metric_class
 from levelfield.run.readiness import ready, works_offline
 from levelfield.run.score import score
@@ -36,6 +37,18 @@ def test_only_judges_of_wanted_attributes_are_needed():
     assert ready([metric], ()) == [metric.signature]
     with pytest.raises(UserError, match="distilbert-agnews"):
         ready([metric], {"topic"})
+
+
+def test_what_a_metric_lacks_is_said_as_errors_of_ours():
+    class Wrong:
+        name = "wrong.one"
+        signature = "wrong.one|v:1"
+
+        def lacking(self, attributes):  # noqa: ARG002
+            return ["a model"]
+
+    with pytest.raises(MetricError, match=r"metric 'wrong.one' says that it lacks \['a model'\]"):
+        ready([Wrong()], ())
 
 
 def test_a_missing_judge_is_said_before_any_other_metric_scores():

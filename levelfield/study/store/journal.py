@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.io.json_input import parse_json
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import parse_answer
 from levelfield.study.cells import SystemAnswer
@@ -45,14 +46,14 @@ def read_journal(path: Path) -> Journal:
     whole = content[: content.rfind(b"\n") + 1]
     head, *lines = whole.split(b"\n")
     try:
-        fingerprint = str(json.loads(head)["fingerprint"])
+        fingerprint = str(parse_json(head.decode())["fingerprint"])
     except (ValueError, KeyError, TypeError):
         return Journal(None, [], 0)
     answers: dict[str, TimedAnswer] = {}
     for line in lines:
         # whatever is no answer is a request that is asked again
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, UserError):
-            record = without_digest(json.loads(line))
+            record = without_digest(parse_json(line.decode()))
             answer = parse_answer(record)
             timed = TimedAnswer(answer, float(record["wall_s"]), record["peak_bytes"])
             answers.setdefault(answer.id, timed)

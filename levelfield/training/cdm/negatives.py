@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io import atomic_writer
+from levelfield.io.json_input import parse_json, read_json
 from levelfield.models.contracts import SegmentSampler
 from levelfield.training.cdm.manipulate import (
     SEPARATOR,
@@ -141,7 +142,7 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
             file.write(json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        before = json.loads(beside.read_text("utf-8"))
+        before = read_json(beside)
     except (FileNotFoundError, ValueError) as error:
         raise UserError(
             f"{out} is there and {beside.name} does not say what it was made with; name another "
@@ -169,7 +170,7 @@ def _unchanged(file: BinaryIO, chunk: list[tuple[str, Document]], out: Path) -> 
             file.truncate()
             return None
         try:
-            record = json.loads(line)
+            record = parse_json(line.decode())
             same = record["id"] == id and record["positive"] == list(turns)
             unchanged += bool(record["unchanged"])
         except (ValueError, KeyError, TypeError):

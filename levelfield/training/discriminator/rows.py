@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools
 from levelfield.core.errors import UserError
+from levelfield.io.json_input import parse_json
 from levelfield.io.lines import lines
 from levelfield.io.problems import Wrong, printable
 
@@ -109,7 +109,7 @@ def _pairs(file: Path, separator: str) -> Iterator[TrainingPair]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = parse_json(line)
                 yield TrainingPair(
                     _text(row["positive"], separator), _text(row["negative"], separator)
                 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import UserError
+from levelfield.io.json_input import read_json
 from levelfield.stats.correlation import spearman
 from levelfield.training.judge.labelled import Labelled
 
@@ -117,7 +118,7 @@ def read_figures(folder: Path) -> Figures:
         UserError: the folder has none.
     """
     try:
-        rows = json.loads((folder / TEST).read_text(encoding="utf-8"))
+        rows = read_json(folder / TEST)
         confusion = tuple(map(tuple, rows.pop("confusion")))
         rows |= {name: math.nan for name in SHARES if rows[name] is None}
         return Figures(**{**rows, "labels": tuple(rows["labels"])}, confusion=confusion)

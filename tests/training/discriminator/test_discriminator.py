@@ -114,7 +114,7 @@ def test_files_that_can_not_be_learnt_from_are_refused_in_one_line(tmp_path, row
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("content", [b'{"positive": "a"', b"\xff\xfe", b"not JSON\n"])
+@pytest.mark.parametrize("content", [b'{"positive": "a"', b"\xff\xfe", b"no\n", b"[" * 100_000])
 def test_files_that_are_no_jsonl_are_refused_by_name(tmp_path, content):
     (tmp_path / "x.jsonl").write_bytes(content)
     with pytest.raises(UserError, match=r"x\.jsonl"):
