@@ -85,7 +85,9 @@ class RatedScores:
         ):
             if unmatched.n:
                 ids = ", ".join(unmatched.ids) + (", …" if unmatched.n > len(unmatched.ids) else "")
-                notes.append(f"{unmatched.n:,} {who} ids have no {other} and are left out: {ids}")
+                have = "id has" if unmatched.n == 1 else "ids have"
+                are = "is" if unmatched.n == 1 else "are"
+                notes.append(f"{unmatched.n:,} {who} {have} no {other} and {are} left out: {ids}")
         if self.same_text:
             notes.append(
                 f"{self.same_text:,} samples share source and text with another: "

@@ -184,11 +184,15 @@ def _scatters(
         e = c.estimates[stats[0]]
         if e.why_undefined:
             continue
-        said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, n = {c.n:,}"
+        said = f"{NAMES[stats[0]]} {number(e.value)} {ends(e)}, {_size(c)}"
         figure = scatter(evaluation, metric, aspect, label=f"{metric} against {aspect}: {said}")
         if figure:
             plots.append(Scatter(metric, figure, said))
     return plots
+
+
+def _size(c: Correlation) -> str:
+    return f"{c.systems:,} systems" if c.systems else f"n = {c.n:,}"
 
 
 def number(value: float) -> str:

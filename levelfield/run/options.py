@@ -22,6 +22,14 @@ Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
 
+_IN_LINES = {
+    "source": "--source-file FILE",
+    "references": "--reference-file FILE",
+    "control": "--control ATTR=LABEL",
+}
+"""What plain text can be given beside it."""
+
+
 @dataclass(frozen=True)
 class ScoreOptions:
     """The words of `levelfield score` that say what is scored and how.
@@ -140,10 +148,14 @@ def _lacking(metric: Metric, census: Census) -> str:
     if not lacking:
         return ""
     names = " and ".join(f"'{field}'" for field in lacking)
+    columns = wanted_mapping(dict.fromkeys(census.extra, ""), lacking)
+    mend = f"name your column with {map_words(columns)}"
+    is_plain = all(file.endswith(".txt") for file in census.files) and not census.ratings
+    if is_plain and _IN_LINES.keys() >= set(lacking):
+        mend = f"give it with {' '.join(_IN_LINES[field] for field in lacking)}"
     return (
         f"{metric.name} needs {names} and none of the {census.n:,} samples has "
-        f"{'it' if len(lacking) == 1 else 'them'}; name your column with "
-        f"{map_words(wanted_mapping(dict.fromkeys(census.extra, ''), lacking))}"
+        f"{'it' if len(lacking) == 1 else 'them'}; {mend}"
         + (f"; other columns: {listed(census.extra)}" if census.extra else "")
     )
 

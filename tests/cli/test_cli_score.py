@@ -334,6 +334,14 @@ def test_own_columns_are_guessed_so_that_the_second_attempt_works(run, write):
         assert "bleu.references" in done.out
 
 
+def test_plain_text_that_lacks_a_source_is_given_one_line_by_line(run, write):
+    own = write("own.txt", "A cat sat.\n")
+    assert run("score", own, "-m", "bleu.source").complaint.endswith(
+        "give it with --source-file FILE"
+    )
+    assert "--map references=COLUMN" in run("score", write("t.csv", "text\na\n"), "-m", "bleu").err
+
+
 def test_everything_that_the_samples_lack_is_said_at_once(run, write):
     own = write("own.csv", "text,gold\nA cat sat.,The cat sat.\n")
     failed = run("score", own, "-m", "bleu.references", "-m", "ctrleval.consistency")

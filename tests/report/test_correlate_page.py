@@ -109,6 +109,13 @@ def test_of_many_metrics_the_strongest_are_drawn_and_it_is_said():
     assert "Of 10 metrics the 8 with the highest correlations" in html
 
 
+def test_a_plot_of_means_of_systems_says_of_how_many():
+    names = ("a", "b", "c", "d")
+    html = page(found(metrics=1, names=names, constant=False, sources=9, level="system"))
+    assert re.search(r"Pearson r [^<]*, 4 systems<", html)
+    assert not re.search(r"Pearson r [^<]*n = 36", html)
+
+
 def test_one_metric_of_one_system_needs_no_comparison():
     html = page(found(metrics=1, names=("",), constant=False))
     assert 'id="comparisons"' not in html

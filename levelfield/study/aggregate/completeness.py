@@ -54,6 +54,12 @@ def notes(control: ControlData, incomplete: Mapping[str, str]) -> list[str]:
         first = failed[0]
         more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
         sentences.append(f"Without all of its texts: {first.key}: {first.failure}{more}")
+    unmeasured = [cell for cell in cells if cell.samples and not (cell.scores or cell.groups)]
+    if unmeasured:
+        more = f"; and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
+        sentences.append(
+            f"Not measured yet: {unmeasured[0].key}{more}; `levelfield study run` does it"
+        )
     missing = sum(len(cell.missing) for cell in cells)
     if missing:
         sentences.append(f"Missing: {missing:,} requests have no answer and count nowhere")

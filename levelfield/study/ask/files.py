@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,14 +71,25 @@ def read(
                 if intake.take(answer, place):
                     keep(TimedAnswer(answer))
             else:
-                example = f"{place}: {shown(sample.id)}" if sample.id else place
-                passed_over.add("record of no request", "records of no request", example)
+                passed_over.add(
+                    "record of no request", "records of no request", f"{place}: {_named(sample)}"
+                )
     except OSError as error:
         return f"{name}: can't be read: {error.strerror or error}"
     of_one_cell = all(f"{{{field}}}" in source.pattern for field in ("dataset", "control", "seed"))
     if of_one_cell or not intake.is_complete():
         intake.findings.add_all(passed_over)
     return ""
+
+
+def _named(sample: Sample) -> str:
+    """What tells which request a record is of."""
+    if sample.id:
+        return shown(sample.id)
+    if not sample.prompt:
+        return "neither id nor prompt"
+    words = json.dumps(sample.control, ensure_ascii=False) if sample.control else "no control"
+    return f"prompt {shown(sample.prompt)}, {printable(words)}"
 
 
 def _other_cell(sample: Sample, key: CellKey) -> str:

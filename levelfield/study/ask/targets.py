@@ -29,7 +29,9 @@ def lacking(target: str, folder: Path) -> str:
             return f"{what} beside the study file or installed; check the name"
         path = list(spec.submodule_search_locations or [])
         if not path and part != parts[-1] and len(parts) > step + 1:
-            return f"{'.'.join(parts[: step + 1])} is no package; check the name"
+            module = ".".join(parts[: step + 1])
+            mend = f"write {module}:{name}" if parts[step + 1 :] == ["py"] else "check the name"
+            return f"{module} is no package; {mend}"
     source = Path(spec.origin) if spec and spec.origin else None
     if source is None or source.suffix != ".py":
         return ""

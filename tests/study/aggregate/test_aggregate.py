@@ -210,6 +210,16 @@ def test_a_metric_without_any_value_is_left_out_and_named():
     assert f"Left out, as no text has a value: {SLOR}" in control.notes
 
 
+def test_cells_that_are_not_measured_are_named():
+    cells = study(noisy)
+    bare = [replace(c, scores={}, groups=()) if c.key.system == "a" else c for c in cells]
+    notes = aggregate(bare, resampling=QUICK).controls[0].notes
+    (note,) = (note for note in notes if note.startswith("Not measured yet: a / "))
+    assert note.endswith("more; `levelfield study run` does it")
+    whole = aggregate(cells, resampling=QUICK).controls[0].notes
+    assert not any("Not measured" in note for note in whole)
+
+
 def test_judges_average_and_their_deviation_over_judges_too():
     cells = study(noisy, judges=("j", "k"), right=lambda *_: 0.8)
     summary = aggregate(cells, resampling=QUICK)

@@ -364,8 +364,27 @@ class TestFiles:
     def test_nothing_is_matched_by_its_place(self, ask: Asked) -> None:
         outcome = self.read(ask, [{"text": text} for text in WELL.values()])
         assert ask.texts == {}
-        assert outcome.problems == (f"4 records of no request (first: {self.NAME}:1)",)
+        assert outcome.problems == (
+            f"4 records of no request (first: {self.NAME}:1: neither id nor prompt)",
+        )
         assert outcome.failure.startswith("4 of 4 requests have no answer")
+
+    @pytest.mark.parametrize(
+        ("record", "says"),
+        [
+            ({"prompt": "Opening 0"}, 'prompt "Opening 0", no control'),
+            (
+                {"prompt": "Opening 0", "control": {"sentiment": "negatve"}},
+                'prompt "Opening 0", {"sentiment": "negatve"}',
+            ),
+            ({"id": "nobody"}, '"nobody"'),
+        ],
+    )
+    def test_a_record_of_no_request_says_what_it_would_be_of(
+        self, ask: Asked, record: dict[str, object], says: str
+    ) -> None:
+        outcome = self.read(ask, [{"text": "x", **record}])
+        assert outcome.problems == (f"1 record of no request (first: {self.NAME}:1: {says})",)
 
     def test_duplicates_unknown_and_broken_records_are_counted(self, ask: Asked) -> None:
         good = [{"id": id, "text": text} for id, text in WELL.items()]
