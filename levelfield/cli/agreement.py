@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FORMAT, MAP, WholeNumber, columns
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.json_text import json_text
 
@@ -27,7 +27,9 @@ from levelfield.core.json_text import json_text
 )
 @click.option("--worst", type=WholeNumber(0), default=10, show_default=True, help="Items shown.")
 @click.option(
-    "--zscores", type=Output("z-scores"), help="Ratings as z per rater, one a line; - is stdout."
+    "--zscores",
+    type=OutputType("z-scores"),
+    help="Ratings as z per rater, one a line; - is stdout.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")

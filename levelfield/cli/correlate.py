@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FiniteNumber, WholeNumber, columns
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
@@ -70,9 +70,9 @@ from levelfield.stats.measures import STATISTICS
 @click.option("--permutations", type=WholeNumber(1, DRAWS), default=10_000, show_default=True)
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
-@click.option("--latex", type=Output("LaTeX tables"), help="A booktabs table; - is stdout.")
+@click.option("--latex", type=OutputType("LaTeX tables"), help="A booktabs table; - is stdout.")
 @click.option(
-    "--report", type=Output("a page of levelfield"), help="A page to look at: one HTML file."
+    "--report", type=OutputType("a page of levelfield"), help="A page to look at: one HTML file."
 )
 def correlate(
     scores: tuple[str, ...],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.outputs import Output, Writing
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.core.json_text import json_text
 from levelfield.datasets.loading import load, paths, wanted_files
@@ -106,7 +106,7 @@ def show(name: str, as_json: bool) -> None:
 @data.command(name="fetch", cls=Writing)
 @click.argument("name")
 @click.option("--part", "parts", multiple=True, help="Only this part; may be given again.")
-@click.option("--out", type=Output("samples"), help="Write the samples as JSONL; - is stdout.")
+@click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
 @click.option("--here", is_flag=True, help="Download nothing; leave out what is not here.")
 def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> None:
     """Get a data set onto this machine, or its samples into a file.

@@ -6,12 +6,14 @@ import click
 
 from levelfield import environments
 from levelfield.cli.options import JSON
-from levelfield.cli.outputs import Output, Writing
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import say, tell, tell_json
 
 _NAME = click.argument("name")
 _PATH = click.option(
-    "--path", type=Output(), help="A folder of your choice; --option environment=FOLDER names it."
+    "--path",
+    type=OutputType(),
+    help="A folder of your choice; --option environment=FOLDER names it.",
 )
 
 

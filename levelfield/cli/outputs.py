@@ -1,6 +1,6 @@
 """Options and arguments that name files: what is read, and what is written.
 
-Every command that writes is a `Writing` command, and each of its outputs has the type `Output`,
+Every command that writes is a `Writing` command, and each of its outputs has the type `OutputType`,
 so that all are checked, before the work, by the one rule of `levelfield.io.outputs`.
 """
 
@@ -15,21 +15,21 @@ import click
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.io.outputs import Target
+    from levelfield.io.outputs import OutputTarget
 
 _FORCE = "levelfield.force"
 
 
-class Input(click.types.StringParamType):
+class InputType(click.types.StringParamType):
     """A file or folder that is read."""
 
     name = "file"
 
 
-INPUT = Input()
+INPUT = InputType()
 
 
-class Output(click.types.StringParamType):
+class OutputType(click.types.StringParamType):
     """A file or folder that is written.
 
     Args:
@@ -50,12 +50,12 @@ class Output(click.types.StringParamType):
         path = super().convert(value, param, ctx)
         return os.path.expanduser(path)  # noqa: PTH111, of an empty name as well
 
-    def target(self, param: click.Parameter, path: str) -> Target:
+    def target(self, param: click.Parameter, path: str) -> OutputTarget:
         """Returns what is to be checked."""
-        from levelfield.io.outputs import Target
+        from levelfield.io.outputs import OutputTarget
 
         option = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
-        return Target(option, path, self.kind, self.files, self.new)
+        return OutputTarget(option, path, self.kind, self.files, self.new)
 
     @property
     def can_be_forced(self) -> bool:
@@ -82,7 +82,7 @@ class Writing(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         types = [param.type for param in self.params]
-        if any(isinstance(type, Output) and type.can_be_forced for type in types):
+        if any(isinstance(type, OutputType) and type.can_be_forced for type in types):
             self.params.append(_FORCE_OPTION)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -94,7 +94,7 @@ class Writing(click.Command):
         targets = [
             param.type.target(param, path)
             for param in self.params
-            if isinstance(param.type, Output)
+            if isinstance(param.type, OutputType)
             for path in _values(ctx, param)
         ]
         on_stdout = [f"{target.option} -" for target in targets if target.path == "-"]
@@ -105,7 +105,7 @@ class Writing(click.Command):
         return super().invoke(ctx)
 
 
-def check_outputs(targets: Sequence[Target]) -> None:
+def check_outputs(targets: Sequence[OutputTarget]) -> None:
     """Checks outputs of the command that runs, such as one that it chose itself.
 
     Raises:
@@ -122,9 +122,9 @@ def _inputs(ctx: click.Context) -> Iterator[str]:
     `--option iwf=FILE`, `--model FOLDER` and `--metric FILE:CLASS`."""
     for param in ctx.command.params:
         for word in _values(ctx, param):
-            if isinstance(param.type, Input):
+            if isinstance(param.type, InputType):
                 yield word
-            elif not isinstance(param.type, Output):
+            elif not isinstance(param.type, OutputType):
                 names = (word, word.partition("=")[2], word.rpartition(":")[0])
                 yield from (name for name in names if name and os.path.exists(name))  # noqa: PTH110
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, WholeNumber, columns, pairs
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
 
@@ -89,19 +89,23 @@ class _Outputs:
 )
 @click.option(
     "--out",
-    type=Output("scores"),
+    type=OutputType("scores"),
     default="scores.jsonl",
     show_default=True,
     help="One value a line; - is stdout.",
 )
 @click.option(
-    "--parts", type=Output("parts of scores"), help="The evaluators behind the values, as JSONL."
+    "--parts",
+    type=OutputType("parts of scores"),
+    help="The evaluators behind the values, as JSONL.",
 )
 @click.option(
-    "--report", type=Output("a page of levelfield"), help="A page to look at: one HTML file."
+    "--report", type=OutputType("a page of levelfield"), help="A page to look at: one HTML file."
 )
-@click.option("--latex", type=Output("LaTeX tables"), help="The table for booktabs; - is stdout.")
-@click.option("--markdown", type=Output("Markdown tables"), help="The table as Markdown.")
+@click.option(
+    "--latex", type=OutputType("LaTeX tables"), help="The table for booktabs; - is stdout."
+)
+@click.option("--markdown", type=OutputType("Markdown tables"), help="The table as Markdown.")
 @click.option(
     "--pairs", "all_pairs", is_flag=True, help="Print the comparison of every two systems."
 )

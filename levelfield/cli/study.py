@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FAMILY, JSON, TIME_LIMIT, WholeNumber
-from levelfield.cli.outputs import INPUT, Output, Writing, check_outputs
+from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import JOBS
@@ -123,7 +123,7 @@ def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -
         click.get_current_context().exit(1)
 
 
-_TABLES = Output(
+_TABLES = OutputType(
     files={
         "page.html": "a page of levelfield",
         "numbers.csv": "numbers of a study",
@@ -145,14 +145,14 @@ def report(
 ) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.cli.study_tables import print_summary
-    from levelfield.io.outputs import Target
+    from levelfield.io.outputs import OutputTarget
     from levelfield.report.study_files import FILES, write_study_report
     from levelfield.study import load_study
     from levelfield.study.audit.report import counted_findings
 
     loaded = load_study(target)
     if not out:
-        check_outputs([Target("the report", str(loaded.report_folder), files=_TABLES.files)])
+        check_outputs([OutputTarget("the report", str(loaded.report_folder), files=_TABLES.files)])
     result = loaded.report(audit=not no_audit, seed=seed, family=family)
     folder = Path(out) if out else loaded.report_folder
     write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
@@ -165,10 +165,10 @@ def report(
 @study.command(cls=Writing)
 @_FILE
 @click.option(
-    "--texts", type=Output("samples"), help="All texts in one file: .jsonl, .csv or .parquet."
+    "--texts", type=OutputType("samples"), help="All texts in one file: .jsonl, .csv or .parquet."
 )
 @click.option(
-    "--scores", type=Output("scores"), help="All scores in one file: .jsonl, .csv or .parquet."
+    "--scores", type=OutputType("scores"), help="All scores in one file: .jsonl, .csv or .parquet."
 )
 def export(file: str, texts: str | None, scores: str | None) -> None:
     """Put the texts or scores of a study into one file."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_cdm import cdm
 from levelfield.cli.train_discriminator import discriminator, perturb
@@ -35,7 +35,7 @@ _PICKLE = click.option(
 @click.option(
     "--out",
     required=True,
-    type=Output("word frequencies"),
+    type=OutputType("word frequencies"),
     help="The list: one number a vocabulary id.",
 )
 @_PICKLE
@@ -65,7 +65,7 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
 @click.option(
     "--out",
     required=True,
-    type=Output("unigram counts"),
+    type=OutputType("unigram counts"),
     help="The list: one number a vocabulary id.",
 )
 @_PICKLE

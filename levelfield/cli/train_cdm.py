@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 
 
 @click.command(cls=Writing)
 @click.argument("plan", metavar="PLAN.toml", type=INPUT)
-@click.option("--out", required=True, type=Output(), help="The folder of all that is made.")
+@click.option("--out", required=True, type=OutputType(), help="The folder of all that is made.")
 def cdm(plan: str, out: str) -> None:
     """Generative CDM: two infillers, negatives, and the discriminator that is the metric.
 

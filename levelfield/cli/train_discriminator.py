@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from levelfield.cli.options import WholeNumber
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
 from levelfield.core.errors import UserError
@@ -19,7 +19,9 @@ _KINDS = "shuffle,drop,repeat,negate"
 
 @click.command(cls=Writing)
 @click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
-@click.option("--out", required=True, type=Output("negatives"), help="The negatives, a JSONL file.")
+@click.option(
+    "--out", required=True, type=OutputType("negatives"), help="The negatives, a JSONL file."
+)
 @click.option(
     "--kinds", default=_KINDS, show_default=True, help="Also substitute; separated by commas."
 )
@@ -58,7 +60,7 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
 
 @click.command(cls=Writing)
 @click.argument("negatives", nargs=-1, required=True, metavar="NEGATIVES...", type=INPUT)
-@click.option("--out", required=True, type=Output(), help="The folder of the model.")
+@click.option("--out", required=True, type=OutputType(), help="The folder of the model.")
 @click.option(
     "--start",
     default="offline/minilm",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from levelfield.cli.options import FiniteNumber, WholeNumber
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
 from levelfield.core.errors import UserError
@@ -15,7 +15,7 @@ from levelfield.core.errors import UserError
 
 @click.command(cls=Writing)
 @click.argument("corpus", nargs=-1, required=True, type=INPUT)
-@click.option("--out", required=True, type=Output(), help="The folder of the model.")
+@click.option("--out", required=True, type=OutputType(), help="The folder of the model.")
 @click.option("--start", default="", help="A model to go on from: hub name or folder.")
 @click.option(
     "--family",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import FiniteNumber, WholeNumber, pairs
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_recipe import SOURCE
 from levelfield.training.judge.architectures import ARCHITECTURES
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=INPUT)
-@click.option("--out", required=True, type=Output(), help="The folder of the judge.")
+@click.option("--out", required=True, type=OutputType(), help="The folder of the judge.")
 @click.option("--recipe", help="Data sets and settings by name, instead of FILEs.")
 @click.option("--attribute", help="Whose labels are learnt: control.ATTRIBUTE of the samples.")
 @click.option(

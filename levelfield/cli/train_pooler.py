@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from levelfield.cli.options import WholeNumber, pairs
-from levelfield.cli.outputs import INPUT, Output, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.core.registry import options, parse_option
@@ -18,7 +18,7 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_p
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @click.option("--aspect", required=True, help="Whose ratings to learn: a name in `ratings`.")
-@click.option("--out", required=True, type=Output("a pooler"), help="The pooler, a JSON file.")
+@click.option("--out", required=True, type=OutputType("a pooler"), help="The pooler, a JSON file.")
 @click.option(
     "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
 )

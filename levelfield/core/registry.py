@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import inspect
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +24,14 @@ GROUP = "levelfield.metrics"
 """The entry-point group under which metrics, ours and other people's, announce themselves."""
 
 
-def installed() -> dict[str, EntryPoint]:
+def installed() -> Mapping[str, EntryPoint]:
     """Name -> entry point of every installed metric, sorted by name."""
+    return _installed(tuple(sys.path))
+
+
+@functools.cache
+def _installed(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """As `installed`, read once for the folders that Python looks for packages in."""
     return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
 
 

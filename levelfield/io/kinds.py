@@ -17,7 +17,7 @@ _LARGEST_TOML = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 
 
-class Head:
+class FileHead:
     """The beginning of a file.
 
     Raises:
@@ -89,15 +89,15 @@ class Head:
         known = [name for name, matches in KINDS.items() if matches(self)]
         text = self.text.lstrip()
         match self:
-            case Head(is_empty=True):
+            case FileHead(is_empty=True):
                 return "nothing"
-            case Head(is_sqlite=True):
+            case FileHead(is_sqlite=True):
                 return "a database (SQLite), such as a store of ratings"
-            case Head(is_toml=True):
+            case FileHead(is_toml=True):
                 return "settings (TOML), such as a study file"
             case _ if known:
                 return known[0]
-            case Head(is_parquet=True):
+            case FileHead(is_parquet=True):
                 return "a Parquet file"
             case _ if text[:9].lower() == "<!doctype":
                 return "an HTML page"
@@ -108,23 +108,23 @@ class Head:
                 return "text" if text else "binary data"
 
 
-def _fields(*names: str) -> Callable[[Head], bool]:
+def _fields(*names: str) -> Callable[[FileHead], bool]:
     return lambda head: head.fields.issuperset(names)
 
 
-def _is_page(head: Head) -> bool:
+def _is_page(head: FileHead) -> bool:
     return '<meta name="generator" content="levelfield' in head.text
 
 
-def _is_latex(head: Head) -> bool:
+def _is_latex(head: FileHead) -> bool:
     return "\\begin{tabular}" in head.text and "\\documentclass" not in head.text
 
 
-def _is_markdown(head: Head) -> bool:
+def _is_markdown(head: FileHead) -> bool:
     return "\n| :-- |" in head.text
 
 
-def _is_samples(head: Head) -> bool:
+def _is_samples(head: FileHead) -> bool:
     return head.fields.issuperset(("id", "text")) and "metric" not in head.fields
 
 
@@ -136,7 +136,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-KINDS: Mapping[str, Callable[[Head], bool]] = {
+KINDS: Mapping[str, Callable[[FileHead], bool]] = {
     "scores": _fields("id", "metric", "value", "signature"),
     "parts of scores": _fields("id", "metric", "part", "score"),
     "a page of levelfield": _is_page,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.io.kinds import KINDS, Head
+from levelfield.io.kinds import KINDS, FileHead
 from levelfield.io.problems import printable
 from levelfield.io.writing import STDOUT, check_writable
 
@@ -24,7 +24,7 @@ _PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputTarget:
     """A file or folder that is about to be written.
 
     Attributes:
@@ -47,7 +47,7 @@ class Target:
 
 
 def check_targets(
-    targets: Sequence[Target], inputs: Iterable[str] = (), *, force: bool = False
+    targets: Sequence[OutputTarget], inputs: Iterable[str] = (), *, force: bool = False
 ) -> None:
     """Whether files and folders can be written without loss of what is there.
 
@@ -72,7 +72,7 @@ def check_targets(
             _check_folder(target, places, force)
 
 
-def _check_file(target: Target, places: dict[_Place, str], force: bool) -> None:
+def _check_file(target: OutputTarget, places: dict[_Place, str], force: bool) -> None:
     if target.path == STDOUT:
         return
     file = Path(os.path.realpath(target.path))
@@ -97,7 +97,7 @@ def _check_file(target: Target, places: dict[_Place, str], force: bool) -> None:
         )
 
 
-def _check_folder(target: Target, places: dict[_Place, str], force: bool) -> None:
+def _check_folder(target: OutputTarget, places: dict[_Place, str], force: bool) -> None:
     folder = Path(os.path.realpath(target.path))
     if not folder.exists():
         return
@@ -112,7 +112,7 @@ def _check_folder(target: Target, places: dict[_Place, str], force: bool) -> Non
                 "name a folder of its own"
             )
     for name, kind in target.files.items():
-        _check_file(Target(target.option, str(Path(target.path) / name), kind), places, force)
+        _check_file(OutputTarget(target.option, str(Path(target.path) / name), kind), places, force)
 
 
 def _place(path: str | Path) -> _Place:
@@ -130,7 +130,7 @@ def _other_kind(file: Path, kind: str) -> str:
     if not kind or not file.is_file():
         return ""
     try:
-        head = Head(file)
+        head = FileHead(file)
     except OSError as error:
         return f"what can't be read ({error.strerror})"
     return "" if head.is_empty or KINDS[kind](head) else head.description
@@ -143,7 +143,7 @@ def _protected(file: Path) -> str:
     if not file.exists():
         return ""
     try:
-        head = Head(file)
+        head = FileHead(file)
     except OSError:
         return ""
     if head.is_sqlite or head.is_toml:
@@ -161,7 +161,7 @@ def _is_of_study(file: Path) -> bool:
         tables = _tables(file)
         return "criteria" in tables or "systems" in tables
     try:
-        return file.suffix in (".db", ".sqlite", ".sqlite3") and Head(file).is_sqlite
+        return file.suffix in (".db", ".sqlite", ".sqlite3") and FileHead(file).is_sqlite
     except OSError:  # a folder, or what may not be read
         return not file.is_dir()
 

@@ -44,7 +44,7 @@ _COLOUR = re.compile("|".join(VARIABLES))
 
 
 @dataclass(frozen=True)
-class Shape:
+class MarkShape:
     """A mark around the origin, as wide as 2.
 
     Attributes:
@@ -67,19 +67,21 @@ class Shape:
         return np.array([line_to if i else move for line in self.lines for i in range(len(line))])
 
 
-def _outline(*points: tuple[float, float]) -> Shape:
-    return Shape(((*points, points[0]),), True)
+def _outline(*points: tuple[float, float]) -> MarkShape:
+    return MarkShape(((*points, points[0]),), True)
 
 
 SHAPES = (
-    Shape((((0.0, 0.0), (0.0, 0.0)),), False),  # a line without length and with round ends: a dot
+    MarkShape(
+        (((0.0, 0.0), (0.0, 0.0)),), False
+    ),  # a line without length and with round ends: a dot
     _outline((-1.1, -0.95), (1.1, -0.95), (0.0, 1.1)),
     _outline((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
-    Shape((((-1.0, -1.0), (1.0, 1.0)), ((-1.0, 1.0), (1.0, -1.0))), False),
+    MarkShape((((-1.0, -1.0), (1.0, 1.0)), ((-1.0, 1.0), (1.0, -1.0))), False),
     _outline((0.0, -1.25), (1.0, 0.0), (0.0, 1.25), (-1.0, 0.0)),
-    Shape((((-1.2, 0.0), (1.2, 0.0)), ((0.0, -1.2), (0.0, 1.2))), False),
+    MarkShape((((-1.2, 0.0), (1.2, 0.0)), ((0.0, -1.2), (0.0, 1.2))), False),
     _outline((-1.1, 0.95), (1.1, 0.95), (0.0, -1.1)),
-    Shape((((-1.2, 0.5), (1.2, 0.5)), ((-1.2, -0.5), (1.2, -0.5))), False),
+    MarkShape((((-1.2, 0.5), (1.2, 0.5)), ((-1.2, -0.5), (1.2, -0.5))), False),
 )
 
 
@@ -88,7 +90,7 @@ class SeriesMark:
     """The colour and the shape of a series."""
 
     colour: str
-    shape: Shape
+    shape: MarkShape
 
     def svg(self) -> Markup:
         """The mark for a legend."""

@@ -23,7 +23,7 @@ ALIKE = 0.3
 Mark = Literal["", "ins", "del"]
 
 
-class Stretch(NamedTuple):
+class MarkedStretch(NamedTuple):
     """A stretch of a text that is in both texts, or in one of them only."""
 
     text: str
@@ -55,7 +55,7 @@ class SideText:
     id: str
     seed: int | None
     lead: bool
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[MarkedStretch, ...]
     marked: bool
     cut: bool
     values: tuple[ShownValue, ...]
@@ -109,7 +109,7 @@ def side_by_side(
     return SideTable(tuple(systems), rows, sources)
 
 
-def difference(old: str, new: str) -> tuple[Stretch, ...]:
+def difference(old: str, new: str) -> tuple[MarkedStretch, ...]:
     """Returns the new text with the words that the old one lacks, and those of the old one that it
     lacks, marked.
 
@@ -117,24 +117,24 @@ def difference(old: str, new: str) -> tuple[Stretch, ...]:
     blanks between words, every character is one.
 
     >>> difference("It was bad.", "It was very good.")[1:]
-    (Stretch(text='bad', mark='del'), Stretch(text=' ', mark=''), \
-Stretch(text='very good', mark='ins'), Stretch(text='.', mark=''))
+    (MarkedStretch(text='bad', mark='del'), MarkedStretch(text=' ', mark=''), \
+MarkedStretch(text='very good', mark='ins'), MarkedStretch(text='.', mark=''))
     """
     olds, news = _pieces(old), _pieces(new)
     matcher = SequenceMatcher(None, [w for _, w in olds], [w for _, w in news], autojunk=False)
-    marked: list[Stretch] = []
+    marked: list[MarkedStretch] = []
     for kind, i, j, k, m in matcher.get_opcodes():
         if kind == "equal":
-            marked.append(Stretch("".join(blank + word for blank, word in news[k:m]), ""))
+            marked.append(MarkedStretch("".join(blank + word for blank, word in news[k:m]), ""))
             continue
         for mark, pieces in (("del", olds[i:j]), ("ins", news[k:m])):
             if pieces:
                 (blank, first), *rest = pieces
-                marked.append(Stretch(blank, ""))
+                marked.append(MarkedStretch(blank, ""))
                 words = first + "".join(before + word for before, word in rest)
-                marked.append(Stretch(words, mark))  # type: ignore[arg-type]
+                marked.append(MarkedStretch(words, mark))  # type: ignore[arg-type]
     by_mark = groupby((s for s in marked if s.text), key=lambda s: s.mark)
-    return tuple(Stretch("".join(s.text for s in same), mark) for mark, same in by_mark)
+    return tuple(MarkedStretch("".join(s.text for s in same), mark) for mark, same in by_mark)
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
@@ -197,7 +197,7 @@ def _side_text(
     same = sum(len(s.text) for s in stretches if not s.mark)
     marked = bool(stretches) and 2 * same >= ALIKE * (len(old) + len(text))
     if not marked:
-        stretches = (Stretch(text, ""),) if text else ()
+        stretches = (MarkedStretch(text, ""),) if text else ()
     cut = len(whole) > LONGEST
     if cut and stretches[-1].mark == "del":  # the words may stand in what is left out
         stretches = stretches[:-1]

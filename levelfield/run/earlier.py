@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from levelfield.io.kinds import KINDS, Head
+from levelfield.io.kinds import KINDS, FileHead
 from levelfield.io.problems import printable
 from levelfield.io.writing import STDOUT
 
@@ -38,7 +38,7 @@ def _signatures(path: str) -> dict[str, str]:
     signatures: dict[str, str] = {}
     seen: set[bytes] = set()
     try:
-        if not KINDS["scores"](Head(place)):
+        if not KINDS["scores"](FileHead(place)):
             return {}
         with place.open("rb") as file:
             for line in file:

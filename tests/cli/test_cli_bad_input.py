@@ -110,11 +110,11 @@ def test_the_work_for_a_long_text_grows_with_its_length_and_not_with_the_square_
     text = " ".join(f"The boat number {i} came back late with {i} fish." for i in range(400))
     read, ids = 0, Tokens.ids
 
-    def counting(self: Tokens, texts: list[str]) -> list[list[int]]:
+    def counting(self: Tokens, texts: list[str], **words: bool) -> list[list[int]]:
         nonlocal read
         read += sum(map(len, texts))
         assert read < 100 * len(text), "every text is tokenised once for each of its sentences"
-        return ids(self, texts)
+        return ids(self, texts, **words)
 
     run("score", write("warm.jsonl", [{"text": RAIN}]), "-m", "ctrleval.coherence")
     monkeypatch.setattr(Tokens, "ids", counting)
@@ -187,7 +187,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         pytest.param(("-m", "ctrleval", "--seed", "-1"), "--seed"),
         (("-m", "ctrleval", "--batch-tokens", "0"), "0 is not in the range"),
         (("-m", "ctrleval", "--dtype", "float16"), "'float16' is not one of"),
-        (("-m", "ctrleval", "--device", "abacus"), "device 'abacus' can't be used"),
+        (("-m", "ctrleval", "--device", "abacus"), "--device abacus: expected auto, cpu"),
         (("-m", "ctrleval", "--device", "cuda:99"), "device 'cuda:99' can't be used"),
         (("-m", "ctrleval", "--ids", "mine"), "'mine' is not one of"),
         (("-m", "ctrleval", "--map", "txt=text"), "did you mean text?"),

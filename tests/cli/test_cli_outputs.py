@@ -12,7 +12,7 @@ import pytest
 from command_line import Run, Write
 
 from levelfield.cli import levelfield
-from levelfield.cli.outputs import Input, Output, Writing
+from levelfield.cli.outputs import InputType, OutputType, Writing
 from levelfield.io.kinds import KINDS
 from levelfield.rating.export.documents import documents
 from levelfield.rating.plan.freezing import freeze
@@ -66,21 +66,21 @@ def test_every_option_that_takes_a_string_is_an_input_an_output_or_a_word(name: 
     undeclared = {
         param.opts[0]
         for param in strings
-        if not isinstance(param.type, Input | Output) and param.opts[0] not in WORDS
+        if not isinstance(param.type, InputType | OutputType) and param.opts[0] not in WORDS
     }
-    assert not undeclared, "give it the type INPUT or Output(kind); a word goes into WORDS here"
+    assert not undeclared, "give it the type INPUT or OutputType(kind); a word goes into WORDS here"
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_command_with_an_output_checks_it_before_it_starts(name: str) -> None:
     command = ALL[name]
-    if any(isinstance(param.type, Output) for param in command.params):
+    if any(isinstance(param.type, OutputType) for param in command.params):
         assert isinstance(command, Writing)
 
 
 def test_every_kind_of_an_output_is_known() -> None:
     types = [param.type for command in ALL.values() for param in command.params]
-    outputs = [type for type in types if isinstance(type, Output)]
+    outputs = [type for type in types if isinstance(type, OutputType)]
     assert {kind for out in outputs for kind in (out.kind, *out.files.values())} <= {"", *KINDS}
 
 
@@ -89,7 +89,7 @@ def test_outputs_of_all_commands_are_known() -> None:
         f"{name} {param.opts[0]}"
         for name, command in ALL.items()
         for param in command.params
-        if isinstance(param.type, Output)
+        if isinstance(param.type, OutputType)
     }
     assert outputs >= {
         *("score --out", "score --parts", "score --report", "correlate --latex"),
@@ -191,7 +191,7 @@ def test_a_file_is_an_input_under_its_other_names_as_well(run: Run, write: Write
 
 
 def test_all_files_of_an_export_are_declared(rated: Path) -> None:
-    (out,) = (p.type for p in ALL["rate export"].params if isinstance(p.type, Output))
+    (out,) = (p.type for p in ALL["rate export"].params if isinstance(p.type, OutputType))
     store = RatingStore.open(rated.with_suffix(".sqlite"), read_only=True)
     assert set(documents(store)) | {"pairs.jsonl", "rankings.jsonl"} == set(out.files)
     store.close()

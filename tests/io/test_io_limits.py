@@ -15,7 +15,7 @@ from levelfield.core.errors import InputError, UserError
 from levelfield.io import load_ratings, load_samples, open_samples
 from levelfield.io.corpus import corpus_texts
 from levelfield.io.formats import parquet
-from levelfield.io.outputs import Target, check_targets
+from levelfield.io.outputs import OutputTarget, check_targets
 from levelfield.io.toml import read_toml
 from levelfield.io.writing import atomic_writer
 
@@ -145,7 +145,7 @@ def test_a_named_pipe_that_nobody_reads_is_said(pipe):
 @pytest.mark.usefixtures("small")
 def test_what_a_command_may_write_over_is_seen_without_waiting_for_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "study.toml")
-    check_targets([Target("--out", str(tmp_path / "out"))], [str(tmp_path / "study.toml")])
+    check_targets([OutputTarget("--out", str(tmp_path / "out"))], [str(tmp_path / "study.toml")])
 
 
 def test_a_named_pipe_with_a_late_writer_is_read(pipe):

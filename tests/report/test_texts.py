@@ -7,7 +7,7 @@ from made_up import METRICS, one, report_of, wide_report
 from test_page import EVIL, Page
 
 from levelfield.report import render, write_page
-from levelfield.report.texts import LONGEST, Stretch, difference, side_by_side
+from levelfield.report.texts import LONGEST, MarkedStretch, difference, side_by_side
 
 TEXTS = [
     "",
@@ -43,7 +43,7 @@ def test_a_difference_holds_the_words_of_both_texts(old, new):
 def test_words_are_marked_and_not_the_blanks_around_them():
     said = difference("The soup was cold and bad.", "The soup was hot and good.")
     assert marked(said) == [("del", "cold"), ("ins", "hot"), ("del", "bad"), ("ins", "good")]
-    assert difference("same words", "same  words") == (Stretch("same  words", ""),)
+    assert difference("same words", "same  words") == (MarkedStretch("same  words", ""),)
 
 
 def test_a_script_without_blanks_differs_character_by_character():
@@ -60,7 +60,7 @@ def test_the_source_is_what_differs_is_measured_against():
     [[first], [second], [third]] = row.texts
     assert marked(first.stretches) == [("del", "cold"), ("ins", "hot")]
     assert not second.marked  # it shares no words: all of both would be marked
-    assert second.stretches == (Stretch("What an evening!", ""),)
+    assert second.stretches == (MarkedStretch("What an evening!", ""),)
     assert third.stretches == ()
 
 
@@ -70,7 +70,7 @@ def test_without_a_source_the_first_text_of_the_row_is_it():
     (row,) = table(shown).rows
     [[first], [second], [third]] = row.texts
     assert first.lead
-    assert first.stretches == (Stretch("is open today.", ""),)
+    assert first.stretches == (MarkedStretch("is open today.", ""),)
     assert second.stretches == first.stretches
     assert marked(third.stretches) == [("del", "open"), ("ins", "shut")]
 

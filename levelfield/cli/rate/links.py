@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import WholeNumber
-from levelfield.cli.outputs import Output, Writing
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.rate.options import STORE, STUDY, URL, open_store
 from levelfield.cli.terminal import console, say, tell
 from levelfield.core.errors import UserError
@@ -57,7 +57,7 @@ class LinkOptions:
 @click.option(
     "--csv",
     "csv_file",
-    type=Output("links of raters"),
+    type=OutputType("links of raters"),
     help="New links of all slots not opened yet.",
 )
 @URL

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.outputs import Output, Writing
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.rate.options import STORE, STUDY, open_store
 from levelfield.cli.terminal import console, say, tell, tell_json
 from levelfield.core.errors import UserError
@@ -70,7 +70,7 @@ _FILES = (
 @click.option(
     "--out",
     required=True,
-    type=Output(files=dict.fromkeys(_FILES, "an export of ratings")),
+    type=OutputType(files=dict.fromkeys(_FILES, "an export of ratings")),
     help="Where the files go.",
 )
 @click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
@@ -89,7 +89,7 @@ def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
 
 @click.command(cls=Writing)
 @STUDY
-@click.argument("target", metavar="FILE", type=Output(new=True))
+@click.argument("target", metavar="FILE", type=OutputType(new=True))
 @STORE
 def backup(file: str, target: str, store: str | None) -> None:
     """Copy the store, of one moment, while it is served."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.outputs import Output, Writing
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.rate.options import STUDY
 from levelfield.cli.terminal import console, say, tell, tell_json
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Writing)
-@click.argument("folder", type=Output())
+@click.argument("folder", type=OutputType())
 def init(folder: str) -> None:
     """Write a study to begin with: a study file with comments, samples, and what to do next."""
     from levelfield.rating.starter import write_starter
