@@ -154,6 +154,21 @@ def numbers_mapping(record: Mapping[str, Any], entry: str) -> dict[str, str]:
     return {f"{entry}.{_name(column)}": column for column in columns}
 
 
+def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the guess of the columns of metrics, or of one value a row where one names it."""
+    of_metrics = numbers_mapping(record, "metric")
+    named = next((column for column in record if _field(column) == "metric"), None)
+    if named is None or len(of_metrics) != 1:
+        return of_metrics
+    words = {"metric": named, "score": next(iter(of_metrics.values()))}
+    return {ours: theirs for ours, theirs in words.items() if ours != theirs}
+
+
+def rater_guess(record: Mapping[str, Any]) -> str:
+    """Returns the column that probably says who rated; empty if none."""
+    return next((column for column in record if _field(column) == "rater"), "")
+
+
 def _name(column: str) -> str:
     """A name for what a column holds."""
     return re.sub(r"[^0-9A-Za-z_-]+", "-", column.rpartition(".")[2] or column).lower()

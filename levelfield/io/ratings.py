@@ -14,6 +14,7 @@ from levelfield.io.guesses import (
     id_mapping,
     map_words,
     numbers_mapping,
+    rater_guess,
     several_columns,
     source_guess,
 )
@@ -283,10 +284,15 @@ class _Book:
     ) -> None:
         _, first = self.ratings.setdefault((id, aspect, rater), (value, place))
         if first != place:
+            who = rater_guess(record) if self._columns["rater"] not in record else ""
+            mend = (
+                f", or name who rated: {map_words({'rater': who})}"
+                if who
+                else several_columns(record, self._rules.mapping)
+            )
             self.problems.add(
                 f"{place}: {printable(rater)} rated {printable(aspect)} of id {shown(id)} at "
-                f"{first} already; remove one of the two ratings"
-                + several_columns(record, self._rules.mapping)
+                f"{first} already; remove one of the two ratings{mend}"
             )
         self._known[id].ratings.setdefault(aspect, {})[rater] = value
 

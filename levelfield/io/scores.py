@@ -11,7 +11,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
 from levelfield.io import values
 from levelfield.io.formats import FORMATS
-from levelfield.io.guesses import id_mapping, map_words, numbers_mapping, several_columns
+from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.opening import PathLike
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import MISSING, Record, field_of, has
@@ -187,7 +187,7 @@ class _Book:
         lacks = ["id"] * no_id + ["score"] * no_scores
         mapping = {
             **(id_mapping(record, self._mapping) if no_id else {}),
-            **(numbers_mapping(record, "metric") if no_scores else {}),
+            **(scores_mapping(record) if no_scores else {}),
         }
         return (
             f"no {' and no '.join(lacks)}; the columns are {listed(record)}; expected what "

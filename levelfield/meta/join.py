@@ -117,7 +117,7 @@ class RatedScores:
 def _unknown(what: str, option: str) -> str:
     return (
         f"no rated sample has a {what}, which {option} needs; "
-        "give a file of the samples with --samples, or --group all"
+        f"name its column with --map {what}=COLUMN, or give a file of the samples with --samples"
     )
 
 

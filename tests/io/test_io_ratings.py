@@ -288,3 +288,10 @@ def test_numbered_segments_are_sources_that_samples_share(write):
     mapping = {"id": "sys+seg", "source": "seg", "ratings.quality": "human"}
     samples = load_ratings(path, mapping=mapping).samples
     assert [samples[id].source for id in ("a/7", "b/7")] == ["7", "7"]
+
+
+def test_a_row_a_rater_without_the_raters_says_which_column_names_them(write):
+    path = write("r.csv", "annotator,id,ratings.q\nann,1,3\nbo,1,4\n")
+    (problem,) = found(load_ratings, path)
+    assert problem.endswith("or name who rated: --map rater=annotator")
+    assert len(load_ratings(path, mapping={"rater": "annotator"}).ratings) == 2

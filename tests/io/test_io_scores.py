@@ -115,3 +115,11 @@ def test_scores_inside_objects_are_suggested_with_their_path(write):
     assert problem.endswith("--map id=system+segment --map metric.bleurt=scores.bleurt")
     mapping = {"id": "system+segment", "metric.bleurt": "scores.bleurt"}
     assert load_scores("a.jsonl", mapping=mapping)[0].values == {"a/1": 0.5}
+
+
+def test_a_table_of_one_value_a_row_is_guessed_as_such(write):
+    path = write("long.csv", "system,segment,metric,val\na,1,bleu,0.5\n")
+    (problem,) = problems(path, mapping={"id": "system+segment"})
+    assert problem.endswith("for example --map id=system+segment --map score=val")
+    (bleu,) = load_scores(path, mapping={"id": "system+segment", "score": "val"})
+    assert bleu.values == {"a/1": 0.5}

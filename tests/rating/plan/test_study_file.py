@@ -155,6 +155,16 @@ def test_fields_go_by_other_names_with_map(tmp_path):
     assert item.given[0].text == "It rains."
 
 
+def test_fields_of_other_names_are_guessed_as_the_file_writes_them(tmp_path):
+    records = [{"Model Output": "Rain.", "src": "It rains.", "wanted_tone": "glad"}]
+
+    (said,) = problems(write_study(tmp_path, records))
+
+    mend = 'map = { text = "Model Output", source = "src", "control.sentiment" = "wanted_tone" }'
+    assert said.endswith(f"name yours, for example {mend}")
+    assert freeze(write_study(tmp_path, records, mend)).items
+
+
 def test_files_that_use_the_same_ids_need_the_file_before_the_id(tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text(
