@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
+from levelfield.cli.blocks import BlockColumn, print_blocks
 from levelfield.cli.terminal import console
 from levelfield.meta.compare import MetricComparison, test_notes
 from levelfield.meta.correlate import Correlation
@@ -22,6 +23,9 @@ SHORT = {
     "calibrated": "acc. cal.",
 }
 
+_HEADS = {**SHORT, "accuracy": "acc", "calibrated": "acc.cal"}
+"""With a line a part."""
+
 MOST_PRINTED = 30
 """So many comparisons are printed; JSON and the page have all."""
 
@@ -34,32 +38,20 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
     for aspect in evaluation.table.aspects:
         mine = [c for c in evaluation.correlations if c.aspect == aspect]
         out.print(Text(f"{aspect}: {_what(evaluation)}", "bold"))
-        lines = Table(box=None, pad_edge=False, show_header=True)
-        lines.add_column("metric", overflow="fold")
-        if grouped:
-            lines.add_column(evaluation.group)
-        for s in mine[0].estimates:
-            lines.add_column(SHORT[s], justify="right")
-            if s == next(iter(mine[0].estimates)):
-                lines.add_column("95 % interval", justify="right", no_wrap=True)
-                if of_systems:
-                    lines.add_column("r without noise", justify="right")
-        lines.add_column("n", justify="right")
-        for c in mine:
-            cells = [Text(c.metric)]
-            cells += [Text(c.group or "mean", "" if c.group else "bold")] if grouped else []
-            for i, e in enumerate(c.estimates.values()):
-                cells.append(Text(_shown(e.value)))
-                if i == 0:
-                    ends = f"{_shown(e.low)} … {_shown(e.high)}"
-                    cells.append(Text(e.why_undefined or e.why_no_interval or ends))
-                    cells += [Text(_shown(c.corrected))] if of_systems else []
-            lines.add_row(*cells, Text(_size(c)))
-        out.print(lines)
+        print_blocks(
+            out,
+            "metric",
+            [c.metric for c in mine],
+            _columns(mine, of_systems=of_systems),
+            fixed=[_column(evaluation.group, [c.group or "mean" for c in mine])] * grouped,
+        )
+        remarks: dict[str, list[str]] = {}
         for c in mine:
             for remark in _remarks(c):
                 name = f"{c.metric}{f' ({c.group})' if grouped and c.group else ''}"
-                out.print(Text(f"  {name}: {remark}", "dim"), soft_wrap=True)
+                remarks.setdefault(remark, []).append(name)
+        for remark, names in remarks.items():
+            out.print(Text(f"  {', '.join(names)}: {remark}", "dim"), soft_wrap=True)
         for ranking in evaluation.comparisons.rankings:
             if ranking.aspect == aspect and len(ranking.r) > 1:
                 ranks = " > ".join(
@@ -86,6 +78,25 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
     out.print(Text(evaluation.signature, "dim"), soft_wrap=True)
 
 
+def _columns(rows: Sequence[Correlation], *, of_systems: bool) -> list[BlockColumn]:
+    columns = []
+    for i, s in enumerate(rows[0].estimates):
+        estimates = [c.estimates[s] for c in rows]
+        columns.append(_column(_HEADS[s], [_shown(e.value) for e in estimates]))
+        if i == 0:
+            ends = [f"{_shown(e.low)} … {_shown(e.high)}" for e in estimates]
+            known = [not (e.why_undefined or e.why_no_interval) for e in estimates]
+            cells = [end if is_known else "–" for end, is_known in zip(ends, known, strict=True)]
+            columns.append(_column("95 % interval", cells))
+            if of_systems:
+                columns.append(_column("r.without.noise", [_shown(c.corrected) for c in rows]))
+    return [*columns, _column("n", [_size(c) for c in rows])]
+
+
+def _column(name: str, cells: Sequence[str]) -> BlockColumn:
+    return BlockColumn("", name, [[Text(cell)] for cell in cells])
+
+
 def _what(evaluation: MetaEvaluation) -> str:
     if evaluation.level == "system":
         return evaluation.what
@@ -107,15 +118,13 @@ def _size(c: Correlation) -> str:
 def _remarks(c: Correlation) -> list[str]:
     """Why numbers are missing, and what else there is to know, each once."""
     remarks: dict[str, list[str]] = {}
-    first = True
     for s, e in c.estimates.items():
         notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
         for reason in notes:
             if reason and not reason.startswith("tie thresholds"):
                 remarks.setdefault(reason, []).append(SHORT[s])
-        if e.why_no_interval and not e.why_undefined and not first:
+        if e.why_no_interval and not e.why_undefined:
             remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SHORT[s])
-        first = False
     lines = [f"{', '.join(of)}: {why}" for why, of in remarks.items()]
     if c.undefined:
         lines.append(f"no value for {c.undefined:,} of {c.n + c.undefined:,} rated samples")
