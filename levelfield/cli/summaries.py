@@ -58,8 +58,8 @@ def _print_table(table: ResultTable, out: Console) -> None:
         )
         for i, column in enumerate(table.columns)
     ]
-    n = BlockColumn("", "n", [[Text(f"{table.texts(row):,}")] for _, row in rows])
-    fixed = [] if table.of_labels else [n]
+    counts = BlockColumn("", table.counted, [[Text(f"{table.count(row):,}")] for _, row in rows])
+    fixed = [] if table.of_labels else [counts]
     print_blocks(out, table.by, [name for name, _ in rows], columns, fixed=fixed)
     for note in ("; ".join(table.legend(BEST)), *table.notes()):
         print_wrapped(out, note)

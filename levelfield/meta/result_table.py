@@ -173,8 +173,14 @@ class ResultTable:
             for name, of in itertools.groupby(column.above for column in self.columns)
         ]
 
-    def texts(self, row: Sequence[ResultCell | None]) -> int:
-        """The number of texts of a row; a corpus metric counts corpora, which are fewer."""
+    @property
+    def counted(self) -> str:
+        """What `count` counts: texts, `n`, or corpora where no metric has values of texts."""
+        whys = {column.overall.group.mean.why_no_interval for column in self.columns}
+        return "corpora" if whys == {CORPUS} else "n"
+
+    def count(self, row: Sequence[ResultCell | None]) -> int:
+        """The number of texts of a row; beside them, corpora are fewer."""
         return max((cell.group.n for cell in row if cell), default=0)
 
     def legend(self, best: str) -> list[str]:

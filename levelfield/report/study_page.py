@@ -33,6 +33,7 @@ from levelfield.study.aggregate.results import (
     TableEntry,
 )
 from levelfield.study.audit.findings import SEVERITIES, Finding
+from levelfield.study.audit.report import counted_findings
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
 from levelfield.study.units import bytes_in_words
 from levelfield.version import __version__
@@ -227,6 +228,7 @@ def _template() -> Template:
     pages = environment()
     pages.filters |= {"bytes": bytes_in_words}
     pages.globals |= {
+        "counted_findings": counted_findings,
         "grouped_columns": grouped_columns,
         "main_measure": main_measure,
         "told_first": told_first,

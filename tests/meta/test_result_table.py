@@ -150,6 +150,8 @@ def test_a_corpus_has_no_interval_and_a_rank_without_letters():
         ("x", "0.500", "", ""),
     ]
     assert table.notes() == ["no interval, not compared: values of corpora"]
+    assert table.counted == "corpora"
+    assert table_of({"m": [0.1, 0.9]}, ["x", "y"]).counted == "n"
 
 
 def test_a_corpus_of_all_systems_is_in_a_row_of_its_own():

@@ -139,12 +139,15 @@ def test_a_tie_for_the_best_names_all():
     assert "a , b have the same, best mean: 50.00 %" in said
 
 
-def test_serious_findings_stand_above_the_results():
+def test_serious_findings_are_named_above_the_results_and_told_below():
     html = page()
-    serious, notes = html.index("wrong-<wbr>request"), html.index("leftover-<wbr>markup")
-    assert serious < notes < html.index('id="control-1"')
+    results = html.index('id="control-1"')
+    named = html.index("Numbers are wrong or can’t be compared</b>: ")
+    assert "wrong-request" in html[named:results]
+    assert results < html.index("wrong-<wbr>request") < html.index("leftover-<wbr>markup")
+    assert html.index("Table of results for") < html.index("In short")
     assert "The audit was not run" in page(findings=None)
-    assert "Nothing." in page(findings=())
+    assert "The audit: nothing found." in page(findings=())
 
 
 def test_the_table_has_the_groups_of_the_paper():

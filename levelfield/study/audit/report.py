@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class AuditReport:
         return booktabs("lllp{.5\\textwidth}", head, rows, f"Audit of {self.study}.", wide=True)
 
 
-def counted_findings(findings: tuple[Finding, ...]) -> str:
+def counted_findings(findings: Sequence[Finding]) -> str:
     """Returns the number of findings of each severity, in words."""
     counts = Counter(finding.severity for finding in findings)
     return ", ".join(f"{counts[s]} {s}" for s in SEVERITIES if counts[s]) or "nothing found"
