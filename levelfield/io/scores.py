@@ -10,7 +10,7 @@ from pathlib import PurePath
 from levelfield.core.errors import UserError
 from levelfield.core.signature import with_choices
 from levelfield.io import values
-from levelfield.io.formats import FORMATS
+from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.opening import PathLike
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
@@ -164,7 +164,7 @@ class _Book:
     def read(self, path: PathLike) -> None:
         """Takes the records of a file."""
         suffix = PurePath(path).suffix.lower()
-        known = any(suffix in format.suffixes for format in FORMATS.values())
+        known = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
         (source,) = inputs([path], None if known else "jsonl")
         first = True
         for number, record in records(source, self.problems, "scores"):

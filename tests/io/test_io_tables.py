@@ -5,8 +5,8 @@ import csv
 import polars as pl
 import pytest
 
-from levelfield.core.errors import InputError
-from levelfield.io import load_samples, open_samples
+from levelfield.core.errors import InputError, UserError
+from levelfield.io import load_samples, load_scores, open_samples
 
 
 def test_csv_rows_are_numbered_by_the_line_they_begin_in(read):
@@ -110,6 +110,13 @@ def test_a_table_of_a_spreadsheet_with_decimal_commas_is_read(read):
 def test_a_comma_in_the_header_separates_whatever_else_is_there(read):
     (sample,) = read("a.csv", "id,text,a;b\n1,x,2\n")
     assert sample.extra == {"a;b": "2"}
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(write):
+    with pytest.raises(UserError, match=r"a.xlsx: a spreadsheet; save it as CSV in UTF-8$"):
+        open_samples([write("a.xlsx", b"PK")])
+    with pytest.raises(UserError, match=r"a.xlsx: a spreadsheet; save it as CSV in UTF-8$"):
+        load_scores([write("a.xlsx", b"PK")])
 
 
 @pytest.mark.parametrize("number", ["3,5", "-1,25", "1.234,5", "1,234"])

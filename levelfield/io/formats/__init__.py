@@ -44,6 +44,10 @@ FORMATS = {
 }
 
 
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+"""Suffixes of files that no format here reads."""
+
+
 def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise UserError(f"there is no format {shown(name)}; there are {', '.join(FORMATS)}")
@@ -56,6 +60,8 @@ def format_of(path: str) -> Format:
     for format in FORMATS.values():
         if suffix in format.suffixes:
             return format
+    if suffix in SPREADSHEETS:
+        raise UserError(f"{printable(path)}: a spreadsheet; save it as CSV in UTF-8")
     unpack = "unpack it first, or " if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip") else ""
     raise UserError(
         f"{printable(path)}: {shown(suffix) if suffix else 'a name without suffix'} says nothing "

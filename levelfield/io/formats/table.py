@@ -87,7 +87,8 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
 def _bad_header(header: list[str], separator: str) -> Wrong | None:
     for other in {",", ";", "\t"} - {separator}:
         if len(header) == 1 and other in header[0]:
-            mend = "--format tsv" if other == "\t" else "--format csv"
+            format = "tsv" if other == "\t" else "csv"
+            mend = f"rename the file to .{format}, or --format {format} where there is that option"
             if (separator, other) == (",", ";"):
                 mend = "make it the first line of the file"
             return Wrong(
