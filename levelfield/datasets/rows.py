@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from levelfield.core.errors import InputError
+from levelfield.core.numerals import finite_number
 
 TURN = "</UTT>"
 
@@ -47,12 +47,9 @@ def number(text: str, path: Path, line: int) -> float:
         InputError: it is none.
     """
     try:
-        value = float(text)
+        return finite_number(text)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise wrong(path, line, f"expected a number, found '{text[:30]}'")
-    return value
+        raise wrong(path, line, f"expected a number, found '{text[:30]}'") from None
 
 
 def turns(joined: str) -> tuple[str, ...]:

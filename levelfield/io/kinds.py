@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from levelfield.core.limits import TOML_BYTES
 from levelfield.io.problems import listed
 
 _BYTES = 1 << 16
 _LONGEST_LINE = 1 << 24
-_LARGEST_TOML = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -45,10 +45,10 @@ class FileHead:
     @cached_property
     def is_toml(self) -> bool:
         """Whether it is a TOML file with a value in it."""
-        if not self.text or self._path.stat().st_size > _LARGEST_TOML:
+        if not self.text or self._path.stat().st_size > TOML_BYTES:
             return False
         try:
-            return bool(tomllib.loads(self._path.read_text("utf-8")))
+            return bool(tomllib.loads(self._path.read_text("utf-8-sig")))
         except (ValueError, RecursionError):
             return False
 

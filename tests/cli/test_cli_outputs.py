@@ -254,6 +254,15 @@ def test_settings_and_databases_are_never_overwritten(
     assert "SQLite" in run("score", file, "-m", words, "--report", "any", *force).complaint
 
 
+@pytest.mark.parametrize("content", ["\ufeff[table]\n", "[table]\n" + "# long\n" * 200_000])
+def test_settings_are_known_whatever_editor_wrote_them_and_however_long(
+    run: Run, write: Write, words: str, content: str
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    write("notes", content + "a = 1\n")
+    assert "TOML" in run("score", file, "-m", words, "--out", "notes", "--force").complaint
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwritten(
     run: Run, write: Write, words: str, force: tuple[str, ...]
