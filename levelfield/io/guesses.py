@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 NAMES = ("id", "source", "system", "dataset")
@@ -96,6 +98,21 @@ def map_words(mapping: Mapping[str, str]) -> str:
     """Returns the mapping as a user writes it: `--map text=output --map system=model`."""
     words = [f"{o}={t}" for o, theirs in mapping.items() for t in alternatives(o, theirs)]
     return " ".join(f"--map {shlex.quote(word)}" for word in words)
+
+
+_MAP_WORDS = re.compile(r"--map (?:'[^']*'|[^\s;']+)(?: --map (?:'[^']*'|[^\s;']+))*")
+
+
+def map_words_in_toml(problem: str) -> str:
+    """Returns the problem with `--map` words as TOML has them: `map = { text = "output" }`."""
+
+    def table(words: re.Match[str]) -> str:
+        pairs = (word.partition("=") for word in shlex.split(words[0]) if word != "--map")
+        quoted = partial(json.dumps, ensure_ascii=False)
+        entries = (f"{quoted(o) if '.' in o else o} = {quoted(t)}" for o, _, t in pairs)
+        return f"map = {{ {', '.join(entries)} }}"
+
+    return _MAP_WORDS.sub(table, problem)
 
 
 def alternatives(ours: str, theirs: str) -> list[str]:

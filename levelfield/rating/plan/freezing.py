@@ -8,17 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from levelfield.core.errors import InputError, UserError
 from levelfield.core.sample import Sample
 from levelfield.io import as_record, open_samples
+from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.toml import suggestion
 from levelfield.rating.allocate import deal, slots_of, with_survey
@@ -176,26 +174,15 @@ def _samples(study: StudyFile, problems: list[str]) -> list[Sample]:
         return list(source)
     except InputError as error:
         lines = str(error).split("\n")
-        problems += [f"samples: {_in_toml(line)}" for line in lines]
+        problems += [
+            f"samples: {map_words_in_toml(line.replace(_CLI_IDS, _OUR_IDS))}" for line in lines
+        ]
     except UserError as error:
         problems.append(f"samples: {error}")
     return []
 
 
 _CLI_IDS, _OUR_IDS = "with --ids file", 'with ids = "file"'
-_CLI_MAP = re.compile(r"--map (?:'[^']*'|[^\s;']+)(?: --map (?:'[^']*'|[^\s;']+))*")
-
-
-def _in_toml(problem: str) -> str:
-    """The problem with the words of this file in place of the command line's."""
-    return _CLI_MAP.sub(_map_table, problem.replace(_CLI_IDS, _OUR_IDS))
-
-
-def _map_table(words: re.Match[str]) -> str:
-    pairs = (word.partition("=") for word in shlex.split(words[0]) if word != "--map")
-    quoted = partial(json.dumps, ensure_ascii=False)
-    entries = (f"{quoted(o) if '.' in o else o} = {quoted(t)}" for o, _, t in pairs)
-    return f"map = {{ {', '.join(entries)} }}"
 
 
 def _tasks_of(study: StudyFile, samples: Sequence[Sample], problems: list[str]) -> dict[str, str]:

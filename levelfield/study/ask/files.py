@@ -11,6 +11,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
 from levelfield.core.wanted import single_value
 from levelfield.io.formats import format_named, format_of
+from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.records import BadRecord, Rules
 from levelfield.study.ask.intake import Intake, ProblemCounts, TimedAnswer
@@ -56,7 +57,7 @@ def read(
                     raise record
                 sample = rules.sample(record, id="", cells=format.cells)
             except (Wrong, BadRecord) as wrong:
-                intake.refuse(str(wrong), place)
+                intake.refuse(map_words_in_toml(str(wrong)), place)
                 continue
             if other := _other_cell(sample, key):
                 passed_over.add("record of another cell", "records of other cells", other)

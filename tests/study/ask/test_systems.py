@@ -386,6 +386,12 @@ class TestFiles:
         outcome = self.read(ask, [{"text": "x", **record}])
         assert outcome.problems == (f"1 record of no request (first: {self.NAME}:1: {says})",)
 
+    def test_columns_of_other_names_are_guessed_as_the_study_file_writes_them(
+        self, ask: Asked
+    ) -> None:
+        outcome = self.read(ask, [{"hyp": "x", "opening_prefix": "Opening 0"}])
+        assert 'for example map = { text = "hyp", prompt = "opening_prefix" }' in str(outcome)
+
     def test_duplicates_unknown_and_broken_records_are_counted(self, ask: Asked) -> None:
         good = [{"id": id, "text": text} for id, text in WELL.items()]
         odd = [good[0], good[0] | {"text": "another"}, {"id": "nobody", "text": "x"}, {"id": "y"}]
