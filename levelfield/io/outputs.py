@@ -66,6 +66,8 @@ def check_targets(
         if not target.path:
             what = "file" if target.kind or target.new else "folder"
             raise UserError(f"{target.option}: the name of the {what} is empty")
+        if target.path == STDOUT and not target.kind:
+            raise UserError(f"{target.name}: standard output can't be that; name a new one")
         if target.kind or target.new:
             _check_file(target, places, force)
         else:
@@ -89,6 +91,11 @@ def _check_file(target: OutputTarget, places: dict[_Place, str], force: bool) ->
         raise UserError(
             f"{target.name}: holds {content}, not {target.kind}, and lies beside "
             f"{printable(study.name)} of a study; name another file"
+        )
+    if content and any(_place(folder) in places for folder in file.parents):
+        raise UserError(
+            f"{target.name}: holds {content}, not {target.kind}, and lies in a folder that is an "
+            "input; name another file"
         )
     if content and not force:
         raise UserError(

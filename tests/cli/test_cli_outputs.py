@@ -294,6 +294,24 @@ def test_a_file_that_an_option_names_is_an_input_as_well(
     assert Path("log").read_text() == "kept\n"
 
 
+def test_a_file_in_a_folder_that_is_read_goes_not_even_by_force(
+    run: Run, write: Write, words: str
+) -> None:
+    file = write("t.jsonl", TEXTS)
+    Path("model").mkdir()
+    config = Path("model/config.json")
+    config.write_text("{}")
+    ran = run("score", file, "-m", words, "--model", "model", "--out", config, "--force")
+    assert "lies in a folder that is an input" in ran.complaint
+    assert config.read_text() == "{}"
+
+
+def test_what_is_a_folder_or_a_store_can_not_be_standard_output(run: Run, rated: Path) -> None:
+    assert run("rate", "backup", rated, "-").complaint.startswith("FILE -: standard output")
+    assert run("rate", "export", rated, "--out", "-").complaint.startswith("--out -: standard")
+    assert not Path("-").exists()
+
+
 def test_score_says_which_scores_are_lost_before_it_starts(
     run: Run, write: Write, words: str
 ) -> None:
