@@ -125,7 +125,8 @@ def _inputs(ctx: click.Context) -> Iterator[str]:
             if isinstance(param.type, InputType):
                 yield word
             elif not isinstance(param.type, OutputType):
-                names = (word, word.partition("=")[2], word.rpartition(":")[0])
+                named = (word, word.partition("=")[2], word.rpartition(":")[0])
+                names = map(os.path.expanduser, named)
                 yield from (name for name in names if name and os.path.exists(name))  # noqa: PTH110
 
 

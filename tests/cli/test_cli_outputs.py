@@ -283,13 +283,21 @@ def test_what_a_study_beside_it_names_and_the_files_of_a_cell_are_never_overwrit
     assert "study's cell" in run("score", file, "-m", words, "--out", cell, *force).complaint
 
 
+@pytest.mark.parametrize("name", ["log", "~/log"])
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_a_file_that_an_option_names_is_an_input_as_well(
-    run: Run, write: Write, words: str, force: tuple[str, ...]
+    run: Run,
+    write: Write,
+    words: str,
+    force: tuple[str, ...],
+    name: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HOME", str(here))
     file = write("t.jsonl", TEXTS)
     write("log", "kept\n")
-    said = run("score", file, "-m", words, "-o", "log=log", "--out", "log", *force).complaint
+    said = run("score", file, "-m", words, "-o", f"log={name}", "--out", "log", *force).complaint
     assert said == "--out log: is an input as well; name another"
     assert Path("log").read_text() == "kept\n"
 
