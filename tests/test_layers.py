@@ -94,3 +94,17 @@ def test_help_and_lists_do_not_wait_for_pytorch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "ctrleval.coherence" in done.stdout
+
+
+def test_help_of_commands_does_not_wait_for_polars():
+    code = (
+        "import sys\n"
+        "from levelfield.cli import main\n"
+        "for command in ('score', 'study', 'rate', 'agreement'):\n"
+        "    sys.argv = ['levelfield', command, '--help']\n"
+        "    try: main()\n"
+        "    except SystemExit: pass\n"
+        "assert 'polars' not in sys.modules and 'scipy' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

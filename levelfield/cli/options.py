@@ -9,7 +9,6 @@ import click
 
 from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
-from levelfield.io.guesses import ALTERNATIVE, NAMES
 from levelfield.stats.multiplicity import FAMILIES
 
 
@@ -60,6 +59,8 @@ def pairs(
     option: str, words: Sequence[str], *, alternatives: Collection[str] = ()
 ) -> dict[str, str]:
     """NAME=VALUE words as a mapping; several values of a name in `alternatives` are joined."""
+    from levelfield.io.guesses import ALTERNATIVE
+
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -73,4 +74,6 @@ def pairs(
 
 def columns(words: Sequence[str]) -> dict[str, str]:
     """The words of `--map`; what names samples may have other columns in other files."""
+    from levelfield.io.guesses import NAMES
+
     return pairs("--map", words, alternatives=NAMES)
