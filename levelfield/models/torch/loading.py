@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.core.processors import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, reading
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
@@ -17,6 +20,7 @@ def pick_device(name: str) -> torch.device:
     """The device of this name; `auto` is a GPU where there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    _bound_threads()
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -27,6 +31,17 @@ def pick_device(name: str) -> torch.device:
             f"device '{name}' can't be used here; `--device cpu` always can"
         ) from error
     return device
+
+
+@functools.cache
+def _bound_threads() -> None:
+    """Lets PyTorch have no more threads than there are processors for them.
+
+    PyTorch starts one for each processor of the machine, and in a container that may use few of
+    them the threads wait for each other, busily.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), usable_processors()))
 
 
 def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:

@@ -18,6 +18,7 @@ def test_by_mouse_from_link_to_code(place_of):
     page.get_by_label("I have read this").check()
     page.get_by_role("button", name="Begin").click()
     page.get_by_role("button", name="Go on").click()
+    page.locator("article.example").first.wait_for()
     assert page.locator("article.example").count() == 2
     page.get_by_role("button", name="Go on").click()
     for share, said in ((0.1, "try once more"), (0.9, "That fits")):

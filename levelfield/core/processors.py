@@ -1,0 +1,42 @@
+"""How many processors this process may use: fewer than the machine has, in a container."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def usable_processors(groups: Path = _GROUPS) -> int:
+    """Returns the number of processors that this process may run on, at least 1.
+
+    That is the processors that it is bound to, or what its control group has time for if that is
+    less: a container of 2 processors on a machine of 64 is bound to all 64.
+
+    Args:
+        groups: where Linux shows control groups; elsewhere nothing is there.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min([bound or 1, *(math.ceil(quota) for quota in _quotas(groups))]))
+
+
+def _quotas(groups: Path) -> Iterator[float]:
+    """Processors' worth of time that a control group may use, of either version of Linux's."""
+    for quota, period in (
+        _numbers(groups / "cpu.max"),
+        _numbers(groups / "cpu" / "cpu.cfs_quota_us", groups / "cpu" / "cpu.cfs_period_us"),
+    ):
+        if quota > 0 and period > 0:
+            yield quota / period
+
+
+def _numbers(*files: Path) -> tuple[float, float]:
+    """A quota and its period; 0 for what is not there, or without a limit (`max`, `-1`)."""
+    try:
+        quota, period = " ".join(file.read_text("ascii") for file in files).split()
+        return float(quota), float(period)
+    except (OSError, ValueError):
+        return 0.0, 0.0
