@@ -76,7 +76,7 @@ def rate_and_kill(
         for turn in range(kills):
             goal = (turn + 1) * raters * wanted // (kills + 2)
             while done < goal:  # at no particular moment, but spread over the whole study
-                time.sleep(drawn.uniform(0.001, 0.05))
+                time.sleep(drawn.uniform(0.001, 0.02))
                 files = [writers.acknowledged_by(name) for name in names]
                 done = sum(file.read_bytes().count(b"\n") for file in files if file.exists())
             every = all_at_once and turn % 2 == 0
@@ -107,7 +107,7 @@ def rate_and_kill(
 
 
 def test_a_few_writers_that_are_killed_lose_and_double_nothing(memory: Path) -> None:
-    rate_and_kill(memory, raters=2, items=60, kills=2, all_at_once=True, limit_s=120)
+    rate_and_kill(memory, raters=2, items=200, kills=2, all_at_once=True, limit_s=120)
 
 
 @pytest.mark.slow
