@@ -146,7 +146,7 @@ def _of_system(error: OSError) -> str:
     """What the operating system refuses, with the path if there is one."""
     from levelfield.io.problems import shown
 
-    said = error.strerror or first_line(error)
+    reason = error.strerror or first_line(error)
     if error.filename is None:
-        return said
-    return f"{shown(str(error.filename), 200)}: {said}; check the path"
+        return reason
+    return f"{shown(str(error.filename), 200)}: {reason}; check the path"

@@ -30,8 +30,8 @@ def environment() -> None:
 @_PATH
 def create(name: str, path: str | None) -> None:
     """Make the environment NAME with pip, from a network or from what pip's configuration names."""
-    made = environments.create(name, path or "", said=say)
-    tell(f"{made.name}: {environments.recipe(name).package} {made.version} in {made.path}")
+    new = environments.create(name, path or "", said=say)
+    tell(f"{new.name}: {environments.recipe(name).package} {new.version} in {new.path}")
 
 
 @environment.command("list")

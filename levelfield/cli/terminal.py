@@ -47,10 +47,10 @@ def console() -> Console:
     from levelfield.cli.visible_console import VisibleConsole
 
     # a name may hold what rich would take for markup or the name of an emoji
-    made = VisibleConsole(highlight=False, markup=False, emoji=False)
-    if not made.is_terminal:
-        made.width = 1_000
-    return made
+    stdout = VisibleConsole(highlight=False, markup=False, emoji=False)
+    if not stdout.is_terminal:
+        stdout.width = 1_000
+    return stdout
 
 
 @contextlib.contextmanager
@@ -87,16 +87,16 @@ LINE_EVERY_S = 60.0
 
 def _progress_lines(what: str, total: int | None) -> Progress:
     """Says now and then how far the work is, as logs have it."""
-    start = said = time.monotonic()
+    start = last = time.monotonic()
     done = 0
 
     def progress(n: int) -> None:
-        nonlocal said, done
+        nonlocal last, done
         done += n
         now = time.monotonic()
-        if now - said < LINE_EVERY_S or not done:
+        if now - last < LINE_EVERY_S or not done:
             return
-        said = now
+        last = now
         far = f"{done:,}"
         if total:
             left = (now - start) / done * max(total - done, 0)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from levelfield.study.ask.processes import process_folders
+
 _NAME = "LEVELFIELD_ATTEMPT"
 _ROUNDS, _PAUSE_S = 100, 0.01
 
@@ -43,11 +45,7 @@ class Descendants:
             time.sleep(_PAUSE_S)
 
     def _running(self) -> Iterator[int]:
-        try:
-            folders = [folder for folder in self._proc.iterdir() if folder.name.isdecimal()]
-        except OSError:
-            return
-        for folder in folders:
+        for folder in process_folders(self._proc):
             try:
                 # of one that has ended but was not waited for, it is empty
                 if self._mark in b"\0" + (folder / "environ").read_bytes():

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from levelfield.study.ask.processes import process_folders
+
 _FIRST_S, _LONGEST_S = 0.05, 0.5
 
 
@@ -42,11 +44,7 @@ class PeakMemory:
 
     def _resident(self) -> Iterator[tuple[int, int]]:
         """VmRSS and VmHWM of each process of the session."""
-        try:
-            folders = [folder for folder in self._proc.iterdir() if folder.name.isdecimal()]
-        except OSError:
-            return
-        for folder in folders:
+        for folder in process_folders(self._proc):
             try:
                 # the name of the program, in parentheses, may hold anything
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
