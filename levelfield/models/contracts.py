@@ -76,14 +76,44 @@ class CausalLikelihood(NamedTuple):
         ids: (tokens,) of the vocabulary, BOS not among them; empty for a text without tokens.
         ends: (tokens,) where in the text each token ends, in characters; empty where the tokenizer
             can't say.
-        log_p: (tokens,) log P(token | BOS, tokens before it).
-        cut: whether the text was longer than the model takes, so that its end was not scored.
+        log_p: (tokens,) log P(token | BOS, tokens before it), a prefix's among those before it.
+        cut: whether the text was longer than the model takes, so that its end was not scored; or
+            the prefix, so that its beginning was not read.
     """
 
     ids: Ints
     ends: Ints
     log_p: Floats
     cut: bool
+
+
+class Frame(NamedTuple):
+    """What follows a text up to a gap, and the words that could fill the gap.
+
+    A causal model reads the ids of the text, of `between` and of a word one after the other, and
+    each of the three is tokenised alone. Where a vocabulary has words with the blank before them,
+    the blank belongs to the word: `Frame(" It was", (" good", " bad"))`.
+
+    Attributes:
+        between: what stands between the text and the gap; may be empty.
+        words: what could fill the gap.
+    """
+
+    between: str
+    words: tuple[str, ...]
+
+
+class WordLikelihoods(NamedTuple):
+    """What a model says of the words of a text's frames.
+
+    Attributes:
+        log_p: for each frame and each of its words (tokens,) log P(token | BOS, text, between,
+            tokens of the word before it); empty for a word without tokens.
+        cut: for each frame, whether the model did not see all of it or of its text.
+    """
+
+    log_p: list[list[Floats]]
+    cut: list[bool]
 
 
 class TextStates(NamedTuple):
@@ -184,6 +214,30 @@ class CausalModel(TokenReader, Protocol):
         """log P(token | BOS, tokens before it), for each token of each text.
 
         Of a text longer than the model takes the beginning is scored, and it counts as cut.
+        """
+
+    def words_after(
+        self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
+    ) -> list[WordLikelihoods]:
+        """log P(word | BOS, text, between), for each word of each frame of each text.
+
+        All frames of a text share one pass over it. The pass tells `log_likelihood` of the text as
+        well, and the model remembers it for the next call.
+
+        What is too long is cut so that every frame has one value whatever stands beside it: of
+        `between` the end is read and of a word the beginning is scored, each at most half of what
+        the model takes, and of the text the beginning, as in `log_likelihood`, as far as `between`
+        and the longest word of the frame leave room.
+        """
+
+    def log_likelihood_after(
+        self, prefixes: Sequence[str], texts: Sequence[str]
+    ) -> list[list[CausalLikelihood]]:
+        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+
+        Prefix and text are tokenised alone; those of a prefix without tokens are the text's
+        `log_likelihood`. Of a prefix longer than half of what the model takes the end is read, and
+        of a text that does not fit behind it the beginning is scored; either counts as cut.
         """
 
     def unigram_bos(self) -> Floats:

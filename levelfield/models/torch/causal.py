@@ -6,7 +6,7 @@ The first token of a text is scored given BOS (see `causal_tokens`); no end toke
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,15 @@ import torch
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
-from levelfield.models.contracts import CausalLikelihood
+from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised, resolve_causal
 from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
+from levelfield.models.torch.token_tree import TokenTree, attention, reads_trees
 
-Body = Callable[[torch.Tensor], torch.Tensor]
+Body = Callable[..., torch.Tensor]
+"""Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
 
 RECENT_TOKENS = 2**22
 """So many tokens' results are kept, so that metrics of the same samples share one pass, also where
@@ -29,6 +31,10 @@ one metric goes through all of a study's cell before the next: at 24 bytes a tok
 
 WHOLE_LOGITS = 2**28
 """So many logits a batch may have where they are all taken at once: 1 GiB in float32."""
+
+
+WHOLE_SIGHT = 2**28
+"""So many pairs of tokens the attention mask of a batch of trees may have: 1 GiB in float32."""
 
 
 class TorchCausalModel:
@@ -49,7 +55,10 @@ class TorchCausalModel:
         if is_whole:
             most = max(1, WHOLE_LOGITS // self.vocabulary_size)
             self._batch_tokens = min(self._batch_tokens, most)
-        check_causal(self._body, self._some_ids(model), model)
+        self._few = self._some_ids(model)
+        self._dtype = next(model.parameters()).dtype
+        self._config = model.config.get_text_config()
+        check_causal(self._body, self._few, model)
         self._recent: dict[str, CausalLikelihood] = {}
         self._recent_tokens = 0
 
@@ -70,10 +79,86 @@ class TorchCausalModel:
         new = [text for text in distinct if text not in self._recent]
         found = {text: self._recent[text] for text in distinct if text in self._recent}
         for text, tokenised, log_p in self._scored(new):
-            log_p.flags.writeable = False  # others will be given the same array
-            found[text] = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
-            self._remember(text, found[text])
+            found[text] = self._remember(text, tokenised, log_p)
         return [found[distinct[at]] for at in place]
+
+    def words_after(
+        self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
+    ) -> list[WordLikelihoods]:
+        """log P(word | BOS, text, between), for each word of each frame of each text.
+
+        A text and all its frames are one tree of tokens, so each of its tokens is computed once,
+        and words of one token are read where their frame ends. Where the model can't read trees,
+        it reads their paths.
+        """
+        frames: dict[str, dict[Frame, None]] = {}
+        for text, of_text in zip(texts, frames_per_text, strict=True):
+            frames.setdefault(text, {}).update(dict.fromkeys(of_text))
+        pieces = unique(
+            piece
+            for distinct in frames.values()
+            for frame in distinct
+            for piece in (frame.between, *frame.words)
+        )[0]
+        ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
+        tokenised = self._tokens.fit(list(frames))
+        trees, plans = [], []
+        for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
+            tree = TokenTree(self._tokens.bos_id)
+            text_ids = one.ids.tolist()
+            if text not in self._recent:
+                tree.score(0, text_ids)
+            plan = {}
+            for frame in distinct:
+                plan[frame] = self._plan(tree, one, frame, ids)
+            trees.append(tree)
+            plans.append(plan)
+        values: dict[str, dict[Frame, tuple[list[Floats], bool]]] = {}
+        of_trees = self._tree_log_p(trees)
+        for text, one, plan, log_p in zip(frames, tokenised, plans, of_trees, strict=True):
+            if text not in self._recent:
+                self._remember(text, one, log_p[: len(one.ids)].copy())
+            values[text] = {
+                frame: ([log_p[word] for word in words], cut)
+                for frame, (words, cut) in plan.items()
+            }
+        return [
+            WordLikelihoods(
+                [values[text][frame][0] for frame in of_text],
+                [values[text][frame][1] for frame in of_text],
+            )
+            for text, of_text in zip(texts, frames_per_text, strict=True)
+        ]
+
+    def log_likelihood_after(
+        self, prefixes: Sequence[str], texts: Sequence[str]
+    ) -> list[list[CausalLikelihood]]:
+        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it."""
+        distinct, place = unique(texts)
+        tokenised = self._tokens.fit(distinct)
+        half = self.limit // 2
+        found = []
+        for ids in self._tokens.ids(prefixes):
+            if not ids:
+                found.append(self.log_likelihood(texts))
+                continue
+            kept = ids[max(0, len(ids) - half) :]
+            room = self.limit - len(kept)
+            prompt = [self._tokens.bos_id, *kept]
+            log_p = self.log_p_after(
+                [prompt] * len(distinct), [one.ids[:room].tolist() for one in tokenised]
+            )
+            of_texts = [
+                CausalLikelihood(
+                    one.ids[:room],
+                    one.ends[:room],
+                    values,
+                    one.cut or len(one.ids) > room or len(kept) < len(ids),
+                )
+                for one, values in zip(tokenised, log_p, strict=True)
+            ]
+            found.append([of_texts[at] for at in place])
+        return found
 
     @property
     def limit(self) -> int:
@@ -109,7 +194,9 @@ class TorchCausalModel:
                 ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
                 given = [one[:-1] for one in ids]
                 begins = [len(prompts[i]) - 1 for i in rows]
-                found = self._log_p_at(given, [one[1:] for one in ids], begins)
+                at = [np.arange(b, len(one)) for b, one in zip(begins, given, strict=True)]
+                tokens = [one[b + 1 :] for b, one in zip(begins, ids, strict=True)]
+                found = self._log_p_at(given, at, tokens)
                 for i, values in zip(rows, found, strict=True):
                     log_p[i] = values
         return log_p
@@ -126,13 +213,16 @@ class TorchCausalModel:
         """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
         return self._unigram_bos
 
-    def _remember(self, text: str, likelihood: CausalLikelihood) -> None:
+    def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
         """Keeps a result, and forgets the oldest once too many tokens are held."""
+        log_p.flags.writeable = False  # others will be given the same array
+        likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
         self._recent[text] = likelihood
         self._recent_tokens += 1 + len(likelihood.ids)
         while self._recent_tokens > RECENT_TOKENS:
             oldest = self._recent.pop(next(iter(self._recent)))
             self._recent_tokens -= 1 + len(oldest.ids)
+        return likelihood
 
     def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
         tokenised = self._tokens.fit(texts)
@@ -150,35 +240,84 @@ class TorchCausalModel:
     def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
         """Log-probabilities of the tokens of one batch of texts, after BOS."""
         given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
-        return self._log_p_at(given, ids, [0] * len(ids))
+        return self._log_p_at(given, [np.arange(len(one)) for one in ids], ids)
 
     def _log_p_at(
-        self, given: Sequence[Ints], tokens: Sequence[Ints], begins: Sequence[int]
+        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints], **how: torch.Tensor
     ) -> list[Floats]:
-        """Of one batch, the log-probabilities of what comes after what is given at each place from
-        `begins` on.
+        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
 
         Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
         """
-        lengths = np.array([len(one) for one in given])
-        padded = np.full((len(given), lengths.max()), self._tokens.bos_id, np.int64)
+        longest = max(map(len, given))
+        padded = np.full((len(given), longest), self._tokens.bos_id, np.int64)
         for row, one in zip(padded, given, strict=True):
             row[: len(one)] = one
-        at = np.arange(lengths.max())
-        scored = (at < lengths[:, None]) & (at >= np.array(begins)[:, None])
-        ids = torch.from_numpy(padded).to(self._device)
-        states = self._body(ids)[torch.from_numpy(scored).to(self._device)]
-        wanted = np.concatenate([one[b:] for one, b in zip(tokens, begins, strict=True)])
+        of_rows = [row * longest + one for row, one in enumerate(at)]
+        places, which = np.unique(np.concatenate(of_rows), return_inverse=True)
+        states = self._body(torch.from_numpy(padded).to(self._device), **how).flatten(0, 1)
         log_p = token_log_p(
             self._head,
-            states,
-            torch.arange(len(states), device=self._device),
-            torch.from_numpy(wanted).to(self._device),
+            states[torch.from_numpy(places).to(self._device)],
+            torch.from_numpy(which).to(self._device),
+            torch.from_numpy(np.concatenate(tokens)).to(self._device),
             vocabulary=self.vocabulary_size,
             block=self._block,
         )
-        return np.split(log_p.cpu().numpy(), np.cumsum(scored.sum(1))[:-1])
+        return np.split(log_p.cpu().numpy(), np.cumsum([len(one) for one in at])[:-1])
+
+    def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
+        """Log-probabilities of the scored tokens of each tree."""
+        log_p = [np.empty(len(tree.scored)) for tree in trees]
+        some = [i for i, tree in enumerate(trees) if tree.scored]
+        whole = [i for i in some if len(trees[i]) <= self.limit and self._reads_trees]
+        by_paths = [i for i in some if i not in set(whole)]
+        with torch.inference_mode():
+            budget = self._batch_tokens
+            if whole:
+                longest = max(len(trees[i]) for i in whole)
+                budget = min(budget, max(1, WHOLE_SIGHT // longest))
+            for bucket in buckets([len(trees[i]) for i in whole], budget):
+                mine = [whole[at] for at in bucket.tolist()]
+                of_mine = self._log_p_at(
+                    [np.array(trees[i].ids, np.int64) for i in mine],
+                    [np.array(trees[i].after, np.int64) for i in mine],
+                    [np.array(trees[i].scored, np.int64) for i in mine],
+                    **attention([trees[i] for i in mine], self._device, self._dtype),
+                )
+                for i, values in zip(mine, of_mine, strict=True):
+                    log_p[i][:] = values
+            rows = [(i, *row) for i in by_paths for row in trees[i].rows()]
+            for bucket in buckets([len(ids) for _, ids, _, _ in rows], self._batch_tokens):
+                batch = [rows[at] for at in bucket.tolist()]
+                of_batch = self._log_p_at(
+                    [ids for _, ids, _, _ in batch],
+                    [at for _, _, at, _ in batch],
+                    [np.array(trees[i].scored, np.int64)[which] for i, _, _, which in batch],
+                )
+                for (i, _, _, which), values in zip(batch, of_batch, strict=True):
+                    log_p[i][which] = values
+        return log_p
+
+    def _plan(
+        self, tree: TokenTree, text: Tokenised, frame: Frame, ids: Mapping[str, list[int]]
+    ) -> tuple[list[slice], bool]:
+        """Puts a frame on a text's tree: which of the tree's scored tokens each word is, and
+        whether the frame or the text before it is cut."""
+        half = self.limit // 2
+        between = ids[frame.between]
+        words = [ids[word] for word in frame.words]
+        longest = max(map(len, words), default=0)
+        kept = between[max(0, len(between) - half) :]
+        room = self.limit - len(kept) - min(longest, half)
+        end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
+        cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
+        return [tree.score(end, word[:half]) for word in words], cut
+
+    @functools.cached_property
+    def _reads_trees(self) -> bool:
+        return reads_trees(self._body, self._few, self._config, self._dtype)
 
     def _some_ids(self, model: Any) -> torch.Tensor:
         """BOS and the first tokens of the vocabulary: (1, 16) at most. Padding is not among them:
@@ -197,15 +336,15 @@ class TorchCausalModel:
         """
         layer = model.get_output_embeddings()
 
-        def whole(ids: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits
+        def whole(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
             return logits
 
         def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
             return logits[..., of].clone()  # a head's logits are its caller's to change
 
-        def body(ids: torch.Tensor) -> torch.Tensor:
-            states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False)[0]
+        def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+            states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
             return states
 
         def head(states: torch.Tensor, of: slice) -> torch.Tensor:

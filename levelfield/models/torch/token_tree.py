@@ -1,0 +1,153 @@
+"""Token sequences that begin alike, each shared token once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Bools, Ints
+
+
+class TokenTree:
+    """Everything that one pass of a causal model scores of a text, as a tree of tokens.
+
+    A node is a token after those on its way from the root, so sequences that begin alike share
+    nodes. A parent comes before its children.
+
+    Attributes:
+        ids: (nodes,) the tokens; the first is the root.
+        parents: (nodes,) the node before each; the root's is itself.
+        depths: (nodes,) tokens on the way from the root.
+        after: (scored tokens,) the node that each scored token comes after.
+        scored: (scored tokens,) the tokens whose log-probability is wanted.
+    """
+
+    def __init__(self, root: int) -> None:
+        self.ids = [root]
+        self.parents = [0]
+        self.depths = [0]
+        self.after: list[int] = []
+        self.scored: list[int] = []
+        self._children: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def walk(self, at: int, ids: Sequence[int]) -> list[int]:
+        """The nodes of these tokens one after the other, behind the node `at`, which comes first.
+
+        Nodes that are missing are added.
+        """
+        path = [at]
+        for id in ids:
+            child = self._children.setdefault((path[-1], id), len(self))
+            if child == len(self):
+                self.ids.append(id)
+                self.parents.append(path[-1])
+                self.depths.append(self.depths[path[-1]] + 1)
+            path.append(child)
+        return path
+
+    def score(self, at: int, ids: Sequence[int]) -> slice:
+        """Which of the scored tokens these are, read behind the node `at`.
+
+        The last of them needs no node: nothing is read behind it.
+        """
+        begin = len(self.scored)
+        self.after += self.walk(at, ids[:-1])[: len(ids)]
+        self.scored += ids
+        return slice(begin, len(self.scored))
+
+    def rows(self) -> list[tuple[Ints, Ints, Ints]]:
+        """The tree as sequences from the root to a leaf: the tokens of each, the places that its
+        scored tokens come after, and which of the scored tokens they are. Each is in one row."""
+        leaves = sorted(set(range(len(self))) - set(self.parents[1:]) or {0})
+        row_of: dict[int, tuple[int, int]] = {}
+        ids = []
+        for row, leaf in enumerate(leaves):
+            path = [leaf]
+            while path[-1]:
+                path.append(self.parents[path[-1]])
+            path.reverse()
+            ids.append(np.array([self.ids[node] for node in path], np.int64))
+            for place, node in enumerate(path):
+                row_of.setdefault(node, (row, place))
+        rows, places = np.array([row_of[node] for node in self.after], np.int64).reshape(-1, 2).T
+        which = [np.flatnonzero(rows == row) for row in range(len(leaves))]
+        return [(one, places[mine], mine) for one, mine in zip(ids, which, strict=True)]
+
+    def sight(self) -> Bools:
+        """Which nodes each one attends to, itself and those on its way: (nodes, nodes)."""
+        sight = np.eye(len(self), dtype=np.bool_)
+        for node in range(1, len(self)):
+            sight[node] |= sight[self.parents[node]]
+        return sight
+
+
+def attention(
+    trees: Sequence[TokenTree], device: torch.device, dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
+    """What a model reads beside the ids of a batch of trees: each token attends to those on its
+    way from the root, and its position is how many those are.
+
+    The mask is added to the attention's logits: (trees, 1, nodes, nodes). Padding attends to
+    itself, since a softmax over nothing is NaN.
+    """
+    longest = max(map(len, trees))
+    sight = np.zeros((len(trees), 1, longest, longest), np.bool_)
+    sight[:] = np.eye(longest, dtype=np.bool_)
+    positions = np.zeros((len(trees), longest), np.int64)
+    for row, tree in enumerate(trees):
+        sight[row, 0, : len(tree), : len(tree)] = tree.sight()
+        positions[row, : len(tree)] = tree.depths
+    mask = torch.zeros(sight.shape, dtype=dtype, device=device)
+    mask.masked_fill_(~torch.from_numpy(sight).to(device), torch.finfo(dtype).min)
+    return {"attention_mask": mask, "position_ids": torch.from_numpy(positions).to(device)}
+
+
+def reads_trees(
+    body: Callable[..., torch.Tensor], ids: torch.Tensor, config: Any, dtype: torch.dtype
+) -> bool:
+    """Whether the states of a tree are those of its paths.
+
+    They are not where positions are told by the order of tokens alone (BLOOM's, XLNet's), nor in a
+    recurrent model. A tree of a few tokens does not show layers that attend to a window only; the
+    configuration does.
+
+    Args:
+        body: ids -> states or logits, (rows, tokens, d).
+        ids: (1, tokens) that the model may read.
+    """
+    if _has_windows(config):
+        return False
+    few = ids[0].tolist()
+    tree = TokenTree(few[0])
+    trunk = tree.walk(0, few[1:6])
+    for at, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
+        tree.walk(trunk[at], few[begin : begin + 3])
+    tree.after = list(range(len(tree)))
+    with torch.inference_mode():
+        try:
+            found = body(
+                torch.tensor([tree.ids], device=ids.device), **attention([tree], ids.device, dtype)
+            )[0].float()
+        except (TypeError, ValueError, RuntimeError, IndexError):
+            return False
+        for row, places, nodes in tree.rows():
+            expected = body(torch.from_numpy(row)[None].to(ids.device))[0, places].float()
+            change = (found[nodes] - expected).norm(dim=-1) / expected.norm(dim=-1)
+            if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
+                return False
+    return True
+
+
+def _has_windows(config: Any) -> bool:
+    """Whether a layer attends to the last tokens only, by the names that configurations have."""
+    layers = getattr(config, "layer_types", None)
+    if layers is not None:
+        return any(layer != "full_attention" for layer in layers)
+    names = ("sliding_window", "window_size", "attention_chunk_size")
+    return any(getattr(config, name, None) for name in names)
