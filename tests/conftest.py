@@ -52,9 +52,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's cache."""
-    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
+def _own_cache(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
+) -> None:
+    """No test reads or writes the user's cache. The converted copy of the embedded language model
+    is made once and stays with what pytest keeps."""
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "models").symlink_to(pytestconfig.cache.mkdir("models"), target_is_directory=True)
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(folder))
 
 
 @pytest.fixture

@@ -6,18 +6,17 @@ only then. Whatever its way, its bytes are those that were published, or there i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import platformdirs
-
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.io.digest import sha256
 from levelfield.io.http import get, within
+from levelfield.io.user_cache import user_cache
 
 RAW = "https://raw.githubusercontent.com"
 _CHUNK = 1 << 16
@@ -64,8 +63,7 @@ def data_folder() -> Path | None:
 
 def cache_folder() -> Path:
     """Where downloads are kept: `data` in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
-    folder = os.environ.get("LEVELFIELD_CACHE")
-    return Path(folder or platformdirs.user_cache_path("levelfield")) / "data"
+    return user_cache() / "data"
 
 
 def local_copy(file: Published) -> Path | None:
@@ -78,7 +76,7 @@ def local_copy(file: Published) -> Path | None:
 
 def is_intact(file: Published, path: Path) -> bool:
     """Whether the bytes at `path` are those that were published."""
-    return path.stat().st_size == file.bytes and _sha256(path) == file.sha256
+    return path.stat().st_size == file.bytes and sha256(path) == file.sha256
 
 
 def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
@@ -98,7 +96,7 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
     if own and (path := own / file.set / file.path).is_file():
         if not _readable_and_intact(file, path):
             raise FetchError(
-                f"{path} is not the file that was published: its sha256 is {_sha256(path)[:12]}…, "
+                f"{path} is not the file that was published: its sha256 is {sha256(path)[:12]}…, "
                 f"expected {file.sha256[:12]}…; replace it by {file.url}, or remove it"
             )
         progress(file.bytes)
@@ -144,7 +142,7 @@ def _download(file: Published, target: Path, progress: Progress) -> None:
         if is_intact(file, part):
             part.replace(target)
             return
-        digest = _sha256(part)
+        digest = sha256(part)
         part.unlink()
         if not resumed:
             raise FetchError(
@@ -238,8 +236,3 @@ def _readable_and_intact(file: Published, path: Path) -> bool:
         return is_intact(file, path)
     except OSError as error:
         raise FetchError(f"{path}: can't be read: {error.strerror}") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

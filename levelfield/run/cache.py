@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import sqlite3
 import time
 import zlib
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import platformdirs
 import polars as pl
 
 from levelfield.core.errors import UserError
@@ -28,6 +26,7 @@ from levelfield.core.metric import Metric, fields_read, partitions, score_checke
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
+from levelfield.io.user_cache import user_cache
 
 _SCHEMA = 2
 _WITHOUT_CHECKSUMS = 1
@@ -66,8 +65,7 @@ class Contents(NamedTuple):
 
 def cache_path() -> Path:
     """The cache's file: in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
-    folder = os.environ.get("LEVELFIELD_CACHE")
-    return Path(folder or platformdirs.user_cache_path("levelfield")) / "segments.sqlite"
+    return user_cache() / "segments.sqlite"
 
 
 def sample_key(signature: str, sample: Sample, fields: frozenset[str]) -> bytes:

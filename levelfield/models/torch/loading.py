@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.processors import usable_processors
-from levelfield.models.files import check_finite, load_tokenizer, quiet, reading
+from levelfield.models.files import check_finite, load_tokenizer, quiet, reading, whole_folder
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
 
@@ -163,12 +163,13 @@ def _load(
     import transformers
 
     quiet()
+    folder = whole_folder(resolved)
     with reading(resolved.name):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
-            resolved.path, local_files_only=True, trust_remote_code=False
+            folder, local_files_only=True, trust_remote_code=False
         )
         model, report = head.from_pretrained(
-            resolved.path,
+            folder,
             output_loading_info=True,
             dtype=dtype,
             use_safetensors=not resolved.pickled,

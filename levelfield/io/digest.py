@@ -1,0 +1,16 @@
+"""What says that the bytes of a file are those that are meant."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,161 @@
+"""The copy of an embedded GGUF model that `transformers` loads in a second.
+
+It lies in `models` in the folder of `user_cache`, one folder a model, named by the file's sha256
+and the version of the conversion. A file appears there under its name only when it is whole.
+Where that folder can't be written, the copy lies among the temporary files until the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import ModelError
+from levelfield.io.json_input import read_json
+from levelfield.io.problems import printable
+from levelfield.io.temporary import temporary_file, temporary_folder
+from levelfield.io.user_cache import user_cache
+from levelfield.io.writing import FULL
+from levelfield.models import llama_gguf
+from levelfield.models.gguf import Gguf, read_gguf
+
+VERSION = 1
+"""Counts up when a copy would have other bytes."""
+
+WEIGHTS = "model.safetensors"
+_SIZES = "sizes.json"
+_TEXTS: Mapping[str, Callable[[Gguf], dict[str, Any]]] = {
+    "config.json": llama_gguf.configuration,
+    "tokenizer.json": llama_gguf.tokenizer,
+    "tokenizer_config.json": llama_gguf.tokenizer_configuration,
+}
+
+
+def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
+    """The folder of a GGUF file's copy, made now if there is none that is whole.
+
+    Args:
+        sha256: of the file.
+        weights: whether the weights are needed; without them it takes a moment and 4 MB.
+
+    Raises:
+        ModelError: there is no room for it, or no folder that can be written.
+    """
+    name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
+    kept = user_cache() / "models" / name
+    try:
+        _complete(kept, gguf, weights=weights)
+    except OSError as error:
+        if error.errno in FULL:
+            raise _no_room(kept, gguf, error.strerror) from error
+    else:
+        return kept
+    try:
+        passing = _passing() / name
+        _complete(passing, gguf, weights=weights)
+    except OSError as error:
+        raise _no_room(Path(tempfile.gettempdir()), gguf, error.strerror) from error
+    return passing
+
+
+def _complete(folder: Path, gguf: Path, *, weights: bool) -> None:
+    """Makes what the folder lacks. One process at a time does; others wait and find it there."""
+    if _is_whole(folder, weights=weights):
+        return
+    import filelock
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # on Windows a lock waits for ever where nothing can be written; this fails, and it removes what
+    # a process that was killed has left
+    with temporary_file(folder):
+        pass
+    with filelock.FileLock(folder.with_name(f".{folder.name}.lock")):
+        if not _is_whole(folder, weights=False):
+            _write_texts(folder, read_gguf(gguf))
+        if weights and not _is_whole(folder, weights=True):
+            _write_weights(folder, read_gguf(gguf))
+
+
+def _is_whole(folder: Path, *, weights: bool) -> bool:
+    """Whether all files are there and as long as they were written."""
+    try:
+        sizes = read_json(folder / _SIZES)
+        return all(
+            (folder / name).stat().st_size == sizes[name]
+            for name in (*_TEXTS, *([WEIGHTS] if weights else ()))
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _write_texts(folder: Path, gguf: Gguf) -> None:
+    texts = {name: json.dumps(of(gguf)).encode() for name, of in _TEXTS.items()}
+    head, values = _head(gguf)
+    sizes = {name: len(text) for name, text in texts.items()} | {WEIGHTS: len(head) + values}
+    for name, text in (texts | {_SIZES: json.dumps(sizes).encode()}).items():
+        _write(folder / name, [text])
+
+
+def _write_weights(folder: Path, gguf: Gguf) -> None:
+    head, values = _head(gguf)
+    free = shutil.disk_usage(folder).free
+    if free < len(head) + values:
+        raise _no_room(folder, gguf.path, f"{free / 1e6:,.0f} MB are free")
+
+    def chunks() -> Iterator[bytes]:
+        yield head
+        for name in llama_gguf.names(gguf).values():
+            yield llama_gguf.weights(gguf, name).astype("<f4").tobytes()
+
+    _write(folder / WEIGHTS, chunks())
+
+
+def _head(gguf: Gguf) -> tuple[bytes, int]:
+    """The head of the safetensors file, and how many bytes of values follow it."""
+    table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, of_file in llama_gguf.names(gguf).items():
+        shape = gguf.tensors[of_file].shape
+        begin, end = end, end + 4 * math.prod(shape)
+        table[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(table).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, end
+
+
+def _write(target: Path, chunks: Iterable[bytes]) -> None:
+    """Puts a file in its place when all of it is on the disk."""
+    with temporary_file(target.parent) as path:
+        with path.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        path.replace(target)
+
+
+def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
+    head, values = _head(read_gguf(gguf))
+    return ModelError(
+        f"the converted copy of {gguf.name} takes {(len(head) + values) / 1e6:,.0f} MB in "
+        f"{printable(str(folder))}: {reason}; make room there, or name another folder in "
+        "$LEVELFIELD_CACHE"
+    )
+
+
+@functools.cache
+def _passing() -> Path:
+    """A folder that is removed when the process ends."""
+    stack = contextlib.ExitStack()
+    folder = stack.enter_context(temporary_folder())
+    atexit.register(stack.close)
+    return folder

@@ -1,0 +1,267 @@
+"""The converted copy is whole or not there, whatever happens while it is made."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from levelfield.core.errors import ModelError
+from levelfield.models import converted as module
+from levelfield.models.converted import WEIGHTS, converted
+
+pytest.importorskip("gguf")
+
+SHA256 = "0123456789abcdef" * 4
+FILES = {"config.json", "tokenizer.json", "tokenizer_config.json", "sizes.json"}
+CODE = """
+import sys, time
+from pathlib import Path
+from levelfield.models import converted as module, llama_gguf
+plain = llama_gguf.weights
+def slow(gguf, name):
+    print(name, flush=True)
+    time.sleep(float(sys.argv[3]))
+    return plain(gguf, name)
+llama_gguf.weights = slow
+print(module.converted(Path(sys.argv[1]), sys.argv[2], weights=True), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import tiny_gguf
+
+    return tiny_gguf.write(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(folder))
+    return folder / "models"
+
+
+@pytest.fixture
+def passing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files, with a new one of this process in it at the next need."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    module._passing.cache_clear()
+    yield folder
+    module._passing.cache_clear()
+
+
+def start(file: Path, pause: float) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, str(file), SHA256, str(pause)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def leftovers(cache: Path) -> list[str]:
+    return [p.name for p in cache.rglob("*.tmp")]
+
+
+def test_tokenizer_and_configuration_come_without_the_weights(file, cache):
+    folder = converted(file, SHA256, weights=False)
+    assert folder == cache / f"tiny-0123456789ab-{module.VERSION}"
+    assert {p.name for p in folder.iterdir()} == FILES
+
+
+def test_weights_come_into_the_same_folder_and_sizes_were_right_before(file):
+    before = converted(file, SHA256, weights=False)
+    folder = converted(file, SHA256, weights=True)
+    assert folder == before
+    assert {p.name for p in folder.iterdir()} == {*FILES, WEIGHTS}
+    sizes = json.loads((folder / "sizes.json").read_text())
+    assert sizes == {n: (folder / n).stat().st_size for n in {*FILES, WEIGHTS} - {"sizes.json"}}
+
+
+def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
+    folder = converted(file, SHA256, weights=True)
+    monkeypatch.setattr(module, "read_gguf", None)
+    monkeypatch.setattr(module, "_write", None)
+    assert converted(file, SHA256, weights=True) == folder
+
+
+def test_another_file_or_version_has_a_folder_of_its_own(file, monkeypatch):
+    first = converted(file, SHA256, weights=False)
+    assert converted(file, "f" * 64, weights=False) != first
+    monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
+    assert converted(file, SHA256, weights=False) != first
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("name", [*sorted(FILES), WEIGHTS])
+@pytest.mark.parametrize("damage", [cut, Path.unlink, lambda path: path.write_bytes(b"")])
+def test_a_file_that_is_missing_or_cut_is_made_anew(file, name, damage):
+    folder = converted(file, SHA256, weights=True)
+    whole = {p.name: p.read_bytes() for p in folder.iterdir()}
+    damage(folder / name)
+    assert converted(file, SHA256, weights=True) == folder
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == whole
+
+
+def test_a_copy_that_was_removed_while_the_process_runs_is_made_anew(file, cache):
+    folder = converted(file, SHA256, weights=False)
+    shutil.rmtree(cache)
+    assert converted(file, SHA256, weights=True) == folder
+    assert {p.name for p in folder.iterdir()} == {*FILES, WEIGHTS}
+
+
+def test_of_two_processes_one_converts_and_the_other_waits_for_it(file, cache):
+    first, second = start(file, 0.05), start(file, 0.05)
+    said = [process.communicate(timeout=60)[0].splitlines() for process in (first, second)]
+    assert first.returncode == second.returncode == 0
+    assert sorted(map(len, said))[0] == 1  # nothing but the folder
+    assert sorted(map(len, said))[1] > 1
+    assert said[0][-1] == said[1][-1]
+    assert leftovers(cache) == []
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_ends_in_the_middle_leaves_nothing_that_the_next_one_minds(file, cache, by):
+    process = start(file, 30)
+    assert process.stdout.readline()  # it is at the first tensor
+    process.send_signal(by)
+    process.communicate(timeout=60)
+    (folder,) = (p for p in cache.iterdir() if p.is_dir())
+    assert not (folder / WEIGHTS).exists()
+    if by == signal.SIGINT:
+        assert leftovers(cache) == []
+    began = time.monotonic()
+    assert {p.name for p in converted(file, SHA256, weights=True).iterdir()} == {*FILES, WEIGHTS}
+    assert time.monotonic() - began < 10  # the lock went with the process
+    assert leftovers(cache) == []
+
+
+def test_no_room_is_said_before_a_byte_is_written_with_what_is_needed_and_where(file, monkeypatch):
+    folder = converted(file, SHA256, weights=False)
+    size = json.loads((folder / "sizes.json").read_text())[WEIGHTS]
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, size - 1))
+    with pytest.raises(ModelError) as caught:
+        converted(file, SHA256, weights=True)
+    message = str(caught.value)
+    assert message.count("\n") == 0
+    assert str(folder) in message
+    assert "0 MB are free" in message
+    assert "$LEVELFIELD_CACHE" in message
+    assert {p.name for p in folder.iterdir()} == FILES
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, size))
+    assert (converted(file, SHA256, weights=True) / WEIGHTS).is_file()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_disk_that_fills_up_while_it_is_written_leaves_nothing_half_written(
+    file, cache, monkeypatch, number, weights
+):
+    def full(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    if weights:
+        converted(file, SHA256, weights=False)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ModelError, match=f"{os.strerror(number)}; make room there") as caught:
+        converted(file, SHA256, weights=weights)
+    assert "\n" not in str(caught.value)
+    (folder,) = (p for p in cache.iterdir() if p.is_dir())
+    assert {p.name for p in folder.iterdir()} == (FILES if weights else set())
+
+
+def unwritable(folder: Path) -> Callable[..., object]:
+    """`temporary_file` where nothing can be written below a folder; as root everything can."""
+    plain = module.temporary_file
+
+    def refuse(at: Path) -> object:
+        if at.is_relative_to(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(at))
+        return plain(at)
+
+    return refuse
+
+
+def test_a_copy_in_a_folder_that_can_only_be_read_is_used(file, cache, monkeypatch):
+    folder = converted(file, SHA256, weights=True)
+    monkeypatch.setattr(module, "temporary_file", unwritable(cache))
+    assert converted(file, SHA256, weights=True) == folder
+
+
+@pytest.mark.parametrize("had_texts", [False, True])
+def test_where_the_cache_can_only_be_read_the_copy_lies_among_temporary_files(
+    file, cache, passing, monkeypatch, had_texts
+):
+    if had_texts:
+        converted(file, SHA256, weights=False)
+    monkeypatch.setattr(module, "temporary_file", unwritable(cache))
+    folder = converted(file, SHA256, weights=True)
+    assert folder.is_relative_to(passing)
+    assert {p.name for p in folder.iterdir()} == {*FILES, WEIGHTS}
+    assert converted(file, SHA256, weights=True) == folder
+
+
+def test_a_cache_below_a_file_is_one_that_cannot_be_written(file, tmp_path, passing, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "file" / "below"))
+    assert converted(file, SHA256, weights=False).is_relative_to(passing)
+
+
+@pytest.mark.usefixtures("passing")
+def test_where_no_folder_can_be_written_one_line_says_so(file, monkeypatch):
+    monkeypatch.setattr(module, "temporary_file", unwritable(Path("/")))
+    with pytest.raises(ModelError, match=r"Permission denied; .*LEVELFIELD_CACHE"):
+        converted(file, SHA256, weights=False)
+
+
+def test_the_copy_among_temporary_files_goes_with_its_process(file, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(file), SHA256, "0"],
+        env=os.environ
+        | {"LEVELFIELD_CACHE": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(done.stdout.splitlines()[-1]).is_relative_to(tmp_path / "tmp")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_copy_is_what_transformers_makes_of_the_file(file):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+
+    folder = converted(file, SHA256, weights=True)
+    ours, report = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name)
+    expected = theirs.state_dict()
+    for name, values in ours.state_dict().items():
+        assert torch.equal(values, expected[name]), name
+    ids = torch.arange(40)[None]
+    with torch.inference_mode():
+        assert torch.equal(ours(ids).logits, theirs(ids).logits)

