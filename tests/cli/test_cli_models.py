@@ -221,7 +221,7 @@ def test_a_folder_that_is_no_model_is_not_read_through(
     def read(path: Path) -> str:
         raise AssertionError(f"{path} was read")
 
-    monkeypatch.setattr(resolve, "_sha256", read)
+    monkeypatch.setattr(resolve, "sha256", read)
     assert "has no config.json" in refuses(here / "home")
 
 
