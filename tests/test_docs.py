@@ -36,7 +36,9 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")])
+SCRIPTS = sorted(
+    path for name in ("benchmarks", "examples", "tools") for path in (ROOT / name).rglob("*.py")
+)
 RUN = ("README.md", "own-metric.md")
 """Pages whose snippets need no file of the reader's."""
 

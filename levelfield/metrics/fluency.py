@@ -35,13 +35,13 @@ from levelfield.core.undefined import (
     Undefined,
 )
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
-from levelfield.metrics.text.unigram import Unigrams
+from levelfield.metrics.text.unigram import SHIPPED, Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
 from levelfield.models.contracts import CausalLikelihood, CausalModel, CausalVocabulary
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import OFFLINE_LM, resolve
 
 
 class Stretch(NamedTuple):
@@ -76,7 +76,7 @@ def _exp(x: float) -> float:
 class _FluencyMetric(LoadingOptions, abc.ABC):
     """Base of the metrics of fluency."""
 
-    model: str = "openai-community/gpt2-xl"
+    model: str = OFFLINE_LM
     text: Literal["whole", "continuation"] = "whole"
 
     name: ClassVar[str]
@@ -179,7 +179,8 @@ class Perplexity(_FluencySampleMetric):
     model takes.
 
     Options:
-        model: a causal language model. The study's are the default and bigscience/bloom-1b7.
+        model: a causal language model. The study's are openai-community/gpt2-xl and
+            bigscience/bloom-1b7; the default works without a network.
         text: `whole` scores the text with its prompt, as the study does. `continuation` scores what
             follows the prompt, given the prompt. The text is tokenised as a whole either way; a
             token belongs to the continuation if it ends after the prompt does, so one that begins
@@ -208,11 +209,13 @@ class SLOR(_FluencySampleMetric):
 
     Options:
         unigram: `corpus`: p_u(t) = (c_t + 1) / (N + V), from the counts c_t of tokens in a corpus
-            of N tokens, V the vocabulary. `bos`: p(t | BOS) of the same model, which is what the
-            study takes for p_u (it takes GPT-2's BOS for BLOOM too; here it is the model's own).
+            of N tokens, V the vocabulary (Kann et al. 2018). `bos`: p(t | BOS) of the same model,
+            which is what the study takes for p_u (it takes GPT-2's BOS for BLOOM too; here it is
+            the model's own).
         corpus: what unigram=corpus counts: a file of texts or several (a tuple), as
             `levelfield.io.corpus` reads them, counts that `levelfield train unigram` wrote, or
-            counts. `levelfield score` counts the texts that it scores when none is given.
+            counts. When none is given, those of the default model come with the package;
+            `levelfield score` counts the texts that it scores for every other model.
         model, text, dtype: as for `fluency.perplexity`.
     """
 
@@ -223,13 +226,13 @@ class SLOR(_FluencySampleMetric):
     higher_is_better: ClassVar[bool] = True
 
     def counting(self, texts: Iterable[str]) -> Self:
-        """The same metric with the unigrams of these texts; itself where it has a corpus or needs
+        """The same metric with the unigrams of these texts; itself where it has counts or needs
         none.
 
         Raises:
             UserError: there is no token in the texts.
         """
-        if self.unigram == "bos" or self.corpus:
+        if self.unigram == "bos" or self._corpus:
             return self
         return dataclasses.replace(self, corpus=count_unigrams(texts, self._tokens()))
 
@@ -238,18 +241,24 @@ class SLOR(_FluencySampleMetric):
             "unigram": "bos" if self.unigram == "bos" else f"corpus@{self._counts.digest}",
         }
 
+    @property
+    def _corpus(self) -> str | tuple[str, ...] | Unigrams | None:
+        """The corpus that is given, or the counts that come with the package for this model."""
+        return self.corpus or SHIPPED.get(self.model)
+
     @functools.cached_property
     def _counts(self) -> Unigrams:
-        if not self.corpus:
+        corpus = self._corpus
+        if not corpus:
             raise UserError(
                 f"{self.name} counts its unigrams in a corpus and none is given; give one with "
                 "--option corpus=FILE, or --option unigram=bos to do without"
             )
         tokens = self._tokens()
-        if isinstance(self.corpus, Unigrams):
-            self.corpus.check(tokens, f"{self.name}: corpus")
-            return self.corpus
-        files = (self.corpus,) if isinstance(self.corpus, str) else self.corpus
+        if isinstance(corpus, Unigrams):
+            corpus.check(tokens, f"{self.name}: corpus")
+            return corpus
+        files = (corpus,) if isinstance(corpus, str) else corpus
         return load_unigrams(files, tokens)
 
     @functools.cached_property

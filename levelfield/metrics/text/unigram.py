@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -19,10 +19,14 @@ import numpy.typing as npt
 from levelfield.core.errors import UserError
 from levelfield.io.streams import read_text
 from levelfield.models.contracts import CausalVocabulary
+from levelfield.models.resolve import OFFLINE_LM
 
 HEADER = "# unigram counts, one a vocabulary id"
 """How a file of counts begins, `; tokenizer DIGEST` after it; what begins otherwise has texts."""
 _TOKENIZER = "; tokenizer "
+
+SHIPPED: Mapping[str, str] = {OFFLINE_LM: str(Path(__file__).parent / "counts" / "smollm2.txt")}
+"""Model -> the counts of its tokens that come with the package (`counts/README.md`)."""
 
 
 @dataclass(frozen=True, eq=False)
