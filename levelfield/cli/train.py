@@ -13,6 +13,7 @@ from levelfield.cli.train_discriminator import discriminator, perturb
 from levelfield.cli.train_infiller import infiller
 from levelfield.cli.train_judge import judge
 from levelfield.cli.train_pooler import pooler
+from levelfield.cli.train_scales import scales
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -90,5 +91,5 @@ def _say(out: str, values: npt.NDArray[Any]) -> None:
     say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
 
 
-for _command in (infiller, cdm, discriminator, judge, perturb, pooler):
+for _command in (infiller, cdm, discriminator, judge, perturb, pooler, scales):
     train.add_command(_command)

@@ -37,6 +37,13 @@ def fields_read(metric: Metric) -> frozenset[str]:
     return metric.requires | optional
 
 
+def part_names(metric: Metric) -> tuple[str, ...]:
+    """The names of the parts that every value of a metric is made of; none where they differ from
+    text to text, or are not named."""
+    names: tuple[str, ...] = getattr(metric, "part_names", ())
+    return names
+
+
 class MetricError(LevelfieldError):
     """A metric failed or broke its contract; it says whether the metric is ours."""
 
@@ -52,6 +59,9 @@ class Metric(Protocol):
     A metric may also have:
         reads: fields of a sample that it can do without; a value depends on them where they are.
         best: what a perfect value is, by which joint means divide; 1 without it.
+        control_attributes: names of attributes; the metric measures samples whose control names
+            one of them.
+        part_names: of the parts that every value is made of; a run reports the means of each.
         costs: what its values have cost so far, as text for a note; None if nothing.
         counting: a method `counting(texts)`, as `CountsTexts` has it.
         lacking: a method `lacking(attributes)`, as `LacksModels` has it.
@@ -192,6 +202,10 @@ def _are_names(said: object) -> bool:
     return isinstance(said, Set) and all(isinstance(field, str) for field in said)
 
 
+def _are_listed_names(said: object) -> bool:
+    return isinstance(said, tuple) and all(isinstance(name, str) for name in said)
+
+
 def _are_fields(said: object) -> bool:
     return isinstance(said, Set) and said <= {field.name for field in fields(Sample)}
 
@@ -208,10 +222,12 @@ _SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "score": (callable, "a method"),
     "reads": (_are_fields, "a set of names of fields of a sample"),
     "best": (_is_unit, "a number that is not 0"),
+    "control_attributes": (_are_names, "a set of names"),
+    "part_names": (_are_listed_names, "a tuple of names"),
 }
 """What a metric says of itself -> whether it can be that, and what it must be."""
 
-_OPTIONAL = ("reads", "best")
+_OPTIONAL = ("reads", "best", "control_attributes", "part_names")
 
 
 def score_checked(metric: Metric, samples: Sequence[Sample]) -> Scores:

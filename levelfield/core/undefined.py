@@ -6,7 +6,7 @@ reasons; functions build those that name something of the sample, the model or t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from levelfield.core.wanted import Wanted, wanted_name
@@ -21,6 +21,20 @@ class Undefined(NamedTuple):
 # -- the value itself
 
 INFINITE = "the value is infinite"
+
+# -- the parts of a value
+
+
+def undefined_parts(reasons: Mapping[str, str]) -> str:
+    """Some parts of a value have none, part -> reason: the reason that they share, or all of them
+    with the parts that they are of."""
+    by_reason: dict[str, list[str]] = {}
+    for part, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(part)
+    if len(by_reason) == 1:
+        return next(iter(by_reason))
+    return "; ".join(f"{', '.join(parts)}: {reason}" for reason, parts in by_reason.items())
+
 
 # -- the text and what it was generated from
 

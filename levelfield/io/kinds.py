@@ -148,6 +148,7 @@ KINDS: Mapping[str, Callable[[FileHead], bool]] = {
     "negatives": _fields("id", "positive", "negative"),
     "word frequencies": lambda head: _is_number(head.text.partition("\n")[0]),
     "unigram counts": lambda head: head.text.startswith("# unigram counts"),
+    "scales": lambda head: head.text.startswith("# Scales of composite scores"),
     "a pooler": lambda head: '"format": "levelfield pooler' in head.text[:100],
     "an export of ratings": lambda head: (
         "study_digest" in head.fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -15,11 +15,13 @@ from markupsafe import Markup
 from levelfield.core.natural import natural
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
+from levelfield.meta.part_means import PartMean
 from levelfield.meta.result_table import ResultTable, result_table
 from levelfield.meta.scale import scale_of
 from levelfield.meta.summary import MetricSummary
 from levelfield.report import words
 from levelfield.report.figures import means_figure
+from levelfield.report.part_table import part_table
 from levelfield.report.rows import rows, score_axes
 from levelfield.report.texts import side_by_side
 from levelfield.run.gallery import ShownSample, ValuePart
@@ -60,6 +62,8 @@ class ScorePage:
         command: how the page was made; empty if not from a command line.
         notes: what a reader must know of the values: on how many texts judges are divided, say.
         resampling: what the summaries were made with.
+        parts: metric -> the mean of each part by group, of metrics whose values are all made of the
+            same parts.
         table: of the summaries; None leaves its columns without criteria.
         labels: systems × metrics and wanted labels; None if there are none.
     """
@@ -76,6 +80,7 @@ class ScorePage:
     command: str = ""
     notes: Sequence[str] = ()
     resampling: Resampling = field(default=DEFAULT)
+    parts: Mapping[str, Sequence[PartMean]] = field(default_factory=dict)
     table: ResultTable | None = None
     labels: ResultTable | None = None
 
@@ -99,6 +104,7 @@ def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
         command=command,
         notes=result.notes,
         resampling=result.resampling,
+        parts=result.parts,
         table=result.table(),
         labels=result.label_table(),
     )
@@ -164,6 +170,9 @@ def render(report: ScorePage) -> str:
         rows=rows(report.samples),
         axes=score_axes(report.samples),
         undefined=_undefined(report),
+        part_tables=[
+            part_table(s, report.parts[s.metric]) for s in summaries if s.metric in report.parts
+        ],
         fewest_clusters=fewest if fewest < FEW_CLUSTERS else None,
     )
     return html + "\n"

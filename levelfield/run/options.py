@@ -146,7 +146,7 @@ def _lacking(metric: Metric, census: Census) -> str:
         raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
     lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
     if not lacking:
-        return ""
+        return _lacking_attribute(metric, census)
     names = " and ".join(f"'{field}'" for field in lacking)
     columns = wanted_mapping(dict.fromkeys(census.extra, ""), lacking)
     mend = f"name your column with {map_words(columns)}"
@@ -157,6 +157,17 @@ def _lacking(metric: Metric, census: Census) -> str:
         f"{metric.name} needs {names} and none of the {census.n:,} samples has "
         f"{'it' if len(lacking) == 1 else 'them'}; {mend}"
         + (f"; other columns: {listed(census.extra)}" if census.extra else "")
+    )
+
+
+def _lacking_attribute(metric: Metric, census: Census) -> str:
+    """That no control names an attribute that the metric knows, if it says which it knows."""
+    attributes: Collection[str] = getattr(metric, "control_attributes", ())
+    if not attributes or not census.control.keys().isdisjoint(attributes):
+        return ""
+    return (
+        f"{metric.name} needs a control with {' or '.join(sorted(attributes))} and none of the "
+        f"{census.n:,} samples has one; their controls name {listed(sorted(census.control))}"
     )
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from levelfield.core.scores import Scores
 from levelfield.meta.comparison import Comparison
+from levelfield.meta.part_means import PartMean
 from levelfield.meta.result_table import ResultCell, ResultTable, label_table, result_table
 from levelfield.meta.summary import GroupSummary, MetricSummary
 from levelfield.run.gallery import Gallery
@@ -30,6 +31,8 @@ class ScoreSummary:
         notes: what a reader must know of the values, such as what they cost.
         summaries: one a metric, the joint means of a task among them.
         corpora: the scores of corpus metrics, one value a corpus.
+        parts: metric -> the mean of each part by group, of metrics whose values are all made of the
+            same parts.
         task: the task that was scored, or empty.
         gallery: the samples that a page shows; None where none were chosen.
         resampling: how intervals and tests are drawn.
@@ -41,6 +44,7 @@ class ScoreSummary:
     notes: tuple[str, ...]
     summaries: tuple[MetricSummary, ...]
     corpora: tuple[Scores, ...] = field(default=(), repr=False)
+    parts: Mapping[str, tuple[PartMean, ...]] = field(default_factory=dict, repr=False)
     task: str = ""
     gallery: Gallery | None = field(default=None, repr=False)
     resampling: Resampling = DEFAULT
@@ -61,12 +65,18 @@ class ScoreSummary:
             "notes": list(self.notes),
             "family": self.resampling.family,
             "metrics": [
-                summary_document(s) | {"ranking": [_place(cell) for cell in rankings[s.metric]]}
+                summary_document(s)
+                | {"ranking": [_place(cell) for cell in rankings[s.metric]]}
+                | self._parts_document(s.metric)
                 for s in self.summaries
             ],
             "table": table.to_dict(),
             "labels": labels.to_dict() if labels else None,
         }
+
+    def _parts_document(self, metric: str) -> dict[str, Any]:
+        means = self.parts.get(metric, ())
+        return {"parts": [mean.to_dict() for mean in means]} if means else {}
 
     def to_polars(self) -> pl.DataFrame:
         """One row a metric and group; a group named `all` is all samples together."""

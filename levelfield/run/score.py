@@ -21,6 +21,7 @@ from levelfield.core.metric import (
     Metric,
     check_metric,
     held_to_its_contract,
+    part_names,
     partitions,
 )
 from levelfield.core.patience import time_limit
@@ -33,6 +34,7 @@ from levelfield.io.opening import PathLike, ReadOptions, open_source
 from levelfield.io.source import Source
 from levelfield.io.writing import atomic_writer
 from levelfield.meta.joint import Criterion, joint
+from levelfield.meta.part_means import PartTally
 from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
 from levelfield.meta.tally import RunTally
 from levelfield.run.cache import keeping
@@ -190,6 +192,7 @@ def measure(
     of_samples = [m for m in metrics if not is_corpus_metric(m)]
     states = [corpus.states for corpus in corpora]
     tally = RunTally()
+    parts_of = PartTally({m.name: names for m in of_samples if (names := part_names(m))})
     notes: list[str] = []
     tied: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
@@ -208,6 +211,7 @@ def measure(
             for scores in partition.scores:
                 tally.add_scores(scores)
                 tied[scores.metric] += ties(scores)
+                parts_of.add(groups, scores)
             for corpus in corpora:
                 corpus.add(partition.samples, groups, labels)
             if gallery is not None:
@@ -237,6 +241,7 @@ def measure(
         notes=tuple(notes),
         summaries=tuple(summaries),
         corpora=of_corpora,
+        parts=parts_of.means(),
         task=options.task or "",
         gallery=gallery,
         resampling=resampling,

@@ -48,6 +48,11 @@ CONSTANTS = {
 }
 
 FUNCTIONS = [
+    (undefined.undefined_parts({"a": "empty text", "b": "empty text"}), "empty text"),
+    (
+        undefined.undefined_parts({"a": "empty text", "b": "no prompt", "c": "no prompt"}),
+        "a: empty text; b, c: no prompt",
+    ),
     (undefined.no_field("source"), "no source"),
     (undefined.no_control("topic"), "control has no topic"),
     (undefined.no_control_among(["sentiment", "topic"]), "control names none of: sentiment, topic"),

@@ -1,0 +1,165 @@
+"""From components and their scales to the value of a sample."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.sample import Sample
+from levelfield.core.signature import signature
+from levelfield.core.undefined import Undefined, undefined_parts
+from levelfield.metrics.composite.components import (
+    INGREDIENTS,
+    Component,
+    Ingredient,
+    StandardPart,
+    equal_weights,
+)
+from levelfield.metrics.composite.scales import SHIPPED, StandardScale, read_scales, scales_digest
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.models.loading import LoadingOptions
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
+
+
+@dataclass(frozen=True)
+class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
+    """Base of the composite aspects."""
+
+    model: str = OFFLINE_LM
+    encoder: str = OFFLINE_MODEL
+    scales: str = SHIPPED
+
+    @abc.abstractmethod
+    def components(self) -> list[Component]:
+        """Returns the components with their metrics; of an aspect with labels those of every
+        attribute.
+
+        Raises:
+            UserError: an option that can't be.
+        """
+
+    @abc.abstractmethod
+    def _own(self) -> Mapping[str, object]:
+        """Returns the choices of this aspect alone, for its signature."""
+
+    @functools.cached_property
+    def signature(self) -> str:
+        words = []
+        used: dict[str, StandardScale] = {}
+        for attribute, parts in self._standard_parts.items():
+            weighted = "+".join(f"{part.weight}*{part.name}" for part in parts)
+            words.append(f"{attribute}={weighted}" if attribute else weighted)
+            used |= {part.component.key: part.scale for part in parts}
+        made_of = {"parts": " ".join(words), "scales": scales_digest(used)}
+        choices = {**self.models(), **self._own(), **made_of, "dtype": self.dtype}
+        return signature(self.name, choices)
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of all components."""
+        return tuple(ingredient.part for ingredient in self._ingredients)
+
+    @property
+    def _ingredients(self) -> tuple[Ingredient, ...]:
+        return INGREDIENTS[self.name.removeprefix("composite.")]
+
+    @property
+    def _loading_options(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(LoadingOptions)}
+
+    def _options(self, ingredient: Ingredient) -> dict[str, Any]:
+        """Returns the options of an aspect of CTRLEval that say which model scores it, and how."""
+        if ingredient.evidence == "embedding":
+            return {"model": self.encoder, **self._loading_options}
+        return {"model": self.model, "form": ingredient.form, **self._loading_options}
+
+    def models(self) -> dict[str, object]:
+        """Returns both models as signatures name them.
+
+        Raises:
+            ModelError: one is not there, or of another kind.
+        """
+        try:
+            model = resolve(self.model, allow_pickle=self.allow_pickle)
+        except ModelError as error:
+            if self.model != OFFLINE_LM:
+                raise
+            raise ModelError(f"{error} (--metric ctrleval works without it)") from error
+        encoder = resolve(self.encoder, allow_pickle=self.allow_pickle)
+        if model.kind != "causal":
+            raise ModelError(
+                f"model '{self.model}' is a {model.kind} model; composite scores need a causal "
+                "language model, and an encoder with --option encoder=NAME"
+            )
+        if encoder.kind != "encoder":
+            raise ModelError(f"encoder={self.encoder}: expected an encoder; it is {encoder.kind}")
+        return {"model": model.label, "encoder": encoder.label}
+
+    @functools.cached_property
+    def _standard_parts(self) -> Mapping[str, Sequence[StandardPart]]:
+        """Attribute -> the components with weights and scales; `""` for an aspect without labels.
+
+        Raises:
+            UserError: a component has no scale.
+        """
+        self.models()
+        scales = read_scales(self.scales)
+        by_attribute: dict[str, list[Component]] = {}
+        for component in self.components():
+            by_attribute.setdefault(component.attribute, []).append(component)
+        parts = {}
+        for attribute, components in by_attribute.items():
+            if lacking := [c.ingredient.part for c in components if c.key not in scales]:
+                raise UserError(self._no_scale(lacking, attribute))
+            weights = equal_weights([c.ingredient for c in components])
+            parts[attribute] = [
+                StandardPart(component, weight, scales[component.key])
+                for component, weight in zip(components, weights, strict=True)
+            ]
+        return parts
+
+    def _no_scale(self, lacking: Sequence[str], attribute: str) -> str:
+        chosen = [
+            f" --{field.name} {getattr(self, field.name)}"
+            for field in fields(self)
+            if field.name in TRAINED and getattr(self, field.name) != field.default
+        ]
+        of = f" of {attribute}" if attribute else ""
+        return (
+            f"{self.name}: there is no scale for {', '.join(lacking)}{of} with these models and "
+            f"options; make one with `levelfield train scales CORPUS --out scales.toml"
+            f"{''.join(chosen)}` and give it with --option scales=scales.toml"
+        )
+
+
+TRAINED = ("model", "encoder", "attribute", "judge", "language")
+"""The options that scales depend on, which `levelfield train scales` has too."""
+
+
+def composite_values(
+    samples: Sequence[Sample], parts: Sequence[StandardPart]
+) -> list[SampleValue | Undefined]:
+    """Returns Σ_k w_k (x_k − μ_k) / σ_k of each sample, or why a component has no value."""
+    scored = [part.component.metric.score(samples) for part in parts]
+    values: list[SampleValue | Undefined] = []
+    for i, sample in enumerate(samples):
+        reasons = {
+            part.name: scores.undefined[sample.id]
+            for part, scores in zip(parts, scored, strict=True)
+            if sample.id in scores.undefined
+        }
+        if reasons:
+            values.append(Undefined(undefined_parts(reasons)))
+            continue
+        rows = [
+            (part.name, (float(s.values[i]) - part.scale.mean) / part.scale.sd, float(part.weight))
+            for part, s in zip(parts, scored, strict=True)
+        ]
+        value = math.fsum(weight * z for _, z, weight in rows)
+        values.append(SampleValue(value, rows, any(sample.id in s.truncated for s in scored)))
+    return values

@@ -1,0 +1,100 @@
+"""What each aspect is made of, and how heavy each component is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from levelfield.core.metric import Metric
+from levelfield.metrics.composite.scales import StandardScale, scale_key
+
+Evidence = Literal["embedding", "likelihood", "judge"]
+"""What says something of a text: an encoder, a causal language model, a classifier."""
+
+
+class Ingredient(NamedTuple):
+    """A component as the table has it.
+
+    Attributes:
+        part: its name among the parts of a value.
+        evidence: the kind of evidence that it is.
+        form: of the likelihood, as option `form` of CTRLEval's aspects names it.
+    """
+
+    part: str
+    evidence: Evidence
+    form: str = ""
+
+
+INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
+    "coherence": (
+        Ingredient("embedding", "embedding"),
+        Ingredient("share", "likelihood", "share"),
+        Ingredient("log-p", "likelihood", "log-p"),
+    ),
+    "consistency": (
+        Ingredient("embedding", "embedding"),
+        Ingredient("share", "likelihood", "share"),
+        Ingredient("log-p", "likelihood", "log-p"),
+    ),
+    "attribute-relevance": (
+        Ingredient("embedding", "embedding"),
+        Ingredient("after", "likelihood", "after"),
+        Ingredient("channel", "likelihood", "channel"),
+        Ingredient("judge", "judge"),
+    ),
+}
+"""Aspect -> its components, all of them; a judge is left out where there is none."""
+
+JUDGES: Mapping[str, str] = {"sentiment": "linear"}
+"""Attribute -> the judge that comes with the package. The zero-shot judge of topics is not among
+them: it is the embedding part itself."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component of an aspect: a metric with fixed options.
+
+    Attributes:
+        ingredient: its place in the table.
+        metric: what gives x_k.
+        attribute: whose labels it tells apart; empty for an aspect without labels.
+        labels: of the attribute.
+    """
+
+    ingredient: Ingredient
+    metric: Metric
+    attribute: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What determines its values, by which its scale is found."""
+        return scale_key(self.metric.signature, self.attribute)
+
+
+@dataclass(frozen=True)
+class StandardPart:
+    """A component with its weight and its scale."""
+
+    component: Component
+    weight: Fraction
+    scale: StandardScale
+
+    @property
+    def name(self) -> str:
+        return self.component.ingredient.part
+
+
+def equal_weights(ingredients: Sequence[Ingredient]) -> list[Fraction]:
+    """The weight of each component: kinds of evidence weigh the same, and the components of a kind
+    share its weight equally.
+
+    >>> [str(weight) for weight in equal_weights(INGREDIENTS["coherence"])]
+    ['1/2', '1/4', '1/4']
+    """
+    of_kind = Counter(ingredient.evidence for ingredient in ingredients)
+    return [Fraction(1, len(of_kind) * of_kind[i.evidence]) for i in ingredients]

@@ -1,0 +1,148 @@
+"""Composite attribute relevance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from levelfield.aspects import Aspect, load_aspect, shipped
+from levelfield.core.errors import UserError
+from levelfield.core.metric import LacksModels, Metric
+from levelfield.core.sample import Sample
+from levelfield.core.undefined import Undefined, no_control_among, several_controls
+from levelfield.judges import choose
+from levelfield.metrics.composite.base import CompositeMetric, composite_values
+from levelfield.metrics.composite.components import JUDGES, Component
+from levelfield.metrics.control import ControlProbability
+from levelfield.metrics.ctrleval import CTRLEvalAttributeRelevance
+from levelfield.metrics.sample_metric import SampleValue
+
+
+@dataclass(frozen=True)
+class CompositeAttributeRelevance(CompositeMetric):
+    """Attribute relevance from an encoder, a causal language model and a judge.
+
+    S = Σ_k w_k (x_k − μ_k) / σ_k, over
+        embedding (w = 1/3): ctrleval.attribute-relevance with the encoder;
+        after (1/6): ctrleval.attribute-relevance with the causal model, form=after: the
+            probability of the wanted label's word after the text;
+        channel (1/6): the same with form=channel: the probability that the text follows the wanted
+            label;
+        judge (1/3): control.probability with a judge of the attribute.
+    Where the attribute has no judge, the others weigh 1/2, 1/4 and 1/4. μ_k and σ_k are the mean
+    and the standard deviation of x_k on reference text with every label of the attribute in turn:
+    0 is a text that has the wanted label no more than any other. Parts are as for
+    composite.coherence.
+
+    An empty text has no label: every component gives it 0, which is far below μ_k.
+
+    Undefined: the sample's control has no label for the attribute, or one that it does not know;
+    several attributes with attribute=auto; a text that a model can't read. The reason names the
+    parts where they differ.
+
+    Options: model, encoder and scales as for composite.coherence, and
+        attribute: `sentiment`, `topic`, the TOML file of your own, or `auto`: whichever of the
+            shipped ones the sample's control names.
+        judge: `auto` (of sentiment `linear`, of other attributes none), `none`, or a judge as
+            control.probability takes it.
+
+    Ke et al. 2022, "CTRLEval", section 3.2.3.
+    """
+
+    attribute: str = "auto"
+    judge: str = "auto"
+
+    name: ClassVar[str] = "composite.attribute-relevance"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
+
+    @property
+    def control_attributes(self) -> frozenset[str]:
+        """The attributes of which a sample's control must name one."""
+        return frozenset(aspect.attribute for aspect in self._aspects.values())
+
+    @property
+    def _aspects(self) -> Mapping[str, Aspect]:
+        """What option `attribute` stands for: names or a file, with their aspects."""
+        if self.attribute == "auto":
+            return shipped()
+        return {self.attribute: load_aspect(self.attribute)}
+
+    def components(self) -> list[Component]:
+        components = []
+        for name, aspect in self._aspects.items():
+            judge = self._judge_of(aspect)
+            for one in self._ingredients:
+                metric: Metric
+                if one.evidence != "judge":
+                    metric = CTRLEvalAttributeRelevance(attribute=name, **self._options(one))
+                elif judge:
+                    metric = ControlProbability(judges=judge, **self._loading_options)
+                else:
+                    continue
+                components.append(Component(one, metric, aspect.attribute, aspect.labels))
+        if self.judge not in ("auto", "none") and not any(map(_is_judge, components)):
+            attributes = ", ".join(sorted(self.control_attributes))
+            raise UserError(f"judge={self.judge}: it judges none of {attributes}")
+        return components
+
+    def lacking(self, attributes: Collection[str] | None) -> list[UserError]:
+        """Returns an error for each model that the judges of these attributes lack."""
+        return [
+            error
+            for component in self.components()
+            if attributes is None or component.attribute in attributes
+            if isinstance(component.metric, LacksModels)
+            for error in component.metric.lacking([component.attribute])
+        ]
+
+    def _judge_of(self, aspect: Aspect) -> str:
+        """Returns the name of the judge of an attribute; empty if it has none."""
+        if self.judge == "none":
+            return ""
+        if self.judge == "auto":
+            known = shipped().get(aspect.attribute)
+            same_labels = known is not None and known.labels == aspect.labels
+            return JUDGES.get(aspect.attribute, "") if same_labels else ""
+        judges = choose(self.judge, allow_pickle=self.allow_pickle)
+        judged = any(judge.attribute in ("", aspect.attribute) for judge in judges)
+        return self.judge if judged else ""
+
+    def _own(self) -> Mapping[str, object]:
+        aspects = [f"{aspect.attribute}@{aspect.digest}" for aspect in self._aspects.values()]
+        judges = {
+            component.attribute: component.metric.judges
+            for component in self.components()
+            if isinstance(component.metric, ControlProbability)
+        }
+        return {
+            "attribute": "+".join(aspects),
+            "judge": " ".join(f"{attribute}={judge}" for attribute, judge in judges.items())
+            or "none",
+        }
+
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        wanted = [self._attribute(sample) for sample in samples]
+        values: dict[str, Iterator[SampleValue | Undefined]] = {}
+        for attribute, parts in self._standard_parts.items():
+            # a judge speaks of every attribute that the control names
+            alone = [
+                replace(sample, control={a: w for a, w in sample.control.items() if a == attribute})
+                for sample, of in zip(samples, wanted, strict=True)
+                if of == attribute
+            ]
+            values[attribute] = iter(composite_values(alone, parts) if alone else ())
+        return [of if isinstance(of, Undefined) else next(values[of]) for of in wanted]
+
+    def _attribute(self, sample: Sample) -> str | Undefined:
+        """Returns the attribute that is measured of a sample."""
+        if self.attribute != "auto":
+            return load_aspect(self.attribute).attribute
+        named = [attribute for attribute in shipped() if attribute in sample.control]
+        if not named:
+            return Undefined(no_control_among(shipped()))
+        return named[0] if len(named) == 1 else Undefined(several_controls(named))
+
+
+def _is_judge(component: Component) -> bool:
+    return component.ingredient.evidence == "judge"

@@ -1,0 +1,137 @@
+"""Scales of components: mean and standard deviation on reference text, shipped as data.
+
+A scale is found by what determines a component's values: its signature without our version, without
+`dtype`, whose rounding is far below a hundredth of any standard deviation, and without `match`,
+which decides what has a value and not which.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from levelfield.core.errors import UserError
+from levelfield.core.json_text import json_text
+from levelfield.io.toml import TomlTable, read_toml
+
+SHIPPED = "shipped"
+
+Scales = Mapping[str, "StandardScale"]
+"""`scale_key` -> scale."""
+
+_DETERMINES_NOTHING = ("v", "dtype", "match")
+
+
+class StandardScale(NamedTuple):
+    """Mean and standard deviation of a component on reference text."""
+
+    mean: float
+    sd: float
+
+
+class MeasuredScale(NamedTuple):
+    """A scale as a file has it.
+
+    Attributes:
+        key: as `scale_key` gives it.
+        part: the component, in words: `coherence: share`.
+        n: values that it rests on.
+        scale: rounded as the file has it.
+    """
+
+    key: str
+    part: str
+    n: int
+    scale: StandardScale
+
+
+def scale_key(signature: str, attribute: str = "") -> str:
+    """What determines the values of a component.
+
+    >>> scale_key("ctrleval.coherence|model:m@1|dtype:float32|v:0.1.0")
+    'ctrleval.coherence|model:m@1'
+    """
+    metric, *choices = signature.split("|")
+    kept = [c for c in choices if c.partition(":")[0] not in _DETERMINES_NOTHING]
+    return "|".join([f"{metric} of {attribute}" if attribute else metric, *kept])
+
+
+def scales_digest(scales: Scales) -> str:
+    """Names some scales and the components that they belong to, for signatures."""
+    rows = [(key, scale.mean, scale.sd) for key, scale in sorted(scales.items())]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:12]
+
+
+def read_scales(choice: str) -> Scales:
+    """The shipped scales, and before them those of a user's file.
+
+    Args:
+        choice: `shipped`, or a file of `levelfield train scales`.
+
+    Raises:
+        UserError: the file can't be read, or is no file of scales.
+    """
+    shipped = _shipped()
+    return shipped if choice == SHIPPED else {**shipped, **_own(choice)}
+
+
+@functools.cache
+def _shipped() -> Scales:
+    file = resources.files(__package__) / "scales.toml"
+    return _parsed("scales.toml", read_toml(file))
+
+
+@functools.lru_cache(maxsize=4)
+def _own(choice: str) -> Scales:
+    path = Path(choice).expanduser()
+    return _parsed(choice, read_toml(path, choice, kind="file of scales"))
+
+
+def _parsed(name: str, data: Mapping[str, Any]) -> Scales:
+    problems: list[str] = []
+    table = TomlTable(data, name, problems)
+    scales = {}
+    for row in table.list_of_tables("scales", "[[scales]] with component, mean and sd"):
+        key = row.text("component", '"ctrleval.coherence|model:…"')
+        mean, sd = row.take("mean"), row.number("sd", math.nan)
+        if not isinstance(mean, int | float) or isinstance(mean, bool) or not math.isfinite(mean):
+            row.wrong_field("mean", "expected a number")
+        elif math.isnan(sd):
+            row.wrong_field("sd", "expected a positive number")
+        else:
+            scales[key] = StandardScale(float(mean), sd)
+    if problems:
+        raise UserError("\n".join(problems))
+    return scales
+
+
+def scales_text(header: str, facts: Mapping[str, object], scales: Sequence[MeasuredScale]) -> str:
+    """A file of scales.
+
+    Args:
+        header: lines of comment.
+        facts: what the scales rest on: numbers, strings and lists of tables.
+    """
+    lines = [f"# {line}".rstrip() for line in header.splitlines()]
+    lines += [f"{name} = {_toml(value)}" for name, value in facts.items()]
+    for measured in scales:
+        lines += [
+            "",
+            "[[scales]]",
+            f"part = {_toml(measured.part)}",
+            f"component = {_toml(measured.key)}",
+            f"n = {measured.n}",
+            f"mean = {measured.scale.mean!r}",
+            f"sd = {measured.scale.sd!r}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A string, number or list of strings; JSON writes these as TOML does."""
+    return json_text(value)

@@ -1,0 +1,363 @@
+"""Composite scores: means of standard scores, kinds of evidence equally heavy."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from composite_stubs import StubAspect, put_stubs
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import fields_read
+from levelfield.core.sample import Sample
+from levelfield.metrics.composite import (
+    CompositeAttributeRelevance,
+    CompositeCoherence,
+    CompositeConsistency,
+)
+from levelfield.metrics.composite.base import CompositeMetric
+from levelfield.metrics.composite.components import INGREDIENTS, equal_weights
+from levelfield.metrics.composite.scales import (
+    MeasuredScale,
+    StandardScale,
+    read_scales,
+    scale_key,
+    scales_text,
+)
+
+ASPECTS: list[type[CompositeMetric]] = [
+    CompositeCoherence,
+    CompositeConsistency,
+    CompositeAttributeRelevance,
+]
+every_aspect = pytest.mark.parametrize("aspect", ASPECTS)
+
+
+@pytest.fixture(autouse=True)
+def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_stubs(monkeypatch)
+
+
+def scales_of(*metrics: CompositeMetric, path: Path) -> str:
+    """A file of scales, another one for each component."""
+    keys = dict.fromkeys(c.key for metric in metrics for c in metric.components())
+    made = [
+        MeasuredScale(key, "part", 2, StandardScale(0.1 * i - 0.3, 0.2 + 0.05 * i))
+        for i, key in enumerate(keys)
+    ]
+    path.write_text(scales_text("Scales", {"seed": 0}, made), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def scales(tmp_path: Path) -> str:
+    return scales_of(*(aspect() for aspect in ASPECTS), path=tmp_path / "scales.toml")
+
+
+def samples(n: int = 7) -> list[Sample]:
+    wanted = [{"sentiment": "positive"}, {"topic": "Sports"}, {"sentiment": "negative"}]
+    return [
+        Sample(f"{i}", f"Day {i} was long. We sang {i * i} songs.", prompt=f"Day {i}",
+               control=wanted[i % 3])
+        for i in range(n)
+    ]  # fmt: skip
+
+
+# -- values
+
+
+@every_aspect
+def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, scales):
+    metric = aspect(scales=scales)
+    scores = metric.score(samples())
+    known = read_scales(scales)
+    for sample, value in zip(samples(), scores.values, strict=True):
+        (attribute,) = sample.control if aspect is CompositeAttributeRelevance else ("",)
+        parts = [c for c in metric.components() if c.attribute == attribute]
+        kinds = {c.ingredient.evidence for c in parts}
+        of_kinds = []
+        for kind in kinds:
+            z = []
+            for component in parts:
+                if component.ingredient.evidence == kind:
+                    x = component.metric.score([sample]).values[0]
+                    mean, sd = known[component.key]
+                    z.append((x - mean) / sd)
+            of_kinds.append(sum(z) / len(z))
+        assert value == pytest.approx(sum(of_kinds) / len(of_kinds), abs=1e-12)
+
+
+def test_kinds_of_evidence_weigh_the_same_and_forms_of_a_kind_share_its_weight():
+    relevance = INGREDIENTS["attribute-relevance"]
+    of = {i.part: str(w) for i, w in zip(relevance, equal_weights(relevance), strict=True)}
+    assert of == {"embedding": "1/3", "after": "1/6", "channel": "1/6", "judge": "1/3"}
+    assert [str(w) for w in equal_weights(relevance[:3])] == ["1/2", "1/4", "1/4"]
+    for ingredients in INGREDIENTS.values():
+        assert sum(equal_weights(ingredients)) == 1
+
+
+@every_aspect
+def test_the_parts_are_the_standard_scores_and_make_up_the_value(aspect, scales):
+    scores = aspect(scales=scales).score(samples())
+    assert scores.parts is not None
+    for id, value in zip(scores.ids, scores.values, strict=True):
+        rows = [row for row in scores.parts.iter_rows(named=True) if row["id"] == id]
+        assert math.fsum(row["weight"] for row in rows) == pytest.approx(1)
+        assert math.fsum(row["weight"] * row["score"] for row in rows) == pytest.approx(value)
+        assert [row["part"] for row in rows] == [
+            part for part in aspect().part_names if part in {row["part"] for row in rows}
+        ]
+
+
+@every_aspect
+def test_a_value_does_not_depend_on_the_order_of_the_samples_or_on_the_others(aspect, scales):
+    metric = aspect(scales=scales)
+    together = metric.score(samples(130))
+    backwards = metric.score(samples(130)[::-1])
+    alone = np.concatenate([metric.score([sample]).values for sample in samples(130)])
+    np.testing.assert_array_equal(together.values, backwards.values[::-1])
+    np.testing.assert_array_equal(together.values, alone)
+
+
+@every_aspect
+def test_components_read_no_field_that_the_composite_does_not_name(aspect):
+    # the real classes, not the stubs
+    import levelfield.metrics.control as control
+    import levelfield.metrics.ctrleval as ctrleval
+
+    real = {
+        CompositeCoherence: [ctrleval.CTRLEvalCoherence],
+        CompositeConsistency: [ctrleval.CTRLEvalConsistency],
+        CompositeAttributeRelevance: [
+            ctrleval.CTRLEvalAttributeRelevance,
+            control.ControlProbability,
+        ],
+    }[aspect]
+    for component in real:
+        assert fields_read(component()) <= fields_read(aspect())
+
+
+@every_aspect
+def test_a_metric_can_be_sent_to_another_process(aspect, scales):
+    metric = pickle.loads(pickle.dumps(aspect(scales=scales)))
+    np.testing.assert_array_equal(
+        metric.score(samples()).values, aspect(scales=scales).score(samples()).values
+    )
+
+
+# -- undefined
+
+
+def test_one_reason_of_all_parts_stands_alone(scales):
+    scores = CompositeCoherence(scales=scales).score([Sample("1", " ")])
+    assert scores.undefined == {"1": "empty text"}
+
+
+def test_reasons_that_differ_name_their_parts(scales):
+    text = "UNREADABLE offline/minilm and UNREADABLE offline/smollm2"
+    scores = CompositeCoherence(scales=scales).score([Sample("1", text), Sample("2", "A text.")])
+    assert scores.undefined == {
+        "1": "embedding: offline/minilm can't read it; share, log-p: offline/smollm2 can't read it"
+    }
+    assert not np.isnan(scores.values[1])
+
+
+def test_a_value_is_undefined_where_one_part_is(scales):
+    scores = CompositeCoherence(scales=scales).score([Sample("1", "UNREADABLE offline/smollm2")])
+    assert scores.undefined == {"1": "offline/smollm2 can't read it"}
+
+
+def test_a_text_that_one_component_cuts_counts_as_truncated(scales):
+    scores = CompositeCoherence(scales=scales).score([Sample("1", "LONG"), Sample("2", "short")])
+    assert scores.truncated == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("control", "reason"),
+    [
+        ({}, "control names none of: sentiment, topic"),
+        ({"keywords": ("a",)}, "control names none of: sentiment, topic"),
+        (
+            {"sentiment": "positive", "topic": "World"},
+            "control names several attributes: sentiment, topic",
+        ),
+    ],
+)
+def test_a_control_without_one_known_attribute_has_a_reason(control, reason, scales):
+    sample = Sample("1", "A text.", control=control)
+    scores = CompositeAttributeRelevance(scales=scales).score([sample])
+    assert scores.undefined == {"1": reason}
+
+
+# -- attribute relevance
+
+
+def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float]:
+    scores = CompositeAttributeRelevance(scales=scales, **options).score([sample])
+    assert scores.parts is not None
+    return dict(zip(scores.parts["part"], scores.parts["weight"], strict=True))
+
+
+def test_the_judge_is_a_part_of_sentiment_and_not_of_topic(scales):
+    third, sixth = pytest.approx(1 / 3), pytest.approx(1 / 6)
+    sentiment, topic = samples(2)
+    assert of_relevance(sentiment, scales) == {
+        "embedding": third, "after": sixth, "channel": sixth, "judge": third,
+    }  # fmt: skip
+    assert of_relevance(topic, scales) == {"embedding": 0.5, "after": 0.25, "channel": 0.25}
+
+
+def test_without_a_judge_the_other_kinds_weigh_half_each(scales):
+    assert of_relevance(samples(1)[0], scales, judge="none") == {
+        "embedding": 0.5, "after": 0.25, "channel": 0.25,
+    }  # fmt: skip
+
+
+def test_the_signature_names_the_judge(scales):
+    on = CompositeAttributeRelevance(scales=scales).signature
+    off = CompositeAttributeRelevance(scales=scales, judge="none").signature
+    assert "|judge:sentiment=linear|" in on
+    assert "|judge:none|" in off
+
+
+def test_a_judge_of_one_s_own_is_asked_where_it_judges_the_attribute():
+    metric = CompositeAttributeRelevance(judge="vader")
+    judged = {c.attribute: c.metric.judges for c in metric.components() if c.metric.judges}
+    assert judged == {"sentiment": "vader"}
+    with pytest.raises(UserError, match="judge=vader: it judges none of topic"):
+        CompositeAttributeRelevance(judge="vader", attribute="topic").components()
+
+
+def test_an_attribute_with_other_labels_than_the_judge_s_has_no_judge(tmp_path):
+    file = tmp_path / "stars.toml"
+    file.write_text(
+        'attribute = "sentiment"\nlabels = ["one", "five"]\nprompts = ["<text> Stars: <gap>."]\n'
+        '[[verbalizers]]\none = "one"\nfive = "five"\n'
+    )
+    metric = CompositeAttributeRelevance(attribute=str(file))
+    assert [c.ingredient.part for c in metric.components()] == ["embedding", "after", "channel"]
+    assert metric.control_attributes == {"sentiment"}
+
+
+def test_other_attributes_of_the_control_are_not_measured(scales):
+    one = Sample("1", "A text.", control={"sentiment": "positive"})
+    more = replace(one, control={"sentiment": "positive", "style": "formal"})
+    metric = CompositeAttributeRelevance(scales=scales)
+    assert metric.score([one]).values == metric.score([more]).values
+
+
+# -- scales and signatures
+
+
+def test_a_scale_is_found_by_what_determines_the_component_s_values(scales):
+    assert scale_key("m|model:a|match:loose|dtype:bfloat16|v:9") == "m|model:a"
+    assert scale_key("m|model:a|form:share") != scale_key("m|model:a|form:log-p")
+    assert scale_key("control|judges:j", "sentiment") != scale_key("control|judges:j", "topic")
+    CompositeCoherence(scales=scales, dtype="bfloat16").score(samples())
+
+
+@every_aspect
+@pytest.mark.parametrize("option", [{"model": "other/lm"}, {"encoder": "other/encoder"}])
+def test_models_without_scales_are_an_error_with_the_command_that_makes_them(
+    aspect, option, scales
+):
+    ((name, value),) = option.items()
+    with pytest.raises(UserError) as error:
+        _ = aspect(scales=scales, **option).signature
+    assert "\n" not in str(error.value)
+    assert aspect.name in str(error.value)
+    assert f"`levelfield train scales CORPUS --out scales.toml --{name} {value}`" in str(
+        error.value
+    )
+
+
+def test_a_language_without_scales_is_an_error_with_the_command_that_makes_them(scales):
+    with pytest.raises(UserError, match=r"train scales CORPUS .*--language german"):
+        _ = CompositeCoherence(scales=scales, language="german").signature
+
+
+def test_own_scales_go_before_those_that_ship(tmp_path, scales):
+    other = CompositeCoherence(model="other/lm")
+    own = replace(other, scales=scales_of(other, path=tmp_path / "own.toml"))
+    values = own.score(samples()).values
+    assert np.isfinite(values).all()
+    assert own.signature != CompositeCoherence(scales=scales).signature
+
+
+def test_the_signature_names_models_parts_weights_and_scales(scales):
+    assert re.fullmatch(
+        r"composite\.coherence\|model:offline/smollm2@\w{12}\|encoder:offline/minilm@\w{12}"
+        r"\|segmenter:punkt-english\|parts:1/2\*embedding\+1/4\*share\+1/4\*log-p"
+        r"\|scales:[0-9a-f]{12}\|dtype:float32\|v:.+",
+        CompositeCoherence(scales=scales).signature,
+    )
+
+
+def test_scales_that_a_metric_does_not_use_leave_its_signature(tmp_path, scales):
+    text = Path(scales).read_text()
+    more = tmp_path / "more.toml"
+    more.write_text(text + '\n[[scales]]\ncomponent = "other"\nmean = 1\nsd = 2\n')
+    other = tmp_path / "other.toml"
+    other.write_text(text.replace("sd = 0.2\n", "sd = 0.3\n"))
+    plain = CompositeCoherence(scales=scales).signature
+    assert CompositeCoherence(scales=str(more)).signature == plain
+    assert CompositeCoherence(scales=str(other)).signature != plain
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"own.toml: scales: expected at least one table"),
+        ('[[scales]]\ncomponent = "a"\nmean = "x"\nsd = 1', r"mean: expected a number"),
+        ('[[scales]]\ncomponent = "a"\nmean = 1\nsd = 0', r"sd: expected a positive number"),
+        ('[[scales]]\ncomponent = "a"\nmean = 1', r"sd: expected a positive number"),
+        ("[[scales]]\nmean = 1\nsd = 1", r"component: expected a string"),
+    ],
+)
+def test_a_file_that_is_no_file_of_scales_is_an_error(content, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_scales("own.toml")
+
+
+# -- models
+
+
+def test_a_model_of_another_kind_is_an_error_that_says_which_is_needed():
+    with pytest.raises(ModelError, match="is a encoder model; composite scores need a causal"):
+        _ = CompositeCoherence(model="offline/minilm").signature
+    with pytest.raises(ModelError, match="expected an encoder; it is causal"):
+        _ = CompositeCoherence(encoder="offline/smollm2").signature
+
+
+def test_without_the_embedded_model_the_error_says_what_works(monkeypatch):
+    from levelfield.metrics.composite import base
+
+    def missing(name: str, **_: bool) -> None:
+        raise ModelError(f"the model {name} is not installed: pip install it")
+
+    monkeypatch.setattr(base, "resolve", missing)
+    with pytest.raises(ModelError) as error:
+        _ = CompositeCoherence().signature
+    assert str(error.value) == (
+        "the model offline/smollm2 is not installed: pip install it "
+        "(--metric ctrleval works without it)"
+    )
+    with pytest.raises(ModelError, match=r"not installed: pip install it$"):
+        _ = CompositeCoherence(model="other/lm").signature
+
+
+def test_every_component_is_told_how_models_are_loaded():
+    loading = {"device": "cpu", "dtype": "bfloat16", "batch_tokens": 7, "allow_pickle": True}
+    for aspect in ASPECTS:
+        for component in aspect(**loading).components():
+            stub = component.metric
+            assert isinstance(stub, StubAspect)
+            assert {name: getattr(stub, name) for name in loading} == loading
