@@ -13,6 +13,7 @@ from levelfield.cli.terminal import console
 from levelfield.papers import (
     PAPERS,
     QUESTIONS,
+    RATED_SETS,
     Derived,
     Fact,
     Gap,
@@ -37,6 +38,10 @@ def print_list(done: Sequence[Reproduction]) -> None:
             grid.add_row(r.table.id, r.table.title, _state(r))
         for question in (q for q in QUESTIONS if q.paper == name):
             grid.add_row(question.id, question.title, "answered anew")
+    grid.add_row("defaults", "Every metric as it is by default, against people", "", style="bold")
+    for rated in RATED_SETS:
+        here = "not here" if rated.gap() else "here"
+        grid.add_row(f"defaults.{rated.id}", rated.title, f"{here} ({', '.join(rated.roles)})")
     out.print(grid)
     needs = Counter(_need(o.derived.gap) for r in done for o in r.outcomes if o.derived.gap)
     lacking = ", ".join(f"{n:,} for {need}" for need, n in needs.most_common())

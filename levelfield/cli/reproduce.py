@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import click
 
+from levelfield.cli.options import WholeNumber
+from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
+from levelfield.core.errors import UserError
 
 
-@click.command()
+@click.command(cls=Writing)
 @click.argument("id", required=False, metavar="[ID]")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option(
@@ -20,16 +23,47 @@ from levelfield.cli.terminal import progress_bar, say, tell_json
     is_flag=True,
     help="thesis.3, .5 to .9 over pairs of text and rater, with ROUGE of raw texts.",
 )
-def reproduce(id: str | None, as_json: bool, model: str, pairs: bool) -> None:
+@click.option(
+    "--metric", "-m", "metrics", multiple=True, help="Of defaults: only this one, or a family."
+)
+@click.option(
+    "--most",
+    type=WholeNumber(1),
+    metavar="TEXTS",
+    help="Of defaults: so many texts of a set at most, whole clusters of them.",
+)
+@click.option(
+    "--markdown", type=OutputType("Markdown tables"), help="Of defaults: the page; - is stdout."
+)
+def reproduce(
+    id: str | None,
+    as_json: bool,
+    model: str,
+    pairs: bool,
+    metrics: tuple[str, ...],
+    most: int | None,
+    markdown: str | None,
+) -> None:
     """Derive published numbers again from released data, and say which come out the same.
 
     ID is a table (lpf.8), a part of one (lpf.8a), a paper (lpf, thesis, ctrleval, cdm) or `all`;
     without it, the tables are listed with their state. The questions of the thesis are answered
-    anew under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). Reads only what is on this
-    machine: under $LEVELFIELD_DATA, or fetched with `levelfield data fetch`.
+    anew under thesis.rq1, thesis.rq2 and thesis.rq3 (thesis.rq: all). `defaults` compares every
+    metric, as it is by default, with every rated set; defaults.SET and defaults.SET.PART choose.
+    Reads only what is on this machine: under $LEVELFIELD_DATA, or fetched with `levelfield data
+    fetch`.
     """
     from levelfield import papers
 
+    if id and papers.is_of_defaults(id):
+        if model or pairs:
+            raise UserError(
+                "defaults take neither --model nor --pairs: they are scored as they are"
+            )
+        _defaults(id, as_json, metrics, most, markdown)
+        return
+    if metrics or most or markdown:
+        raise UserError("--metric, --most and --markdown are of `levelfield reproduce defaults`")
     report = papers.reproduce(
         id,
         model=model,
@@ -49,3 +83,30 @@ def reproduce(id: str | None, as_json: bool, model: str, pairs: bool) -> None:
         print_list(report.reproductions)
     else:
         print_tables(report.reproductions, report.facts)
+
+
+def _defaults(
+    id: str, as_json: bool, metrics: tuple[str, ...], most: int | None, markdown: str | None
+) -> None:
+    from levelfield import papers
+
+    report = papers.agreement_of_defaults(
+        id,
+        metrics=metrics,
+        most=most,
+        stages=progress_bar,
+        note=lambda note: say(f"note: {note}"),
+    )
+    if markdown:
+        from levelfield.io import atomic_writer
+
+        with atomic_writer(markdown) as file:
+            file.write(report.to_markdown())
+    if as_json:
+        tell_json(report.to_dict())
+    elif markdown != "-":
+        from levelfield.cli.defaults_table import print_defaults
+
+        print_defaults(report)
+    if markdown and markdown != "-":
+        say(f"wrote {markdown}")

@@ -17,9 +17,15 @@ def escape_markdown(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is set left and all others right; cells are escaped already."""
-    lines = [head, [":--", *["--:"] * (len(head) - 1)], *rows]
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
+) -> str:
+    """A table whose first column is set left and all others right; cells are escaped already.
+
+    Args:
+        words: the others hold words and are set left as well.
+    """
+    lines = [head, [":--", *[":--" if words else "--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

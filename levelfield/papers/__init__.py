@@ -1,4 +1,4 @@
-"""Published numbers, and the recipes that derive them again from released data.
+"""Published numbers, the recipes that derive them again, and the agreement of our own defaults.
 
 >>> from levelfield import papers
 >>> [table.id for table in papers.tables("thesis.10")]
@@ -6,6 +6,8 @@
 """
 
 from levelfield.papers.answers import QUESTIONS, Grid, Question, QuestionAnswer, answer, questions
+from levelfield.papers.defaults import DefaultsReport, SetAgreement, agreement_of_defaults
+from levelfield.papers.rated import RATED_SETS, RatedSet, is_of_defaults, rated_sets
 from levelfield.papers.recipes.released import Scoring
 from levelfield.papers.report import PaperReport, reproduce
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
@@ -24,6 +26,8 @@ from levelfield.papers.verdict import Derived, Outcome, Verdict, judge
 __all__ = [
     "PAPERS",
     "QUESTIONS",
+    "RATED_SETS",
+    "DefaultsReport",
     "Derived",
     "Fact",
     "Gap",
@@ -35,14 +39,19 @@ __all__ = [
     "PublishedTable",
     "Question",
     "QuestionAnswer",
+    "RatedSet",
     "Reproduction",
     "Scoring",
+    "SetAgreement",
     "Verdict",
+    "agreement_of_defaults",
     "answer",
     "derive",
     "facts_about",
+    "is_of_defaults",
     "judge",
     "questions",
+    "rated_sets",
     "read_paper",
     "reproduce",
     "tables",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, first_line
 from levelfield.core.metric import (
     LacksModels,
     Metric,
@@ -49,9 +49,19 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
 def works_offline(metric: Callable[..., Metric]) -> bool:
     """Whether a metric of this class, with its defaults, has all it needs on this machine; loads no
     model."""
+    return not lacks_offline(metric)
+
+
+def lacks_offline(metric: Callable[..., Metric], attributes: Collection[str] | None = None) -> str:
+    """Returns in one line what a metric of this class, with its defaults, lacks without a network;
+    empty if nothing. Loads no model.
+
+    Args:
+        attributes: as for `ready`.
+    """
     try:
         with without_the_hub():
-            ready([metric()], None)
-    except Exception:  # whatever a third party's class raises
-        return False
-    return True
+            ready([metric()], attributes)
+    except Exception as error:  # whatever a third party's class raises
+        return first_line(error)
+    return ""

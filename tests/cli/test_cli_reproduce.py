@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from command_line import Run
+from tiny_sets import absent_set, tiny_set, use_sets
 
 
 @pytest.fixture
@@ -130,3 +132,56 @@ def test_correlations_of_the_thesis_over_pairs_are_an_option(run: Run):
     assert over_pairs["derived"] != rouge()["derived"]
     assert over_pairs["verdict"] == "not comparable"
     assert "ROUGE of the raw texts" in str(over_pairs["why"])
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_sets(monkeypatch, tiny_set(), absent_set())
+
+
+@pytest.mark.usefixtures("tiny")
+def test_defaults_are_shown_with_intervals_roles_and_what_is_left_out(run: Run):
+    ran = run("reproduce", "defaults", "--metric", "chrf", "-m", "diversity")
+    assert ran.code == 0
+    assert "40 texts in 20 clusters; chosen on: it was so" in ran.out
+    assert re.search(
+        r"^chrf\.source +40 +0 +0\.\d{3} \[0\.\d\d, 0\.\d\d\] +0\.\d{3}", ran.out, re.M
+    )
+    assert "deam.dstc9  not here: levelfield data fetch TINY" in ran.out
+    assert "in no table, one value for many texts: diversity.*" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("tiny")
+def test_defaults_as_json_are_one_document(run: Run):
+    document = run("reproduce", "defaults.ctrleval.sentiment", "-m", "chrf", "--json").json
+    [one] = document["sets"]
+    assert one["metrics"][0]["aspects"][0]["n"] == 40
+    assert document["command"] == "levelfield reproduce defaults.ctrleval.sentiment --metric chrf"
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_page_of_defaults_is_written_again_over_itself(run: Run, tmp_path: Path):
+    words = ("reproduce", "defaults", "--metric", "chrf", "--markdown", tmp_path / "page.md")
+    assert run(*words).code == 0
+    first = (tmp_path / "page.md").read_bytes()
+    again = run(*words)
+    assert again.code == 0
+    assert (tmp_path / "page.md").read_bytes() == first
+    assert again.err.endswith("page.md\n")
+    assert run(*words[:-1], "-").out.encode() == first
+    (tmp_path / "own.md").write_text("my notes")
+    assert "--force" in run(*words[:-1], tmp_path / "own.md").complaint
+
+
+def test_words_of_defaults_and_of_tables_are_not_mixed(run: Run):
+    assert "levelfield reproduce defaults" in run("reproduce", "lpf.8", "--most", 100).complaint
+    assert "--model" in run("reproduce", "defaults", "--model", "offline/minilm").complaint
+    assert "defaults.ctrleval" in run("reproduce", "defaults.ctrlevel").complaint
+    assert "20 texts" in run("reproduce", "defaults", "--most", 5).complaint
+
+
+@pytest.mark.usefixtures("no_data")
+def test_the_list_has_the_rated_sets_with_their_roles(run: Run):
+    out = run("reproduce").out
+    assert re.search(r"^defaults\.ctrleval\.topic .*not here \(never looked at\) *$", out, re.M)

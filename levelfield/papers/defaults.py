@@ -1,0 +1,383 @@
+"""`levelfield reproduce defaults`: every metric, with its defaults, against the ratings here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Literal
+
+import polars as pl
+
+from levelfield.core.errors import LevelfieldError, UserError, first_line
+from levelfield.core.metric import Metric
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.registry import create, installed, matching, metric_class
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.io.records import FIELDS
+from levelfield.meta.correlate import Correlation, correlations
+from levelfield.meta.join import join, merged_columns
+from levelfield.meta.sources import read_ratings, read_scores
+from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
+from levelfield.papers.tables import Gap
+from levelfield.run.options import DEFAULT as DEFAULT_METRICS
+from levelfield.run.readiness import lacks_offline
+from levelfield.run.score import score
+from levelfield.stats.clusters import coded
+from levelfield.stats.estimate import finite
+from levelfield.stats.measures import Statistic
+from levelfield.stats.resampling import DEFAULT, Resampling
+
+STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
+FEWEST = 20
+"""So many values a metric needs; of fewer, a correlation says nothing."""
+
+Kind = Literal["many texts", "lacking", "field", "few", "failed"]
+"""Why a metric is in no table: its value is of many texts; it lacks something on this machine; the
+texts lack a field; it has fewer than `FEWEST` values; it failed."""
+
+_SCHEMA = {
+    "set": pl.String,
+    "roles": pl.String,
+    "metric": pl.String,
+    "is_default": pl.Boolean,
+    "aspect": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "signature": pl.String,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A metric that is not in the table of a set.
+
+    Attributes:
+        why: in one line.
+    """
+
+    metric: str
+    kind: Kind
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAgreement:
+    """How far one metric, with its defaults, agrees with the ratings of one set.
+
+    Attributes:
+        is_default: `levelfield score FILE` runs it when no metric is named.
+        turned: lower values are better, and their sign is turned.
+        undefined: reason -> how many texts have no value.
+        of_aspects: aspect -> its correlation; only those with `FEWEST` values or more.
+    """
+
+    metric: str
+    signature: str
+    is_default: bool
+    turned: bool
+    undefined: Mapping[str, int]
+    of_aspects: Mapping[str, Correlation]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgreement:
+    """One rated set with every metric that can be compared with it.
+
+    Attributes:
+        gap: what is missing where the set is not on this machine; the rest is then empty.
+        aspects: what is rated.
+        texts, of: how many texts were scored, and how many the set has.
+        clusters: into how many groups of dependent texts the scored ones fall.
+        metrics: the default of `levelfield score FILE` first, then by name.
+    """
+
+    rated: RatedSet
+    gap: Gap | None = None
+    aspects: tuple[str, ...] = ()
+    texts: int = 0
+    of: int = 0
+    clusters: int = 0
+    metrics: tuple[MetricAgreement, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class DefaultsReport:
+    """Agreement of metrics, with their defaults, with the ratings on this machine.
+
+    Attributes:
+        command: makes it again, on a machine with the same sets and models.
+    """
+
+    sets: tuple[SetAgreement, ...]
+    command: str
+    resampling: Resampling = DEFAULT
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `levelfield reproduce defaults --json` prints."""
+        return {
+            "command": self.command,
+            "interval": self.resampling.level,
+            "resamples": self.resampling.resamples,
+            "seed": self.resampling.seed,
+            "sets": [_document(one) for one in self.sets],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a set, metric, aspect and statistic; null where undefined."""
+        rows = [
+            {
+                "set": one.rated.id,
+                "roles": ", ".join(one.rated.roles),
+                "metric": m.metric,
+                "is_default": m.is_default,
+                "aspect": aspect,
+                "statistic": statistic,
+                "value": finite(e.value),
+                "low": finite(e.low),
+                "high": finite(e.high),
+                "n": c.n,
+                "undefined": c.undefined,
+                "signature": m.signature,
+            }
+            for one in self.sets
+            for m in one.metrics
+            for aspect, c in m.of_aspects.items()
+            for statistic, e in c.estimates.items()
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def to_markdown(self) -> str:
+        """The page of the docs, the same bytes for the same values."""
+        from levelfield.papers.defaults_page import page
+
+        return page(self)
+
+
+def agreement_of_defaults(
+    id: str = PREFIX,
+    *,
+    metrics: Sequence[str] = (),
+    most: int | None = None,
+    stages: Stages = no_stages,
+    note: Callable[[str], object] = lambda _: None,
+) -> DefaultsReport:
+    """Scores the rated sets on this machine with metrics as they are by default, and correlates.
+
+    A metric is scored if its value is of one text, its defaults have all they need on this machine
+    without a network, and the set has its fields. Values are kept in the cache, so a second run,
+    or one that was interrupted, goes on from there.
+
+    Args:
+        id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
+        metrics: metrics and families; all that are installed if empty.
+        most: scores so many texts of a set at most: whole clusters, the same at each run. None
+            scores all.
+        stages: told of the progress of each metric on each set.
+        note: called with what there is to know of a run.
+
+    Raises:
+        UserError: there is no such set or metric.
+        FetchError: a file on this machine is not as published.
+
+    >>> report = agreement_of_defaults("defaults.ctrleval", metrics=["ctrleval"])  # doctest: +SKIP
+    >>> report.to_polars()  # doctest: +SKIP
+    """
+    if most is not None and most < FEWEST:
+        raise UserError(f"expected {FEWEST} texts of a set or more, found {most}")
+    chosen = rated_sets(id)
+    names = list(dict.fromkeys(m for name in metrics for m in matching(name))) or [*installed()]
+    words = [id.lower(), *(f"--metric {name}" for name in metrics)]
+    words += [] if most is None else [f"--most {most}"]
+    told: set[str] = set()
+
+    def note_once(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            note(line)
+
+    sets = [_agreement(rated, names, most, stages, note_once) for rated in chosen]
+    return DefaultsReport(tuple(sets), f"levelfield reproduce {' '.join(words)}")
+
+
+def _agreement(
+    rated: RatedSet,
+    names: Sequence[str],
+    most: int | None,
+    stages: Stages,
+    note: Callable[[str], object],
+) -> SetAgreement:
+    if gap := rated.gap():
+        return SetAgreement(rated, gap)
+    every = rated.samples()
+    samples = drawn(every, rated.cluster, most)
+    scored: list[Scores] = []
+    left_out: list[LeftOut] = []
+    for name in names:
+        if why_not := _unfit(name, samples):
+            left_out.append(why_not)
+            continue
+        try:
+            result = score(samples, name, by="none", stages=_within(rated.id, stages), note=note)
+        except LevelfieldError as error:
+            left_out.append(LeftOut(name, "failed", first_line(error)))
+            continue
+        scored += result.scores.values()
+        for line in result.notes:
+            note(f"{rated.id}: {line}")
+    of_metric = _correlated(samples, scored, rated)
+    agreements = []
+    for scores in scored:
+        enough = {c.aspect: c for c in of_metric[scores.metric] if c.n >= FEWEST}
+        if not enough:
+            defined = len(samples) - len(scores.undefined)
+            why = f"{defined} of {len(samples):,} texts have a value"
+            left_out.append(LeftOut(scores.metric, "few", why))
+            continue
+        agreements.append(
+            MetricAgreement(
+                scores.metric,
+                scores.signature,
+                scores.metric in defaults_of_score(),
+                not scores.higher_is_better,
+                dict(Counter(scores.undefined.values()).most_common()),
+                enough,
+            )
+        )
+    return SetAgreement(
+        rated,
+        aspects=tuple(dict.fromkeys(aspect for s in samples for aspect in s.ratings)),
+        texts=len(samples),
+        of=len(every),
+        clusters=len({rated.cluster(sample) for sample in samples}),
+        metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
+        left_out=tuple(sorted(left_out, key=lambda one: one.metric)),
+    )
+
+
+def defaults_of_score() -> Collection[str]:
+    """The metrics that `levelfield score FILE` runs when none is named."""
+    return {metric for name in DEFAULT_METRICS for metric in matching(name)}
+
+
+def drawn(
+    samples: Sequence[Sample], cluster: Callable[[Sample], str], most: int | None
+) -> Sequence[Sample]:
+    """Whole clusters with `most` samples at most, in the order of the samples.
+
+    Clusters are taken as they fit, by a hash of their names: as good as at random, and the same
+    for any order of the samples.
+    """
+    if most is None or len(samples) <= most:
+        return samples
+
+    def drawing(name: str) -> bytes:
+        return hashlib.blake2b(name.encode()).digest()
+
+    sizes = Counter(map(cluster, samples))
+    taken: set[str] = set()
+    free = most
+    for name in sorted(sizes, key=drawing):
+        if sizes[name] <= free:
+            taken.add(name)
+            free -= sizes[name]
+    return [sample for sample in samples if cluster(sample) in taken]
+
+
+def _unfit(name: str, samples: Sequence[Sample]) -> LeftOut | None:
+    """Why a metric can't be scored on these samples; loads no model."""
+
+    def metric() -> Metric:
+        [made] = create([name], {}, {})
+        return made
+
+    if getattr(metric_class(name), "level", "") == "corpus":
+        return LeftOut(name, "many texts", "its value is of many texts")
+    attributes = {attribute for sample in samples for attribute in sample.control}
+    if lacks := lacks_offline(metric, attributes):
+        return LeftOut(name, "lacking", lacks)
+    made = metric()
+    if made.level == "corpus":  # a factory says so of what it makes only
+        return LeftOut(name, "many texts", "its value is of many texts")
+    lacking = [f for f in FIELDS if f in made.requires and not any(getattr(s, f) for s in samples)]
+    if lacking:
+        return LeftOut(name, "field", no_text_has(lacking))
+    return None
+
+
+def no_text_has(fields: Sequence[str]) -> str:
+    """Why a metric can't be scored on a set whose texts lack fields."""
+    return f"no text has {' and '.join(fields)}"
+
+
+def _within(id: str, stages: Stages) -> Stages:
+    """Stages whose names begin with that of a set."""
+    return lambda what, total: stages(f"{id} {what}", total)
+
+
+def _correlated(
+    samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
+) -> Mapping[str, list[Correlation]]:
+    """Metric -> its correlation with every aspect; a higher value is always more agreement."""
+    if not scored:
+        return {}
+    table = join(
+        merged_columns(read_scores(scored)),
+        read_ratings(samples, format=None, mapping={}),
+        flip=[scores.metric for scores in scored if not scores.higher_is_better],
+    )
+    if rated.shared:
+        _, clusters = coded([rated.cluster(table.samples[id]) for id in table.ids])
+        table = replace(table, clusters=clusters)
+    found = correlations(table, wanted=STATISTICS)
+    found.sort(key=lambda c: c.metric)
+    return {metric: list(of) for metric, of in groupby(found, key=lambda c: c.metric)}
+
+
+def _document(one: SetAgreement) -> dict[str, Any]:
+    rated = one.rated
+    document: dict[str, Any] = {
+        "id": rated.id,
+        "title": rated.title,
+        "roles": list(rated.roles),
+        "why": rated.why,
+        "here": one.gap is None,
+    }
+    if one.gap:
+        return document | {"command": one.gap.command, "missing": list(one.gap.files)}
+    return document | {
+        "texts": one.texts,
+        "of": one.of,
+        "clusters": one.clusters,
+        "metrics": [
+            {
+                "metric": m.metric,
+                "signature": m.signature,
+                "is_default": m.is_default,
+                "lower_is_better": m.turned,
+                "undefined": dict(m.undefined),
+                "aspects": [_correlation(c) for c in m.of_aspects.values()],
+            }
+            for m in one.metrics
+        ],
+        "left_out": [
+            {"metric": left.metric, "kind": left.kind, "why": left.why} for left in one.left_out
+        ],
+    }
+
+
+def _correlation(c: Correlation) -> dict[str, Any]:
+    return {
+        "aspect": c.aspect,
+        "n": c.n,
+        "undefined": c.undefined,
+        "statistics": {s: e.to_dict() for s, e in c.estimates.items()},
+    }
