@@ -48,9 +48,5 @@ def print_defaults(report: DefaultsReport) -> None:
         out.print()
     for line in left_out(in_no_table(here)):
         print_wrapped(out, f"in no table, {line}")
-    level = report.resampling.level
-    print_wrapped(
-        out,
-        f"r with its {level * 100:g} % interval, and ρ; --json has signatures and why a metric is left "
-        "out",
-    )
+    level = f"{report.resampling.level * 100:g} %"
+    print_wrapped(out, f"r with its {level} interval, and ρ; --json has reasons and signatures")

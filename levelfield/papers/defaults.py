@@ -23,7 +23,7 @@ from levelfield.meta.join import join, merged_columns
 from levelfield.meta.sources import read_ratings, read_scores
 from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
-from levelfield.run.options import DEFAULT as DEFAULT_METRICS
+from levelfield.run import options
 from levelfield.run.readiness import lacks_offline
 from levelfield.run.score import score
 from levelfield.stats.clusters import coded
@@ -265,7 +265,8 @@ def _agreement(
 
 def defaults_of_score() -> Collection[str]:
     """The metrics that `levelfield score FILE` runs when none is named."""
-    return {metric for name in DEFAULT_METRICS for metric in matching(name)}
+    families: Sequence[str] = getattr(options, "DEFAULT", ())
+    return {metric for name in families for metric in matching(name)}
 
 
 def drawn(
