@@ -365,10 +365,10 @@ def test_what_ctrleval_can_not_use_is_said(tmp_path):
     with pytest.raises(UserError, match="needs an encoder-decoder"):
         _ = CTRLEvalCoherence(patterns="ppl-gpt").signature
     (tmp_path / "config.json").write_text(
-        '{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
+        '{"model_type": "bert", "architectures": ["BertForSequenceClassification"]}'
     )
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(ModelError, match="causal model"):
+    with pytest.raises(ModelError, match="classifier model"):
         _ = CTRLEvalCoherence(model=str(tmp_path)).signature
     with pytest.raises(UserError, match="no option"):
         CTRLEval(options={"tempo": 1}).metrics()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Literal
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics.sample_metric import SampleMetric
+from levelfield.models.likelihood import LikelihoodScorer
 from levelfield.models.load import load
 from levelfield.models.loading import Loading, LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
@@ -21,14 +23,33 @@ from levelfield.models.scorers import (
 )
 from levelfield.models.tokens import AS_TEXT
 
+ReadAs = Literal["infilling", "embedding", "likelihood"]
+
+_READ_AS: Mapping[str, ReadAs] = {
+    "encoder-decoder": "infilling",
+    "encoder": "embedding",
+    "causal": "likelihood",
+}
+"""Kind of model -> its scorer."""
+
 
 @dataclass(frozen=True)
 class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
-    """Base of the aspects."""
+    """Base of the aspects.
+
+    Attributes:
+        _forms: how a causal model can score the aspect, the default first.
+        _of_causal: further options that only causal models have.
+    """
 
     model: str = OFFLINE_MODEL
     normalize: Normalize = "tokens"
     patterns: Patterns = "infilling"
+    form: str = field(default="auto", kw_only=True)
+
+    name: ClassVar[str]
+    _forms: ClassVar[tuple[str, ...]]
+    _of_causal: ClassVar[tuple[str, ...]] = ()
 
     @property
     def _resolved(self) -> Resolved:
@@ -36,29 +57,76 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _infills(self) -> bool:
-        """Whether the model fills gaps; otherwise it embeds."""
+        """Whether the model fills gaps."""
+        return self._read_as == "infilling"
+
+    @property
+    def _read_as(self) -> ReadAs:
+        """How the model scores evaluators, which its kind decides."""
         resolved = self._resolved
-        if resolved.kind not in ("encoder-decoder", "encoder"):
+        if resolved.kind not in _READ_AS:
             raise ModelError(
                 f"model '{self.model}' is a {resolved.kind} model; CTRLEval needs an "
-                "encoder-decoder model that fills gaps (PEGASUS, T5, BART) or an encoder"
+                "encoder-decoder model that fills gaps (PEGASUS, T5, BART), an encoder, or a "
+                "causal model"
             )
         if resolved.kind == "encoder" and self.patterns != "infilling":
             raise UserError(f"patterns={self.patterns} needs an encoder-decoder model")
-        return resolved.kind == "encoder-decoder"
+        return _READ_AS[resolved.kind]
+
+    def _chosen_form(self) -> str:
+        """The form by which a causal model scores; empty for other models.
+
+        Raises:
+            UserError: the aspect has no such form, or an option that the form leaves without
+                meaning has a value.
+        """
+        if self._read_as != "likelihood":
+            for name in ("form", *self._of_causal):
+                if (value := getattr(self, name)) != self._default(name):
+                    raise UserError(
+                        f"{name}={value} needs a causal model; '{self.model}' is none, and has "
+                        f"the {self._read_as} scorer"
+                    )
+            return ""
+        if self.form not in ("auto", *self._forms):
+            raise UserError(f"form={self.form}: {self.name} has {', '.join(self._forms)}")
+        form = self._forms[0] if self.form == "auto" else self.form
+        for name in self._without_meaning(form):
+            if (value := getattr(self, name)) != self._default(name):
+                raise UserError(
+                    f"{name}={value} has no meaning here: model '{self.model}' is a causal model, "
+                    f"and {self.name} with form={form} has no {name}; leave the option out"
+                )
+        return form
+
+    @abc.abstractmethod
+    def _without_meaning(self, form: str) -> Sequence[str]:
+        """The options that a causal model leaves without meaning."""
+
+    def _default(self, option: str) -> object:
+        return next(field.default for field in fields(self) if field.name == option)
 
     def _choices(self, own: Mapping[str, object]) -> dict[str, object]:
-        infills = self._infills
+        form = self._chosen_form()
+        of_scorer: Mapping[str, object] = AS_TEXT
+        if form:
+            of_scorer = {"form": form, "bos": load("causal-tokens", self.model, self.loading).bos}
+        elif self._infills:
+            of_scorer = {"patterns": self.patterns, "normalize": self.normalize}
         return {
             "model": self._resolved.label,
-            "scorer": "infilling" if infills else "embedding",
-            **({"patterns": self.patterns, "normalize": self.normalize} if infills else AS_TEXT),
+            "scorer": self._read_as,
+            **of_scorer,
             **own,
             "dtype": self.dtype,
         }
 
     def _scorer(self) -> Scorer:
         return _scorer_of(self.model, self.loading, self._infills, self.patterns, self.normalize)
+
+    def _likelihood_scorer(self) -> LikelihoodScorer:
+        return LikelihoodScorer(load("causal", self.model, self.loading))
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -16,18 +16,22 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
+    FIRST_SENTENCE_TOO_LONG,
     NO_PROMPT,
     ONE_SENTENCE,
+    PROMPT_TOO_LONG,
     Undefined,
     holds_gap_token,
     unreadable,
 )
+from levelfield.metrics.ctrleval import likelihood
 from levelfield.metrics.ctrleval.base import CTRLEvalMetric
 from levelfield.metrics.ctrleval.ensemble import ScoredEvaluator, ensemble
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import Gapped
+from levelfield.models.likelihood import Stretch
 from levelfield.models.scorers import (
     Evaluator,
     Scorer,
@@ -47,12 +51,23 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         """Returns the pattern evaluators of a sample."""
 
+    @abc.abstractmethod
+    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:
+        """Returns what a causal model scores of a sample."""
+
+    def _without_meaning(self, form: str) -> Sequence[str]:  # noqa: ARG002
+        return "weights", "iwf", "patterns", "normalize"
+
     def _pattern_choices(self, own: Mapping[str, object]) -> dict[str, object]:
+        if self._chosen_form():
+            return self._choices(own)
         nisf = self.weights == "nisf"
         source = iwf_lists.source_of(self.iwf, self._resolved.model_type) if nisf else ""
         return self._choices({"weights": self.weights, **({"iwf": source} if nisf else {}), **own})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        if form := self._chosen_form():
+            return self._likelihood_values(samples, cast(likelihood.Form, form))
         scorer = self._scorer()
 
         def scored(evaluators: list[Evaluator]) -> Iterable[ScoredEvaluator]:
@@ -64,6 +79,14 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
             [self._evaluators(sample, scorer.gap_token) for sample in samples],
             lambda of_samples: map(self._ensemble, in_groups(of_samples, scored)),
         )
+
+    def _likelihood_values(
+        self, samples: Sequence[Sample], form: likelihood.Form
+    ) -> list[SampleValue | Undefined]:
+        texts = [self._stretched(sample, form) for sample in samples]
+        scorer = self._likelihood_scorer()
+        values = of_defined(texts, lambda defined: likelihood.values(defined, form, scorer))
+        return [*values]
 
     def _masses(self, evaluators: Sequence[Evaluator], scorer: Scorer) -> Floats:
         """Returns NISF of each evaluator's target before it is normalised: (evaluators,)."""
@@ -92,8 +115,30 @@ class CTRLEvalCoherence(_PatternMetric):
     sentence against a source that is only the gap, as the published numbers have it (encoders
     can't: they have nothing to compare with).
 
+    A causal model reads the text once, sentences where they stand in it, white space around the
+    text left out; a token belongs to the sentence in which it ends. With log P(Y_j | Y_<j) of a
+    sentence after those before it, log P(Y_j) of the sentence alone, and |Y_j| its tokens, S is
+
+        share  1 − Σ_j log P(Y_j | Y_<j) / Σ_j log P(Y_j)
+        nats   Σ_j (log P(Y_j | Y_<j) − log P(Y_j)) / Σ_j |Y_j|
+        log-p  Σ_j log P(Y_j | Y_<j) / Σ_j |Y_j|
+
+    `share` is the part of the sentences' surprisal that goes when they are read together; at most
+    1, and below 0 where they surprise more in their order than alone. Parts are sentences: s_j is
+    the same quotient of one sentence, and β_j its part of the sum below the fraction line. The
+    first sentence has nothing before it, so its s_1 of `share` and `nats` is 0 and both grow with
+    the number of sentences: compare texts of like length. Of a text longer than the model takes
+    the sentences that it reads are scored, the last as far as it is read.
+
+    Undefined with a causal model besides: a sentence without tokens; a probability that is not a
+    number; an infinite value; a first sentence that is as long as what the model takes and, with
+    `share`, a sentence whose log P alone is 0.
+
     Options:
         model: hub name, folder, or `offline/minilm`.
+        form: how a causal model scores: `share` (which `auto` is), `nats` or `log-p`.
+            The options `weights`, `iwf`, `patterns` and `normalize` are not for causal models, and
+            `single` only for `log-p`.
         weights: `nisf`, or the ablations of Table 5: `mean`, `max`, `min` over evaluators.
         iwf: what NISF is computed from: `published` (BookCorpus, for PEGASUS), `wordfreq`,
             `wordfreq:de`, or a file of `levelfield train iwf`; `auto` takes `published` for
@@ -107,10 +152,12 @@ class CTRLEvalCoherence(_PatternMetric):
 
     single: Literal["undefined", "score"] = "undefined"
     language: str = "english"
+    form: Literal["auto", "share", "nats", "log-p"] = field(default="auto", kw_only=True)
 
     name: ClassVar[str] = "ctrleval.coherence"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     _end: ClassVar[bool] = True
+    _forms: ClassVar[tuple[str, ...]] = ("share", "nats", "log-p")
 
     @functools.cached_property
     def signature(self) -> str:
@@ -132,6 +179,25 @@ class CTRLEvalCoherence(_PatternMetric):
             evaluators.append(Evaluator(f"{j + 1}: {sentence}", f, sentence))
         return evaluators
 
+    def _without_meaning(self, form: str) -> Sequence[str]:
+        # a sentence alone has a log P, and nothing that it could rise by
+        return *super()._without_meaning(form), *(("single",) if form != "log-p" else ())
+
+    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:
+        text = sample.text.strip()
+        spans = segmenter.spans(text, self.language)
+        if not spans:
+            return Undefined(EMPTY_TEXT)
+        if len(spans) == 1 and self.single == "undefined":
+            return Undefined(ONE_SENTENCE)
+        after = [0, *(end for _, end in spans)]
+        stretches = [
+            Stretch(f"{j + 1}: {text[begin:end]}", after[j], begin, end)
+            for j, (begin, end) in enumerate(spans)
+        ]
+        least = 1 if form == "log-p" else 2
+        return likelihood.StretchedText(text, stretches, least, FIRST_SENTENCE_TOO_LONG)
+
 
 @dataclass(frozen=True)
 class CTRLEvalConsistency(_PatternMetric):
@@ -144,16 +210,29 @@ class CTRLEvalConsistency(_PatternMetric):
     Undefined: `empty text`; `no prompt`; `prompt is not a prefix of the text`; `nothing after the
     prompt`.
 
+    A causal model reads the text once; the tokens that end after the prompt are those of Y∖X,
+    and |Y∖X| is their number. S is, with a single part,
+
+        log-p  log P(Y∖X | X) / |Y∖X|
+        share  (log P(Y∖X | X) − log P(Y∖X)) / −log P(Y∖X)
+
+    where log P(Y∖X) is that of Y∖X alone, its leading blank kept. Of a text longer than the model
+    takes Y∖X is scored as far as it is read. Undefined besides: as for coherence, and a prompt
+    longer than the model takes.
+
     Options: as for coherence, and
+        form: how a causal model scores: `log-p` (which `auto` is) or `share`.
         match: `exact` demands that the text begin with the prompt character by character, `loose`
             lets white space and case differ.
     """
 
     match: Literal["exact", "loose"] = "exact"
+    form: Literal["auto", "log-p", "share"] = field(default="auto", kw_only=True)
 
     name: ClassVar[str] = "ctrleval.consistency"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})
     _end: ClassVar[bool] = False
+    _forms: ClassVar[tuple[str, ...]] = ("log-p", "share")
 
     @functools.cached_property
     def signature(self) -> str:
@@ -161,7 +240,7 @@ class CTRLEvalConsistency(_PatternMetric):
 
     def _evaluators(self, sample: Sample, gap_token: str | None) -> list[Evaluator] | Undefined:
         prompt = sample.prompt
-        rest = continuation(sample, match="words" if self.match == "loose" else "exact")
+        rest = self._rest(sample)
         blank = rest in (Undefined(EMPTY_TEXT), Undefined(NO_PROMPT))
         if gap_token and not blank and (gap_token in sample.text or gap_token in prompt):
             return Undefined(holds_gap_token(gap_token))
@@ -173,6 +252,17 @@ class CTRLEvalConsistency(_PatternMetric):
             Evaluator("prompt → rest", Gapped(before, ""), rest),
             Evaluator("rest → prompt", Gapped("", after), prompt),
         ]
+
+    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:  # noqa: ARG002
+        rest = self._rest(sample)
+        if isinstance(rest, Undefined):
+            return rest
+        begin, end = len(sample.text) - len(rest), len(sample.text)
+        stretch = Stretch("prompt → rest", begin, begin, end)
+        return likelihood.StretchedText(sample.text, [stretch], 1, PROMPT_TOO_LONG)
+
+    def _rest(self, sample: Sample) -> str | Undefined:
+        return continuation(sample, match="words" if self.match == "loose" else "exact")
 
 
 @functools.lru_cache(maxsize=4)

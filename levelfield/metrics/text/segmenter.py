@@ -22,7 +22,20 @@ def sentences(text: str, language: str = "english") -> tuple[str, ...]:
     Raises:
         UserError: Punkt does not know the language.
     """
-    return tuple(s for s in _tokenizer(language).tokenize(text) if s.strip())
+    return tuple(text[begin:end] for begin, end in spans(text, language))
+
+
+def spans(text: str, language: str = "english") -> tuple[tuple[int, int], ...]:
+    """Where the sentences of a text begin and end, in characters.
+
+    >>> spans("Dr. Lee left.  We stayed!")
+    ((0, 13), (15, 25))
+
+    Raises:
+        UserError: Punkt does not know the language.
+    """
+    found = _tokenizer(language).span_tokenize(text)
+    return tuple((begin, end) for begin, end in found if text[begin:end].strip())
 
 
 @functools.cache

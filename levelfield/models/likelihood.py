@@ -1,0 +1,269 @@
+"""What causal models say of parts of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from levelfield.aspects import GAP, TEXT, Aspect
+from levelfield.core.arrays import Floats, Ints
+from levelfield.core.errors import ModelError
+from levelfield.models.contracts import CausalLikelihood, CausalModel, Frame
+from levelfield.models.scorers import Normalize
+
+
+class Stretch(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        part: the name under which its score is reported.
+        after: its tokens end after this place of the text, which is where the stretch before it
+            ends; so a token belongs where it ends, and the blank before a word to the word.
+        begin: where its own characters begin.
+        end: where they end.
+    """
+
+    part: str
+    after: int
+    begin: int
+    end: int
+
+
+class StretchLikelihood(NamedTuple):
+    """What a causal model says of a stretch.
+
+    Attributes:
+        given: (tokens,) log P(token | BOS, everything before it); empty where the model has no
+            token for the stretch, or reads none.
+        alone: the same of the stretch as a text of its own, whose tokens may be others.
+        cut: whether the text was longer than the model takes and the stretch is not read to its
+            end. Then both hold only what both passes read.
+    """
+
+    given: Floats
+    alone: Floats
+    cut: bool
+
+
+class LabelScores(NamedTuple):
+    """log P of the labels' words of one prompt and verbalizer, or of the text given each of them.
+
+    Attributes:
+        part: the name under which the evaluator is reported.
+        log_p: (labels,) in the aspect's order; NaN where there is no token to score.
+        cut: whether the model did not see all.
+    """
+
+    part: str
+    log_p: Floats
+    cut: bool
+
+
+class LabelPrompt(NamedTuple):
+    """A prompt with the words of one verbalizer; nothing behind text and gap is read.
+
+    Attributes:
+        part: the name under which the evaluator is reported.
+        prefix: what stands before the text or the gap, whichever comes first.
+        between: what stands between text and gap.
+        words: one per label, in the aspect's order.
+    """
+
+    part: str
+    prefix: str
+    between: str
+    words: tuple[str, ...]
+
+    @property
+    def frame(self) -> Frame:
+        """What follows the text where the gap does, the blank before the gap with the words."""
+        between, blank = _without_end(self.between)
+        return Frame(between, tuple(blank + word for word in self.words))
+
+    @property
+    def frame_alone(self) -> Frame:
+        """The frame without a text before it."""
+        between, words = self.frame
+        return Frame(between.lstrip(), words)
+
+
+def label_prompts(aspect: Aspect, *, gap: Literal["after", "before"]) -> list[LabelPrompt]:
+    """Every prompt × verbalizer whose gap stands after the text, or before it."""
+    marks = (TEXT, GAP) if gap == "after" else (GAP, TEXT)
+    prompts = []
+    for prompt in aspect.prompts:
+        if (prompt.index(GAP) > prompt.index(TEXT)) != (gap == "after"):
+            continue
+        prefix, rest = prompt.split(marks[0])
+        for verbalizer in aspect.verbalizers:
+            words = tuple(verbalizer[label] for label in aspect.labels)
+            part = f"{prompt} ({'/'.join(words)})"
+            prompts.append(LabelPrompt(part, prefix, rest.split(marks[1])[0], words))
+    return prompts
+
+
+class LikelihoodScorer:
+    """log P of stretches and of label words, from a causal model."""
+
+    gap_token: None = None
+
+    def __init__(self, model: CausalModel) -> None:
+        self._model = model
+        self.token_ids = model.token_ids
+
+    def stretches(
+        self, texts: Sequence[str], stretches_per_text: Sequence[Sequence[Stretch]], *, alone: bool
+    ) -> list[list[StretchLikelihood]]:
+        """What the model says of each stretch of each text, from one pass over the text.
+
+        Args:
+            alone: whether stretches are also read alone, in passes of their own. The beginning of a
+                text needs none: nothing stands before it. Without, `alone` is `given`.
+
+        Raises:
+            ModelError: the tokenizer does not say where tokens are.
+        """
+        of_texts = self._model.log_likelihood(texts)
+        needed = [
+            [text[s.begin : s.end] if alone and s.after else "" for s in stretches]
+            for text, stretches in zip(texts, stretches_per_text, strict=True)
+        ]
+        distinct = list(dict.fromkeys(one for of_text in needed for one in of_text if one))
+        by_text = dict(zip(distinct, self._model.log_likelihood(distinct), strict=True))
+        return [
+            [
+                _likelihood(of_text, stretch, by_text.get(one))
+                for stretch, one in zip(stretches, of_stretches, strict=True)
+            ]
+            for of_text, stretches, of_stretches in zip(
+                of_texts, stretches_per_text, needed, strict=True
+            )
+        ]
+
+    def words_after(
+        self,
+        texts: Sequence[str],
+        prompts_per_text: Sequence[Sequence[LabelPrompt]],
+        normalize: Normalize,
+        *,
+        calibrated: bool,
+    ) -> list[list[LabelScores]]:
+        """log P(word | text, what stands between it and the gap), for every prompt's words.
+
+        Args:
+            calibrated: whether log P(word | what stands between) without the text is subtracted.
+        """
+        # one pass a text and prefix; most prompts begin with the text
+        prefixes = [list(dict.fromkeys(p.prefix for p in prompts)) for prompts in prompts_per_text]
+        frames = [
+            [[p.frame for p in prompts if p.prefix == prefix] for prefix in of_text]
+            for prompts, of_text in zip(prompts_per_text, prefixes, strict=True)
+        ]
+        likelihoods = iter(
+            self._model.words_after(
+                [prefix + t for t, ps in zip(texts, prefixes, strict=True) for prefix in ps],
+                [of_prefix for of_text in frames for of_prefix in of_text],
+            )
+        )
+        found = []
+        for prompts, of_text in zip(prompts_per_text, prefixes, strict=True):
+            by_prefix = {prefix: zip(*next(likelihoods), strict=True) for prefix in of_text}
+            of_prompts = []
+            for prompt in prompts:
+                words, cut = next(by_prefix[prompt.prefix])
+                log_p = np.array([_reduced(word, normalize) for word in words])
+                of_prompts.append(LabelScores(prompt.part, log_p, cut))
+            found.append(of_prompts)
+        if not calibrated:
+            return found
+        priors = self._priors(prompts_per_text, normalize)
+        return [
+            [
+                scores._replace(log_p=scores.log_p - priors[prompt.frame_alone])
+                for prompt, scores in zip(prompts, of_text, strict=True)
+            ]
+            for prompts, of_text in zip(prompts_per_text, found, strict=True)
+        ]
+
+    def _priors(
+        self, prompts_per_text: Sequence[Sequence[LabelPrompt]], normalize: Normalize
+    ) -> dict[Frame, Floats]:
+        """log P of the words of each frame without a text before it: (words,)."""
+        frames = list(dict.fromkeys(p.frame_alone for ps in prompts_per_text for p in ps))
+        (found,) = self._model.words_after([""], [frames])
+        return {
+            frame: np.array([_reduced(word, normalize) for word in words])
+            for frame, words in zip(frames, found.log_p, strict=True)
+        }
+
+    def text_after(
+        self,
+        texts: Sequence[str],
+        prompts_per_text: Sequence[Sequence[LabelPrompt]],
+        normalize: Normalize,
+    ) -> list[list[LabelScores]]:
+        """log P(text | prompt filled with the word), for every prompt's words.
+
+        Where a text is longer than the model takes behind a prompt, as many tokens of it are
+        scored after each of the words as after the one that leaves least room.
+        """
+        # one call for all texts that are read after the same prompts
+        together: dict[tuple[LabelPrompt, ...], list[int]] = {}
+        for i, prompts in enumerate(prompts_per_text):
+            together.setdefault(tuple(prompts), []).append(i)
+        found: list[list[LabelScores]] = [[] for _ in texts]
+        for prompts, rows in together.items():
+            for prompt in prompts:
+                between, blank = _without_end(prompt.between)
+                of_words = self._model.log_likelihood_after(
+                    [prompt.prefix + word + between for word in prompt.words],
+                    [blank + texts[i] for i in rows],
+                )
+                for i, of_text in zip(rows, zip(*of_words, strict=True), strict=True):
+                    tokens = min(one.log_p.size for one in of_text)
+                    log_p = np.array([_reduced(one.log_p[:tokens], normalize) for one in of_text])
+                    cut = any(one.cut for one in of_text)
+                    found[i].append(LabelScores(prompt.part, log_p, cut))
+        return found
+
+
+def _without_end(text: str) -> tuple[str, str]:
+    """A text without the white space at its end, and that white space."""
+    kept = text.rstrip()
+    return kept, text[len(kept) :]
+
+
+def _reduced(log_p: Floats, normalize: Normalize) -> float:
+    """Mean of log P of tokens, or their sum; NaN where there are none."""
+    if not log_p.size:
+        return float("nan")
+    return float(log_p.mean() if normalize == "tokens" else log_p.sum())
+
+
+def _likelihood(
+    of_text: CausalLikelihood, stretch: Stretch, alone: CausalLikelihood | None
+) -> StretchLikelihood:
+    ends = _ends(of_text)
+    within = (ends > stretch.after) & (ends <= stretch.end)
+    cut = of_text.cut and stretch.end > ends.max(initial=0)
+    if alone is None:
+        given = of_text.log_p[within]
+        return StretchLikelihood(given, given, cut)
+    given_ends, alone_ends = ends[within] - stretch.begin, _ends(alone)
+    if not (cut or alone.cut):
+        return StretchLikelihood(of_text.log_p[within], alone.log_p, cut=False)
+    read = min(given_ends.max(initial=0), alone_ends.max(initial=0))
+    return StretchLikelihood(
+        of_text.log_p[within][given_ends <= read], alone.log_p[alone_ends <= read], cut=True
+    )
+
+
+def _ends(likelihood: CausalLikelihood) -> Ints:
+    if likelihood.ids.size and not likelihood.ends.size:
+        raise ModelError(
+            "the model's tokenizer does not say where in a text its tokens are, which parts of "
+            "texts need; take a model with a fast tokenizer"
+        )
+    return likelihood.ends
