@@ -9,6 +9,7 @@ import click
 
 from levelfield.cli.options import JSON
 from levelfield.cli.terminal import tell, tell_json
+from levelfield.models.converted import copies_bytes, copies_folder, remove_copies
 from levelfield.run.cache import Contents, SegmentCache, cache_path, clear_cache
 
 
@@ -17,31 +18,40 @@ def cache() -> None:
     """The cache of values: where it is, what is in it, empty it.
 
     It lies in $LEVELFIELD_CACHE, else in the user's cache folder. Values are kept under the
-    signature of their metric, so a change of model or option never meets an old value.
+    signature of their metric, so a change of model or option never meets an old value. Beside it
+    lie the converted copies of embedded models, which are made again when they are needed.
     """
 
 
 @cache.command()
 @JSON
 def info(as_json: bool) -> None:
-    """How many values of which metrics are in the cache."""
+    """How many values of which metrics are in the cache, and how large converted models are."""
     path = cache_path()
+    folder, models = copies_folder(), copies_bytes()
     contents = Contents({}, 0)
     if _may_be_there(path):
         with contextlib.closing(SegmentCache(path)) as opened:
             contents = opened.contents()
     counts, size = contents
     if as_json:
-        tell_json({"path": str(path), "bytes": size, "values": dict(counts)})
+        of_models = {"path": str(folder), "bytes": models}
+        tell_json({"path": str(path), "bytes": size, "values": dict(counts), "models": of_models})
         return
     tell(f"{path}: {sum(counts.values()):,} values, {size / 1e6:.1f} MB")
     for metric, count in counts.items():
         tell(f"  {metric}: {count:,}")
+    if models:
+        tell(f"{folder}: converted models, {models / 1e6:.1f} MB")
 
 
 @cache.command()
-def clear() -> None:
-    """Forget all values."""
+@click.option("--models", is_flag=True, help="Remove the converted models, and forget no values.")
+def clear(models: bool) -> None:
+    """Forget all values. Converted models stay unless --models names them."""
+    if models:
+        tell(f"{copies_folder()}: {remove_copies() / 1e6:.1f} MB removed")
+        return
     path = cache_path()
     if not _may_be_there(path):
         tell(f"{path}: nothing there")

@@ -47,7 +47,9 @@ class _Outputs:
     metavar="METRIC",
     help="With --task: what stands for content in the joint mean of content and style.",
 )
-@click.option("--model", help="Hub name (NAME or NAME@REVISION), folder, or offline/minilm.")
+@click.option(
+    "--model", help="Hub name (NAME or NAME@REVISION), folder, offline/minilm or offline/smollm2."
+)
 @click.option(
     "--option",
     "-o",

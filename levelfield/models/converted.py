@@ -40,6 +40,41 @@ _TEXTS: Mapping[str, Callable[[Gguf], dict[str, Any]]] = {
 }
 
 
+def copies_folder() -> Path:
+    """Where copies are kept; it need not exist."""
+    return user_cache() / "models"
+
+
+def copies_bytes() -> int:
+    """How many bytes the copies take."""
+    size = 0
+    for path in copies_folder().glob("*/*"):
+        with contextlib.suppress(FileNotFoundError):  # one that was still being written
+            size += path.stat().st_size
+    return size
+
+
+def remove_copies() -> int:
+    """Removes all copies, each when no process is at work on it; returns how many bytes they took.
+
+    Raises:
+        ModelError: one can't be removed.
+    """
+    import filelock
+
+    size = copies_bytes()
+    for folder in copies_folder().glob("[!.]*"):
+        try:
+            with filelock.FileLock(_lock(folder)):
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise ModelError(
+                f"{printable(str(folder))} can't be removed: {error.strerror}; end the processes "
+                "that use it, or remove it yourself"
+            ) from error
+    return size
+
+
 def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
     """The folder of a GGUF file's copy, made now if there is none that is whole.
 
@@ -51,7 +86,7 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
         ModelError: there is no room for it, or no folder that can be written.
     """
     name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
-    kept = user_cache() / "models" / name
+    kept = copies_folder() / name
     try:
         _complete(kept, gguf, weights=weights)
     except OSError as error:
@@ -78,11 +113,15 @@ def _complete(folder: Path, gguf: Path, *, weights: bool) -> None:
     # a process that was killed has left
     with temporary_file(folder):
         pass
-    with filelock.FileLock(folder.with_name(f".{folder.name}.lock")):
+    with filelock.FileLock(_lock(folder)):
         if not _is_whole(folder, weights=False):
             _write_texts(folder, read_gguf(gguf))
         if weights and not _is_whole(folder, weights=True):
             _write_weights(folder, read_gguf(gguf))
+
+
+def _lock(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
 
 
 def _is_whole(folder: Path, *, weights: bool) -> bool:

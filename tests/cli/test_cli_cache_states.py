@@ -173,6 +173,27 @@ def test_info_of_a_cache_that_is_not_there_is_no_error(run: Run) -> None:
     assert "nothing there" in run("cache", "clear").out
 
 
+def test_converted_models_are_counted_and_go_when_they_are_named(
+    score: Callable[..., Ran], run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(here / "cache"))
+    score()
+    assert "converted models" not in run("cache", "info").out
+    folder = here / "cache" / "models"
+    (folder / "one").mkdir(parents=True)
+    (folder / "one" / "weights").write_bytes(b"x" * 1_500_000)
+    assert "converted models, 1.5 MB" in run("cache", "info").out
+    models = {"path": str(folder), "bytes": 1_500_000}
+    assert run("cache", "info", "--json").json["models"] == models
+    assert run("cache", "clear").code == 0
+    assert (folder / "one").is_dir()
+    score()
+    assert "1.5 MB removed" in run("cache", "clear", "--models").out
+    assert not (folder / "one").exists()
+    assert run("cache", "info", "--json").json["values"] == {"elsewhere.words": N}
+    assert "0.0 MB removed" in run("cache", "clear", "--models").out
+
+
 def test_clear_forgets_everything_and_info_counts(score: Callable[..., Ran], run: Run) -> None:
     score()
     assert run("cache", "info", "--json").json["values"] == {"elsewhere.words": N}

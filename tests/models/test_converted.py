@@ -12,7 +12,7 @@ import sys
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
@@ -26,7 +26,7 @@ SHA256 = "0123456789abcdef" * 4
 FILES = {"config.json", "tokenizer.json", "tokenizer_config.json", "sizes.json"}
 CODE = """
 import sys, time
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from levelfield.models import converted as module, llama_gguf
 plain = llama_gguf.weights
 def slow(gguf, name):
@@ -103,6 +103,18 @@ def test_another_file_or_version_has_a_folder_of_its_own(file, monkeypatch):
     assert converted(file, "f" * 64, weights=False) != first
     monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
     assert converted(file, SHA256, weights=False) != first
+
+
+def test_names_and_messages_suit_windows(file, monkeypatch):
+    name = converted(file, SHA256, weights=False).name
+    assert PureWindowsPath(name).parts == (name,)
+    assert not set(name) & set('<>:"/\\|?*')
+    assert not name.endswith((".", " "))
+    folder = PureWindowsPath(r"C:\Users\Zoë\AppData\Local\levelfield\models") / name
+    assert str(folder) in str(module._no_room(folder, file, "1 MB are free"))
+    # there is no flock, and nothing is cleared that a dead process has left
+    monkeypatch.setattr("levelfield.io.temporary.fcntl", None)
+    assert (converted(file, "f" * 64, weights=True) / WEIGHTS).is_file()
 
 
 def cut(path: Path) -> None:

@@ -384,7 +384,7 @@ def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:
         raise ModelError(
             f"{type(model).__name__} is no causal language model: what stands before a token "
             "depends on the token, so its probabilities have seen the text; take a model that "
-            "reads from left to right, for example openai-community/gpt2"
+            "reads from left to right, for example offline/smollm2"
         )
 
 

@@ -151,6 +151,6 @@ def resolve_causal(name: str, loading: Loading) -> Resolved:
     if resolved.kind != "causal":
         raise ModelError(
             f"model '{name}' is a {resolved.kind} model; fluency needs a causal language model, "
-            "for example openai-community/gpt2"
+            "for example offline/smollm2"
         )
     return resolved
