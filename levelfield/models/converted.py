@@ -14,7 +14,6 @@ import json
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,38 +85,47 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
         ModelError: there is no room for it, or no folder that can be written.
     """
     name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
-    kept = copies_folder() / name
     try:
-        _complete(kept, gguf, weights=weights)
+        return _complete(copies_folder() / name, gguf, weights=weights)
     except OSError as error:
-        if error.errno in FULL:
-            raise _no_room(kept, gguf, error.strerror) from error
-    else:
-        return kept
+        refused = error
     try:
-        passing = _passing() / name
-        _complete(passing, gguf, weights=weights)
+        return _complete(_passing() / name, gguf, weights=weights)
     except OSError as error:
-        raise _no_room(Path(tempfile.gettempdir()), gguf, error.strerror) from error
-    return passing
+        raise ModelError(
+            f"{gguf.name} is converted before its use, and neither "
+            f"{printable(str(copies_folder()))} ({refused.strerror}) nor the folder for temporary "
+            f"files ({error.strerror}) can be written; name a folder in $LEVELFIELD_CACHE"
+        ) from error
 
 
-def _complete(folder: Path, gguf: Path, *, weights: bool) -> None:
-    """Makes what the folder lacks. One process at a time does; others wait and find it there."""
+def _complete(folder: Path, gguf: Path, *, weights: bool) -> Path:
+    """Makes what the folder lacks. One process at a time does; others wait and find it there.
+
+    Raises:
+        ModelError: there is no room.
+        OSError: the folder can't be written.
+    """
     if _is_whole(folder, weights=weights):
-        return
+        return folder
     import filelock
 
-    folder.mkdir(parents=True, exist_ok=True)
-    # on Windows a lock waits for ever where nothing can be written; this fails, and it removes what
-    # a process that was killed has left
-    with temporary_file(folder):
-        pass
-    with filelock.FileLock(_lock(folder)):
-        if not _is_whole(folder, weights=False):
-            _write_texts(folder, read_gguf(gguf))
-        if weights and not _is_whole(folder, weights=True):
-            _write_weights(folder, read_gguf(gguf))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # on Windows a lock waits for ever where nothing can be written; this fails, and it removes
+        # what a process that was killed has left
+        with temporary_file(folder):
+            pass
+        with filelock.FileLock(_lock(folder)):
+            if not _is_whole(folder, weights=False):
+                _write_texts(folder, read_gguf(gguf))
+            if weights and not _is_whole(folder, weights=True):
+                _write_weights(folder, read_gguf(gguf))
+    except OSError as error:
+        if error.errno in FULL:
+            raise _no_room(folder, gguf, error.strerror) from error
+        raise
+    return folder
 
 
 def _lock(folder: Path) -> Path:

@@ -231,6 +231,25 @@ def test_where_the_cache_can_only_be_read_the_copy_lies_among_temporary_files(
     assert converted(file, SHA256, weights=True) == folder
 
 
+def test_no_folder_for_temporary_files_is_one_line_as_well(file, monkeypatch):
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    module._passing.cache_clear()
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    monkeypatch.setattr(module, "temporary_file", unwritable(Path("/")))
+    with pytest.raises(ModelError, match="No usable temporary directory found"):
+        converted(file, SHA256, weights=False)
+
+
+def test_no_room_among_temporary_files_names_their_folder(file, cache, passing, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, 0))
+    monkeypatch.setattr(module, "temporary_file", unwritable(cache))
+    with pytest.raises(ModelError, match=f"in {passing}.*: 0 MB are free"):
+        converted(file, SHA256, weights=True)
+
+
 def test_a_cache_below_a_file_is_one_that_cannot_be_written(file, tmp_path, passing, monkeypatch):
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "file" / "below"))
@@ -240,8 +259,11 @@ def test_a_cache_below_a_file_is_one_that_cannot_be_written(file, tmp_path, pass
 @pytest.mark.usefixtures("passing")
 def test_where_no_folder_can_be_written_one_line_says_so(file, monkeypatch):
     monkeypatch.setattr(module, "temporary_file", unwritable(Path("/")))
-    with pytest.raises(ModelError, match=r"Permission denied; .*LEVELFIELD_CACHE"):
+    with pytest.raises(
+        ModelError, match=r"models \(Permission denied\) .*LEVELFIELD_CACHE"
+    ) as caught:
         converted(file, SHA256, weights=False)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_copy_among_temporary_files_goes_with_its_process(file, tmp_path):
