@@ -235,9 +235,9 @@ class CausalModel(TokenReader, Protocol):
     ) -> list[list[CausalLikelihood]]:
         """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
 
-        Prefix and text are tokenised alone; those of a prefix without tokens are the text's
-        `log_likelihood`. Of a prefix longer than half of what the model takes the end is read, and
-        of a text that does not fit behind it the beginning is scored; either counts as cut.
+        Prefix and text are tokenised alone. Of a prefix longer than half of what the model takes
+        the end is read, and of a text that does not fit behind it the beginning is scored; either
+        counts as cut.
         """
 
     def unigram_bos(self) -> Floats:

@@ -20,7 +20,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised, resolve_causal
 from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
-from levelfield.models.torch.token_tree import TokenTree, attention, reads_trees
+from levelfield.models.torch.token_tree import Row, TokenTree, attention, reads_trees
 
 Body = Callable[..., torch.Tensor]
 """Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
@@ -94,38 +94,34 @@ class TorchCausalModel:
         frames: dict[str, dict[Frame, None]] = {}
         for text, of_text in zip(texts, frames_per_text, strict=True):
             frames.setdefault(text, {}).update(dict.fromkeys(of_text))
-        pieces = unique(
+        pieces, _ = unique(
             piece
             for distinct in frames.values()
             for frame in distinct
             for piece in (frame.between, *frame.words)
-        )[0]
+        )
         ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
+        new = {text for text in frames if text not in self._recent}
         tokenised = self._tokens.fit(list(frames))
-        trees, plans = [], []
+        trees, places = [], []
         for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
             tree = TokenTree(self._tokens.bos_id)
-            text_ids = one.ids.tolist()
-            if text not in self._recent:
-                tree.score(0, text_ids)
-            plan = {}
-            for frame in distinct:
-                plan[frame] = self._plan(tree, one, frame, ids)
+            if text in new:
+                tree.score(0, one.ids.tolist())
+            places.append({frame: self._put(frame, tree, one, ids) for frame in distinct})
             trees.append(tree)
-            plans.append(plan)
-        values: dict[str, dict[Frame, tuple[list[Floats], bool]]] = {}
-        of_trees = self._tree_log_p(trees)
-        for text, one, plan, log_p in zip(frames, tokenised, plans, of_trees, strict=True):
-            if text not in self._recent:
+        found: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
+        for text, one, words_of, log_p in zip(
+            frames, tokenised, places, self._tree_log_p(trees), strict=True
+        ):
+            if text in new:
                 self._remember(text, one, log_p[: len(one.ids)].copy())
-            values[text] = {
-                frame: ([log_p[word] for word in words], cut)
-                for frame, (words, cut) in plan.items()
-            }
+            for frame, (words, cut) in words_of.items():
+                found[text, frame] = [log_p[word] for word in words], cut
         return [
             WordLikelihoods(
-                [values[text][frame][0] for frame in of_text],
-                [values[text][frame][1] for frame in of_text],
+                [found[text, frame][0] for frame in of_text],
+                [found[text, frame][1] for frame in of_text],
             )
             for text, of_text in zip(texts, frames_per_text, strict=True)
         ]
@@ -133,32 +129,29 @@ class TorchCausalModel:
     def log_likelihood_after(
         self, prefixes: Sequence[str], texts: Sequence[str]
     ) -> list[list[CausalLikelihood]]:
-        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it."""
-        distinct, place = unique(texts)
-        tokenised = self._tokens.fit(distinct)
+        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+
+        A prefix is read again with each text: on a CPU its keys and values take as long to copy as
+        the few tokens of a prompt take to compute.
+        """
+        pairs, place = unique((prefix, text) for prefix in prefixes for text in texts)
+        ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
+        tokenised = dict(zip(texts, self._tokens.fit(texts), strict=True))
         half = self.limit // 2
-        found = []
-        for ids in self._tokens.ids(prefixes):
-            if not ids:
-                found.append(self.log_likelihood(texts))
-                continue
-            kept = ids[max(0, len(ids) - half) :]
+        prompts, scored = [], []
+        for prefix, text in pairs:
+            kept, one = _end(ids[prefix], half), tokenised[text]
             room = self.limit - len(kept)
-            prompt = [self._tokens.bos_id, *kept]
-            log_p = self.log_p_after(
-                [prompt] * len(distinct), [one.ids[:room].tolist() for one in tokenised]
-            )
-            of_texts = [
-                CausalLikelihood(
-                    one.ids[:room],
-                    one.ends[:room],
-                    values,
-                    one.cut or len(one.ids) > room or len(kept) < len(ids),
-                )
-                for one, values in zip(tokenised, log_p, strict=True)
-            ]
-            found.append([of_texts[at] for at in place])
-        return found
+            cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
+            prompts.append([self._tokens.bos_id, *kept])
+            scored.append(Tokenised(one.ids[:room], one.ends[:room], cut))
+        log_p = self.log_p_after(prompts, [one.ids.tolist() for one in scored])
+        found = [
+            CausalLikelihood(one.ids, one.ends, values, one.cut)
+            for one, values in zip(scored, log_p, strict=True)
+        ]
+        of_pairs = iter(place)
+        return [[found[next(of_pairs)] for _ in texts] for _ in prefixes]
 
     @property
     def limit(self) -> int:
@@ -268,48 +261,46 @@ class TorchCausalModel:
         return np.split(log_p.cpu().numpy(), np.cumsum([len(one) for one in at])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """Log-probabilities of the scored tokens of each tree."""
+        """The log-probabilities of the scored tokens of each tree."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
-        some = [i for i, tree in enumerate(trees) if tree.scored]
-        whole = [i for i in some if len(trees[i]) <= self.limit and self._reads_trees]
-        by_paths = [i for i in some if i not in set(whole)]
+        rows: list[Row] = []
+        tree_of: list[int] = []
+        whole: list[int] = []
+        for i, tree in enumerate(trees):
+            if tree.scored and len(tree) <= self.limit and self._reads_trees:
+                whole.append(i)
+            elif tree.scored:
+                rows += tree.rows()
+                tree_of += [i] * (len(rows) - len(tree_of))
+        longest = max((len(trees[i]) for i in whole), default=1)
+        budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
         with torch.inference_mode():
-            budget = self._batch_tokens
-            if whole:
-                longest = max(len(trees[i]) for i in whole)
-                budget = min(budget, max(1, WHOLE_SIGHT // longest))
             for bucket in buckets([len(trees[i]) for i in whole], budget):
-                mine = [whole[at] for at in bucket.tolist()]
+                mine = [trees[whole[at]] for at in bucket]
                 of_mine = self._log_p_at(
-                    [np.array(trees[i].ids, np.int64) for i in mine],
-                    [np.array(trees[i].after, np.int64) for i in mine],
-                    [np.array(trees[i].scored, np.int64) for i in mine],
-                    **attention([trees[i] for i in mine], self._device, self._dtype),
+                    [np.array(tree.ids) for tree in mine],
+                    [np.array(tree.after) for tree in mine],
+                    [np.array(tree.scored) for tree in mine],
+                    **attention(mine, self._device, self._dtype),
                 )
-                for i, values in zip(mine, of_mine, strict=True):
-                    log_p[i][:] = values
-            rows = [(i, *row) for i in by_paths for row in trees[i].rows()]
-            for bucket in buckets([len(ids) for _, ids, _, _ in rows], self._batch_tokens):
-                batch = [rows[at] for at in bucket.tolist()]
-                of_batch = self._log_p_at(
-                    [ids for _, ids, _, _ in batch],
-                    [at for _, _, at, _ in batch],
-                    [np.array(trees[i].scored, np.int64)[which] for i, _, _, which in batch],
-                )
-                for (i, _, _, which), values in zip(batch, of_batch, strict=True):
-                    log_p[i][which] = values
+                for at, values in zip(bucket, of_mine, strict=True):
+                    log_p[whole[at]] = values
+            for bucket in buckets([len(row.ids) for row in rows], self._batch_tokens):
+                batch = [rows[at] for at in bucket]
+                of_batch = self._log_p_at(*zip(*(row[:3] for row in batch), strict=True))
+                for at, row, values in zip(bucket, batch, of_batch, strict=True):
+                    log_p[tree_of[at]][row.which] = values
         return log_p
 
-    def _plan(
-        self, tree: TokenTree, text: Tokenised, frame: Frame, ids: Mapping[str, list[int]]
+    def _put(
+        self, frame: Frame, tree: TokenTree, text: Tokenised, ids: Mapping[str, list[int]]
     ) -> tuple[list[slice], bool]:
-        """Puts a frame on a text's tree: which of the tree's scored tokens each word is, and
-        whether the frame or the text before it is cut."""
+        """Puts a frame on the tree of its text: which of the tree's scored tokens each word is, and
+        whether something is cut."""
         half = self.limit // 2
-        between = ids[frame.between]
-        words = [ids[word] for word in frame.words]
+        between, words = ids[frame.between], [ids[word] for word in frame.words]
         longest = max(map(len, words), default=0)
-        kept = between[max(0, len(between) - half) :]
+        kept = _end(between, half)
         room = self.limit - len(kept) - min(longest, half)
         end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
         cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
@@ -359,6 +350,11 @@ class TorchCausalModel:
                 if fits and torch.equal(head(states, slice(None)), whole(ids)):
                     return body, head, False
         return whole, part, True
+
+
+def _end(ids: Sequence[int], most: int) -> Sequence[int]:
+    """The last of these, at most so many."""
+    return ids[max(0, len(ids) - most) :]
 
 
 def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from levelfield.core.arrays import Bools, Ints
+from levelfield.core.arrays import Bools, Codes, Ints
+
+
+class Row(NamedTuple):
+    """A sequence of a tree.
+
+    Attributes:
+        ids: (tokens,) from the root to a leaf.
+        after: (scored tokens,) the place that each comes after.
+        scored: (scored tokens,) the tokens whose log-probability is wanted.
+        which: (scored tokens,) of the tree's they are.
+    """
+
+    ids: Ints
+    after: Ints
+    scored: Ints
+    which: Codes
 
 
 class TokenTree:
@@ -61,23 +77,26 @@ class TokenTree:
         self.scored += ids
         return slice(begin, len(self.scored))
 
-    def rows(self) -> list[tuple[Ints, Ints, Ints]]:
-        """The tree as sequences from the root to a leaf: the tokens of each, the places that its
-        scored tokens come after, and which of the scored tokens they are. Each is in one row."""
-        leaves = sorted(set(range(len(self))) - set(self.parents[1:]) or {0})
-        row_of: dict[int, tuple[int, int]] = {}
-        ids = []
+    def rows(self) -> list[Row]:
+        """The tree as sequences from the root to a leaf; each scored token is of one of them."""
+        leaves = sorted(set(range(len(self))) - set(self.parents[1:])) or [0]
+        place_of: dict[int, tuple[int, int]] = {}
+        paths = []
         for row, leaf in enumerate(leaves):
             path = [leaf]
             while path[-1]:
                 path.append(self.parents[path[-1]])
-            path.reverse()
-            ids.append(np.array([self.ids[node] for node in path], np.int64))
-            for place, node in enumerate(path):
-                row_of.setdefault(node, (row, place))
-        rows, places = np.array([row_of[node] for node in self.after], np.int64).reshape(-1, 2).T
-        which = [np.flatnonzero(rows == row) for row in range(len(leaves))]
-        return [(one, places[mine], mine) for one, mine in zip(ids, which, strict=True)]
+            paths.append(path[::-1])
+            for place, node in enumerate(paths[-1]):
+                place_of.setdefault(node, (row, place))
+        of_scored = [place_of[node] for node in self.after]
+        rows, places = np.array(of_scored, np.int64).reshape(-1, 2).T
+        found = []
+        for row, path in enumerate(paths):
+            which = np.flatnonzero(rows == row)
+            ids = np.array([self.ids[node] for node in path])
+            found.append(Row(ids, places[which], np.array(self.scored, np.int64)[which], which))
+        return found
 
     def sight(self) -> Bools:
         """Which nodes each one attends to, itself and those on its way: (nodes, nodes)."""
@@ -128,7 +147,7 @@ def reads_trees(
     trunk = tree.walk(0, few[1:6])
     for at, begin in ((-1, 6), (-1, 9), (len(trunk) // 2, 12)):
         tree.walk(trunk[at], few[begin : begin + 3])
-    tree.after = list(range(len(tree)))
+    tree.after, tree.scored = list(range(len(tree))), tree.ids
     with torch.inference_mode():
         try:
             found = body(
@@ -136,9 +155,10 @@ def reads_trees(
             )[0].float()
         except (TypeError, ValueError, RuntimeError, IndexError):
             return False
-        for row, places, nodes in tree.rows():
-            expected = body(torch.from_numpy(row)[None].to(ids.device))[0, places].float()
-            change = (found[nodes] - expected).norm(dim=-1) / expected.norm(dim=-1)
+        for row in tree.rows():
+            ids_of_row = torch.from_numpy(row.ids)[None].to(ids.device)
+            expected = body(ids_of_row)[0, row.after].float()
+            change = (found[row.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
             if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
                 return False
     return True

@@ -3,15 +3,19 @@ token, nothing shared."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma2ForCausalLM, OPTConfig, OPTForCausalLM
 
 from levelfield.models.contracts import Frame
+from levelfield.models.torch import causal
 from levelfield.models.torch.causal import TorchCausalModel
 
 KINDS = ("gpt2", "llama", "bloom", "opt", "gemma2")
@@ -69,13 +73,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def plain_log_p(made: Any, given: list[int], ids: list[int]) -> list[float]:
-    """log P(id | given, ids before it), from one forward for each id."""
-    found = []
+    """log P(id | given, ids before it), from a forward of all that."""
     with torch.no_grad():
-        for at, id in enumerate(ids):
-            logits = made(torch.tensor([[*given, *ids[:at]]])).logits[0, -1]
-            found.append(logits.double().log_softmax(-1)[id].item())
-    return found
+        log_p = made(torch.tensor([[*given, *ids[:-1]]])).logits[0].double().log_softmax(-1)
+    return [log_p[len(given) - 1 + at, id].item() for at, id in enumerate(ids)]
 
 
 def test_words_after_a_text_get_the_log_probabilities_of_the_plain_loop(kind):
@@ -104,11 +105,186 @@ def test_a_text_after_a_prefix_gets_the_log_probabilities_of_the_plain_loop(kind
             assert one.log_p.dtype == np.float64
             assert not one.cut
             np.testing.assert_allclose(one.log_p, plain_log_p(made, [bos, *before], ids), atol=1e-5)
-            if ids and model._tokens.ids([text])[0]:
-                assert len(one.ends) == len(ids)
+            assert one.ends.tolist() == model.token_ends([text])[0]
     for one, other in zip(found[1], model.log_likelihood(TEXTS), strict=True):
-        assert one.log_p is other.log_p
+        np.testing.assert_allclose(one.log_p, other.log_p, atol=1e-5)
 
 
 def test_models_read_trees_where_a_mask_and_positions_make_them_paths(kind):
     assert causal_model(kind)[0]._reads_trees == (kind in TREES)
+
+
+def same(one: Any, other: Any) -> None:
+    for of_text, of_other in zip(one, other, strict=True):
+        assert of_text.cut == of_other.cut
+        for frame, of_frame in zip(of_text.log_p, of_other.log_p, strict=True):
+            for log_p, expected in zip(frame, of_frame, strict=True):
+                np.testing.assert_allclose(log_p, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 90, 100_000])
+def test_neither_order_nor_batches_nor_company_nor_masks_change_a_word(
+    kind, batch_tokens, monkeypatch
+):
+    expected = causal_model(kind)[0].words_after(TEXTS, [FRAMES] * len(TEXTS))
+    monkeypatch.setattr(causal, "WHOLE_SIGHT", 1 if batch_tokens == 90 else 2**28)
+    model = causal_model(kind, batch_tokens=batch_tokens)[0]
+    order = random.Random(batch_tokens).sample(range(len(TEXTS)), len(TEXTS))
+    same(
+        model.words_after([TEXTS[i] for i in order], [FRAMES] * len(TEXTS)),
+        [expected[i] for i in order],
+    )
+    some = model.words_after(TEXTS, [FRAMES[::2]] * len(TEXTS))
+    same(some, [one._replace(log_p=one.log_p[::2], cut=one.cut[::2]) for one in expected])
+
+
+def test_trees_and_their_paths_give_the_same_values(kind, monkeypatch):
+    if kind not in TREES:
+        pytest.skip("reads no trees")
+    model = causal_model(kind)[0]
+    other = causal_model(kind)[0]
+    monkeypatch.setattr(other, "_reads_trees", False)
+    texts = tiny.texts()[:4]
+    same(model.words_after(texts, [FRAMES] * 4), other.words_after(texts, [FRAMES] * 4))
+
+
+texts_and_frames = st.lists(
+    st.tuples(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+        st.lists(
+            st.builds(
+                Frame,
+                st.sampled_from(["", " ", " It", " It was", "a</s>"]),
+                st.lists(st.text("ab <s>", max_size=5), max_size=3).map(tuple),
+            ),
+            max_size=3,
+        ),
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=30)
+@given(asked=texts_and_frames)
+def test_any_texts_and_frames_get_what_their_paths_get_alone(asked):
+    for kind in ("llama", "bloom"):
+        if kind not in KEPT:
+            KEPT[kind] = causal_model(kind)
+        model, made = KEPT[kind]
+        found = model.words_after([text for text, _ in asked], [frames for _, frames in asked])
+        for (text, frames), one in zip(asked, found, strict=True):
+            assert [len(of_frame) for of_frame in one.log_p] == [len(f.words) for f in frames]
+            for frame, of_frame in zip(frames, one.log_p, strict=True):
+                before, between, *words = model.token_ids([text, frame.between, *frame.words])
+                given = [model._tokens.bos_id, *before, *between]
+                for ids, log_p in zip(words, of_frame, strict=True):
+                    np.testing.assert_allclose(log_p, plain_log_p(made, given, ids), atol=1e-5)
+
+
+KEPT: dict[str, tuple[TorchCausalModel, Any]] = {}
+
+
+def tokens_of_passes(model: TorchCausalModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens the model computes, pass by pass."""
+    tokens: list[int] = []
+    body = model._body
+
+    def counted(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+        tokens.append(ids.numel())
+        return body(ids, **how)
+
+    assert model._reads_trees is not None
+    monkeypatch.setattr(model, "_body", counted)
+    return tokens
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_a_pass_computes_text_and_frames_once_and_of_words_what_is_read_behind(kind, monkeypatch):
+    model = causal_model(kind)[0]
+    frames = [Frame(" It was", (" a", " b", " the")), Frame(" In", (" a",))]
+    words = [model.token_ids(frame.words) for frame in frames]
+    text, was, begin = model.token_ids([TEXTS[0], *(frame.between for frame in frames)])
+    alike = next((i for i, (a, b) in enumerate(zip(was, begin)) if a != b), len(begin))  # noqa: B905
+    behind = {(f, *ids[:n]) for f in (0, 1) for ids in words[f] for n in range(1, len(ids))}
+    tokens = tokens_of_passes(model, monkeypatch)
+    twice = model.words_after([TEXTS[0]] * 2, [frames, frames[::-1]])
+    assert tokens == [1 + len(text) + len(was) + len(begin) - alike + len(behind)]
+    assert twice[0].log_p[0][0].tolist() == twice[1].log_p[1][0].tolist()
+
+
+@pytest.mark.parametrize("kind", ["llama", "bloom"])
+def test_the_text_itself_is_remembered_and_equal_whichever_is_asked_first(kind, monkeypatch):
+    model, other = causal_model(kind)[0], causal_model(kind)[0]
+    tokens = tokens_of_passes(model, monkeypatch)
+    words = model.words_after(TEXTS, [FRAMES[:2]] * len(TEXTS))
+    tokens.clear()
+    texts = model.log_likelihood(TEXTS)
+    assert not tokens
+    for one, expected in zip(texts, other.log_likelihood(TEXTS), strict=True):
+        assert one.ids.tolist() == expected.ids.tolist()
+        assert one.ends.tolist() == expected.ends.tolist()
+        assert one.cut == expected.cut
+        np.testing.assert_allclose(one.log_p, expected.log_p, atol=1e-5)
+    same(other.words_after(TEXTS, [FRAMES[:2]] * len(TEXTS)), words)
+    if texts[0].log_p.size:
+        with pytest.raises(ValueError, match="read-only"):
+            texts[0].log_p[0] = 0
+
+
+def test_forgetting_texts_while_words_are_scored_changes_nothing(monkeypatch):
+    model, other = causal_model("llama")[0], causal_model("llama")[0]
+    model.log_likelihood(TEXTS[:3])
+    monkeypatch.setattr(causal, "RECENT_TOKENS", 1 + len(model.token_ids([TEXTS[0]])[0]))
+    order = TEXTS[::-1]
+    words = model.words_after(order, [FRAMES[:2]] * len(order))
+    same(words, other.words_after(order, [FRAMES[:2]] * len(order)))
+    for one, expected in zip(model.log_likelihood(TEXTS), other.log_likelihood(TEXTS), strict=True):
+        np.testing.assert_allclose(one.log_p, expected.log_p, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_of_a_text_too_long_for_its_frame_the_beginning_is_read_and_the_frame_is_cut(kind):
+    model, made = causal_model(kind, positions=24)
+    bos, text = model._tokens.bos_id, tiny.texts()[0]
+    frames = [Frame(" It was", (" good", " extraordinary")), Frame("", ("a",)), Frame(text, ("a",))]
+    found, short, empty = model.words_after([text, "a", ""], [frames, frames, frames])
+    assert (found.cut, short.cut, empty.cut) == (
+        [True] * 3,
+        [False, False, True],
+        [False, False, True],
+    )
+    whole = model.token_ids([text])[0]
+    for frame, of_frame in zip(frames, found.log_p, strict=True):
+        between, *words = model.token_ids([frame.between, *frame.words])
+        between = between[-12:]
+        longest = min(12, max(map(len, words)))
+        begin = whole[: 24 - len(between) - longest]
+        for ids, log_p in zip(words, of_frame, strict=True):
+            expected = plain_log_p(made, [bos, *begin, *between], ids[:12])[: len(log_p)]
+            assert len(log_p) == min(len(ids), 12)
+            np.testing.assert_allclose(log_p, expected, atol=1e-5)
+    alone = model.words_after([text], [frames[1:2]])[0]
+    np.testing.assert_allclose(alone.log_p[0][0], found.log_p[1][0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_text_too_long_behind_its_prefix_is_cut_and_of_a_long_prefix_the_end_is_read(kind):
+    model, made = causal_model(kind, positions=24)
+    bos, text = model._tokens.bos_id, tiny.texts()[0]
+    whole, few = model.token_ids([text, "It was. "])
+    of_few, of_whole = model.log_likelihood_after(["It was. ", text], [text, "a"])
+    assert [one.cut for one in (*of_few, *of_whole)] == [True, False, True, True]
+    for before, one in ((few, of_few[0]), (whole[-12:], of_whole[0])):
+        assert one.ids.tolist() == whole[: 24 - len(before)]
+        assert len(one.ends) == len(one.ids)
+        np.testing.assert_allclose(
+            one.log_p, plain_log_p(made, [bos, *before], one.ids.tolist()), atol=1e-5
+        )
+
+
+def test_nothing_asked_is_nothing_answered():
+    model = causal_model("llama")[0]
+    assert model.words_after([], []) == []
+    assert model.words_after(["a", ""], [[], []]) == [([], []), ([], [])]
+    assert model.log_likelihood_after([], ["a"]) == []
+    assert model.log_likelihood_after(["a", "b"], []) == [[], []]
