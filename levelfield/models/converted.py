@@ -79,7 +79,7 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
 
     Args:
         sha256: of the file.
-        weights: whether the weights are needed; without them it takes a moment and 4 MB.
+        weights: whether the weights are needed; without them it takes a moment and 2 MB.
 
     Raises:
         ModelError: there is no room for it, or no folder that can be written.
