@@ -219,39 +219,16 @@ def _agreement(
         return SetAgreement(rated, gap)
     every = rated.samples()
     samples = drawn(every, rated.cluster, most)
+    unfit = {name: why for name in names if (why := _unfit(name, samples))}
+    left_out = [*unfit.values()]
     scored: list[Scores] = []
-    left_out: list[LeftOut] = []
-    for name in names:
-        if why_not := _unfit(name, samples):
-            left_out.append(why_not)
-            continue
-        try:
-            result = score(samples, name, by="none", stages=_within(rated.id, stages), note=note)
-        except LevelfieldError as error:
-            left_out.append(LeftOut(name, "failed", first_line(error)))
-            continue
-        scored += result.scores.values()
-        for line in result.notes:
-            note(f"{rated.id}: {line}")
-    of_metric = _correlated(samples, scored, rated)
-    agreements = []
-    for scores in scored:
-        enough = {c.aspect: c for c in of_metric[scores.metric] if c.n >= FEWEST}
-        if not enough:
-            defined = len(samples) - len(scores.undefined)
-            why = f"{defined} of {len(samples):,} texts have a value"
-            left_out.append(LeftOut(scores.metric, "few", why))
-            continue
-        agreements.append(
-            MetricAgreement(
-                scores.metric,
-                scores.signature,
-                scores.metric in defaults_of_score(),
-                not scores.higher_is_better,
-                dict(Counter(scores.undefined.values()).most_common()),
-                enough,
-            )
-        )
+    fitting = [name for name in names if name not in unfit]
+    # in one run, the members of a family share what their models make of a text
+    for family, members in groupby(fitting, key=lambda name: name.partition(".")[0]):
+        values, failed = _scored(samples, list(members), _named(rated.id, family, stages), note)
+        scored += values
+        left_out += failed
+    agreements, few = _compared(samples, scored, rated)
     return SetAgreement(
         rated,
         aspects=tuple(dict.fromkeys(aspect for s in samples for aspect in s.ratings)),
@@ -259,8 +236,57 @@ def _agreement(
         of=len(every),
         clusters=len({rated.cluster(sample) for sample in samples}),
         metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
-        left_out=tuple(sorted(left_out, key=lambda one: one.metric)),
+        left_out=tuple(sorted([*left_out, *few], key=lambda one: one.metric)),
     )
+
+
+def _scored(
+    samples: Sequence[Sample], names: Sequence[str], stages: Stages, note: Callable[[str], object]
+) -> tuple[list[Scores], list[LeftOut]]:
+    """The values of metrics, and those that failed; one that fails leaves the others alone."""
+    try:
+        result = score(samples, names, by="none", stages=stages, note=note)
+    except LevelfieldError as error:
+        if len(names) == 1:
+            return [], [LeftOut(names[0], "failed", first_line(error))]
+        scored: list[Scores] = []
+        failed: list[LeftOut] = []
+        for name in names:
+            values, failure = _scored(samples, [name], stages, note)
+            scored += values
+            failed += failure
+        return scored, failed
+    for line in result.notes:
+        note(line)
+    return [*result.scores.values()], []
+
+
+def _compared(
+    samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
+) -> tuple[list[MetricAgreement], list[LeftOut]]:
+    """Every metric with its correlations, and those that have too few values."""
+    of_metric = _correlated(samples, scored, rated)
+    run_by_default = defaults_of_score()
+    agreements: list[MetricAgreement] = []
+    few: list[LeftOut] = []
+    for scores in scored:
+        enough = {c.aspect: c for c in of_metric[scores.metric] if c.n >= FEWEST}
+        if enough:
+            agreements.append(
+                MetricAgreement(
+                    scores.metric,
+                    scores.signature,
+                    scores.metric in run_by_default,
+                    not scores.higher_is_better,
+                    dict(Counter(scores.undefined.values()).most_common()),
+                    enough,
+                )
+            )
+        else:
+            defined = len(samples) - len(scores.undefined)
+            why = f"{defined:,} of {len(samples):,} texts have a value"
+            few.append(LeftOut(scores.metric, "few", why))
+    return agreements, few
 
 
 def defaults_of_score() -> Collection[str]:
@@ -319,9 +345,9 @@ def no_text_has(fields: Sequence[str]) -> str:
     return f"no text has {' and '.join(fields)}"
 
 
-def _within(id: str, stages: Stages) -> Stages:
-    """Stages whose names begin with that of a set."""
-    return lambda what, total: stages(f"{id} {what}", total)
+def _named(id: str, family: str, stages: Stages) -> Stages:
+    """Stages that say which set and family the work is of."""
+    return lambda what, total: stages(f"{id} {family if what == 'scoring' else what}", total)
 
 
 def _correlated(

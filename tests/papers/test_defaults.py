@@ -118,17 +118,31 @@ def test_a_metric_with_few_values_has_no_row_and_says_so(report):
 
 
 def test_a_metric_that_fails_leaves_the_others_alone(report, monkeypatch):
-    def failing(samples, name, **words):
-        if name == "chrf.source":
-            raise MetricError("metric 'chrf.source' broke")
-        return score(samples, name, **words)
+    def failing(*_: object) -> NoReturn:
+        raise MetricError("metric 'chrf.source' broke")
 
-    monkeypatch.setattr("levelfield.papers.defaults.score", failing)
-    [one] = report(tiny_set()).sets
-    assert [m.metric for m in one.metrics] == ["style.degenerate"]
+    monkeypatch.setattr("levelfield.metrics.overlap.CHRFSource.score", failing)
+    [one] = report(with_references(tiny_set())).sets
+    assert [m.metric for m in one.metrics] == ["chrf.references", "style.degenerate"]
     assert [(left.metric, left.why) for left in one.left_out if left.kind == "failed"] == [
         ("chrf.source", "metric 'chrf.source' broke")
     ]
+
+
+def test_the_members_of_a_family_are_scored_in_one_run(report, monkeypatch):
+    runs = []
+
+    def counted(samples, names, **words):
+        runs.append(names)
+        return score(samples, names, **words)
+
+    monkeypatch.setattr("levelfield.papers.defaults.score", counted)
+    report(with_references(tiny_set()))
+    assert runs == [["chrf.references", "chrf.source"], ["style.degenerate"]]
+
+
+def with_references(rated: TinySet) -> TinySet:
+    return replace(rated, texts=[replace(s, references=(s.source,)) for s in rated.texts])
 
 
 def test_the_default_of_score_stands_first_and_is_marked(report, monkeypatch):
