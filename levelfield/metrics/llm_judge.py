@@ -331,6 +331,9 @@ class LLMJudgeCoherence(_LLMJudge):
 class LLMJudgeConsistency(_LLMJudge):
     """LLM judge of consistency: whether a text keeps to its prompt, or to what was said before.
 
+    The default model judges badly: Pearson's r with people is −0.059 (95 % interval −0.20 to 0.07)
+    on the 360 texts that `llm-judge.coherence` names.
+
     Of `task=text` the prompt is shown, of `dialogue` the text alone, of `reply` the context.
 
     Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
