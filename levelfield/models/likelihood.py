@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,11 +64,13 @@ class LabelScores(NamedTuple):
 
 
 class LabelPrompt(NamedTuple):
-    """A prompt with the words of one verbalizer; nothing behind text and gap is read.
+    """A prompt whose gap follows the text, with the words of one verbalizer.
+
+    What stands behind the gap is not read.
 
     Attributes:
         part: the name under which the evaluator is reported.
-        prefix: what stands before the text or the gap, whichever comes first.
+        prefix: what stands before the text.
         between: what stands between text and gap.
         words: one per label, in the aspect's order.
     """
@@ -78,7 +82,7 @@ class LabelPrompt(NamedTuple):
 
     @property
     def frame(self) -> Frame:
-        """What follows the text where the gap does, the blank before the gap with the words."""
+        """What follows the text, the blank before the gap with the words."""
         between, blank = _without_end(self.between)
         return Frame(between, tuple(blank + word for word in self.words))
 
@@ -89,19 +93,51 @@ class LabelPrompt(NamedTuple):
         return Frame(between.lstrip(), words)
 
 
-def label_prompts(aspect: Aspect, *, gap: Literal["after", "before"]) -> list[LabelPrompt]:
-    """Every prompt × verbalizer whose gap stands after the text, or before it."""
-    marks = (TEXT, GAP) if gap == "after" else (GAP, TEXT)
+def label_prompts(aspect: Aspect) -> list[LabelPrompt]:
+    """Every prompt × verbalizer of an aspect whose gap follows the text."""
     prompts = []
     for prompt in aspect.prompts:
-        if (prompt.index(GAP) > prompt.index(TEXT)) != (gap == "after"):
+        left, _ = prompt.split(GAP)
+        if TEXT not in left:
             continue
-        prefix, rest = prompt.split(marks[0])
+        prefix, between = left.split(TEXT)
         for verbalizer in aspect.verbalizers:
             words = tuple(verbalizer[label] for label in aspect.labels)
             part = f"{prompt} ({'/'.join(words)})"
-            prompts.append(LabelPrompt(part, prefix, rest.split(marks[1])[0], words))
+            prompts.append(LabelPrompt(part, prefix, between, words))
     return prompts
+
+
+class LabelContexts(NamedTuple):
+    """What a text is read after to say how well each label fits it.
+
+    Attributes:
+        part: the name under which the evaluator is reported.
+        contexts: one per label, in the aspect's order; blank where the aspect has no prompt whose
+            gap precedes the text.
+    """
+
+    part: str
+    contexts: tuple[str, ...]
+
+
+def label_contexts(aspect: Aspect) -> LabelContexts:
+    """All prompts whose gap precedes the text, filled and joined by one blank.
+
+    Prompt i has the word of verbalizer i mod (number of verbalizers), so that every verbalizer
+    has its turn.
+    """
+    before = [p for p in aspect.prompts if p.index(GAP) < p.index(TEXT)]
+    alone = [prompt.replace(TEXT, "").strip() for prompt in before]
+    verbalizers = itertools.cycle(aspect.verbalizers)
+    turns = list(zip(alone, verbalizers, strict=False))
+
+    def filled(word: Callable[[Mapping[str, str]], str]) -> str:
+        return " ".join(prompt.replace(GAP, word(verbalizer)) for prompt, verbalizer in turns)
+
+    part = filled(lambda verbalizer: "/".join(verbalizer[label] for label in aspect.labels))
+    contexts = [filled(operator.itemgetter(label)) for label in aspect.labels]
+    return LabelContexts(f"{part} {TEXT}", tuple(contexts))
 
 
 class LikelihoodScorer:
@@ -201,32 +237,32 @@ class LikelihoodScorer:
     def text_after(
         self,
         texts: Sequence[str],
-        prompts_per_text: Sequence[Sequence[LabelPrompt]],
+        contexts_per_text: Sequence[LabelContexts],
         normalize: Normalize,
-    ) -> list[list[LabelScores]]:
-        """log P(text | prompt filled with the word), for every prompt's words.
+    ) -> list[LabelScores]:
+        """log P(text | context), for the context of every label; one blank stands between them.
 
-        Where a text is longer than the model takes behind a prompt, as many tokens of it are
-        scored after each of the words as after the one that leaves least room.
+        Where a text is longer than the model takes behind a context, as many tokens of it are
+        scored after each of them as after the one that leaves least room.
         """
-        # one call for all texts that are read after the same prompts
-        together: dict[tuple[LabelPrompt, ...], list[int]] = {}
-        for i, prompts in enumerate(prompts_per_text):
-            together.setdefault(tuple(prompts), []).append(i)
-        found: list[list[LabelScores]] = [[] for _ in texts]
-        for prompts, rows in together.items():
-            for prompt in prompts:
-                between, blank = _without_end(prompt.between)
-                of_words = self._model.log_likelihood_after(
-                    [prompt.prefix + word + between for word in prompt.words],
-                    [blank + texts[i] for i in rows],
+        found: dict[tuple[str, LabelContexts], LabelScores] = {}
+        for contexts in dict.fromkeys(contexts_per_text):
+            distinct = list(
+                dict.fromkeys(
+                    text
+                    for text, of_text in zip(texts, contexts_per_text, strict=True)
+                    if of_text == contexts
                 )
-                for i, of_text in zip(rows, zip(*of_words, strict=True), strict=True):
-                    tokens = min(one.log_p.size for one in of_text)
-                    log_p = np.array([_reduced(one.log_p[:tokens], normalize) for one in of_text])
-                    cut = any(one.cut for one in of_text)
-                    found[i].append(LabelScores(prompt.part, log_p, cut))
-        return found
+            )
+            of_contexts = self._model.log_likelihood_after(
+                contexts.contexts, [f" {text}" for text in distinct]
+            )
+            for text, of_text in zip(distinct, zip(*of_contexts, strict=True), strict=True):
+                tokens = min(one.log_p.size for one in of_text)
+                log_p = np.array([_reduced(one.log_p[:tokens], normalize) for one in of_text])
+                cut = any(one.cut for one in of_text)
+                found[text, contexts] = LabelScores(contexts.part, log_p, cut)
+        return [found[key] for key in zip(texts, contexts_per_text, strict=True)]
 
 
 def _without_end(text: str) -> tuple[str, str]:

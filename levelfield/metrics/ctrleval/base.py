@@ -35,12 +35,7 @@ _READ_AS: Mapping[str, ReadAs] = {
 
 @dataclass(frozen=True)
 class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
-    """Base of the aspects.
-
-    Attributes:
-        _forms: how a causal model can score the aspect, the default first.
-        _of_causal: further options that only causal models have.
-    """
+    """Base of the aspects."""
 
     model: str = OFFLINE_MODEL
     normalize: Normalize = "tokens"
@@ -49,7 +44,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     name: ClassVar[str]
     _forms: ClassVar[tuple[str, ...]]
-    _of_causal: ClassVar[tuple[str, ...]] = ()
+    """How a causal model can score the aspect, the default first."""
 
     @property
     def _resolved(self) -> Resolved:
@@ -82,12 +77,11 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
                 meaning has a value.
         """
         if self._read_as != "likelihood":
-            for name in ("form", *self._of_causal):
-                if (value := getattr(self, name)) != self._default(name):
-                    raise UserError(
-                        f"{name}={value} needs a causal model; '{self.model}' is none, and has "
-                        f"the {self._read_as} scorer"
-                    )
+            if self.form != "auto":
+                raise UserError(
+                    f"form={self.form} needs a causal model; model '{self.model}' is an "
+                    f"{self._resolved.kind}"
+                )
             return ""
         if self.form not in ("auto", *self._forms):
             raise UserError(f"form={self.form}: {self.name} has {', '.join(self._forms)}")

@@ -31,9 +31,9 @@ from levelfield.metrics.ctrleval.base import CTRLEvalMetric
 from levelfield.metrics.ctrleval.ensemble import Combine, ScoredEvaluator, ensemble
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.models.likelihood import (
-    LabelPrompt,
     LabelScores,
     LikelihoodScorer,
+    label_contexts,
     label_prompts,
 )
 from levelfield.models.scorers import (
@@ -68,51 +68,46 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
 
     A causal model reads from left to right, so each form takes the prompts that it can read:
 
-        after             s_j = P(w_j(a) | T, B_j) / Σ_a' P(w_j(a') | T, B_j)
-        after-calibrated  the same with P(w_j(a) | T, B_j) / P(w_j(a) | B_j) in place of P
-        channel           s_j = P(T | w_j(a), B_j) / Σ_a' P(T | w_j(a'), B_j)
+        after             s_j = P(v_j(a) | T, B_j) / Σ_a' P(v_j(a') | T, B_j)
+        after-calibrated  the same with P(v_j(a) | T, B_j) / P(v_j(a) | B_j) in place of P
+        channel           S = P(T | C(a)) / Σ_a' P(T | C(a'))
 
-    with T the text, B_j the prompt up to the gap (in `channel`, all of the prompt around the
-    word), and w_j(a) the label's word. `after` and `after-calibrated` have the prompts whose gap
-    follows the text, `channel` the first of those whose gap precedes it: it reads the text once
-    for every prompt, verbalizer and label. What follows both is not read. log P of words and
-    texts is the mean over their tokens; with normalize=none it is the sum, which for texts of some
-    length makes P(T | w) of one label all there is. Only `after` has label mass; the others
-    weight all evaluators equally.
+    with T the text and B_j what stands between it and the gap. The first two have the prompts
+    whose gap follows the text; what stands behind the gap is not read, and all evaluators weigh
+    alike. `channel` (Min et al. 2022, the noisy channel) is one evaluator: C(a) is all prompts
+    whose gap precedes the text, without the text, joined by one blank, prompt i filled with the
+    word of verbalizer i mod (number of verbalizers); one blank stands between C(a) and T. P of a
+    word and of T is the exponential of the mean log-probability of its tokens. With normalize=none
+    it is that of the sum, which for most texts makes S of `channel` 0 or 1.
 
     An empty text has no label, so it is 0.
 
     Undefined: the sample's control has no label for the attribute, or one that the aspect does not
-    know; a text without tokens of the model, or with its gap token; with empty=undefined also
-    `empty text`.
+    know; a text without tokens of the model, or with its gap token; a label's word without tokens;
+    probabilities that are not numbers; with empty=undefined also `empty text`.
 
     Options:
         attribute: `sentiment` (72 evaluators), `topic` (32), the TOML file of your own, or `auto`:
             whichever of the shipped ones the sample's control names.
-        weights: `label-mass` (β as above; for encoders `mean`), or `mean`, `max`, `min`.
+        weights: `label-mass` (β as above; for encoders `mean`), or `mean`, `max`, `min`. `auto` is
+            `label-mass` for models that fill gaps and `mean` for others.
         empty: what an empty text is: `0`, or `undefined`.
         form: how a causal model scores: `after` (which `auto` is), `channel` or
-            `after-calibrated`. The option `patterns` is not for causal models.
-        channel_prompts: how many prompts `channel` takes.
+            `after-calibrated`. The option `patterns` is not for causal models, and `weights` not
+            for `channel`.
         model, patterns, normalize: as for coherence.
     """
 
     attribute: str = "auto"
-    weights: Literal["label-mass", "mean", "max", "min"] = "label-mass"
+    weights: Literal["auto", "label-mass", "mean", "max", "min"] = "auto"
     empty: EmptyOutput = "0"
     form: Literal["auto", "after", "channel", "after-calibrated"] = field(
         default="auto", kw_only=True
     )
-    channel_prompts: int = field(default=1, kw_only=True)
 
     name: ClassVar[str] = "ctrleval.attribute-relevance"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
     _forms: ClassVar[tuple[str, ...]] = ("after", "channel", "after-calibrated")
-    _of_causal: ClassVar[tuple[str, ...]] = ("channel_prompts",)
-
-    def __post_init__(self) -> None:
-        if self.channel_prompts < 1:
-            raise UserError(f"channel_prompts={self.channel_prompts}: expected 1 or more")
 
     @functools.cached_property
     def signature(self) -> str:
@@ -121,21 +116,17 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         else:
             aspect = load_aspect(self.attribute)
             named = f"{aspect.attribute}@{aspect.digest}"
-        massless = self.weights == "label-mass" and not self._has_label_mass
-        own: dict[str, object] = {
-            "attribute": named,
-            "weights": "mean" if massless else self.weights,
-            "empty": self.empty,
-        }
         form = self._chosen_form()
-        if form:
-            own["normalize"] = self.normalize
-        if form == "channel":
-            own["channel-prompts"] = self.channel_prompts
+        own = {
+            "attribute": named,
+            **({} if form == "channel" else {"weights": self._weighting}),
+            "empty": self.empty,
+            **({"normalize": self.normalize} if form else {}),
+        }
         return signature(self.name, self._choices(own))
 
     def _without_meaning(self, form: str) -> Sequence[str]:
-        return "patterns", *(("channel_prompts",) if form != "channel" else ())
+        return "patterns", *(("weights",) if form == "channel" else ())
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         form = self._chosen_form()
@@ -169,8 +160,8 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
             if np.isnan(s).any():  # all labels of an evaluator are impossible
                 yield Undefined(PROBABILITIES_NOT_NUMBERS)
                 continue
-            mass = np.exp(log_mass - log_mass.max()) if self._has_label_mass else np.ones_like(s)
-            how: Combine | None = None if self.weights == "label-mass" else self.weights
+            mass = np.exp(log_mass - log_mass.max())
+            how = None if self._weighting == "label-mass" else self._weighting
             yield ensemble(list(map(ScoredEvaluator, parts, s, mass, cut)), how)
 
     def _logits(
@@ -188,28 +179,34 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     ) -> Sequence[Sequence[LabelScores]]:
         form = self._chosen_form()
         texts = [question.text for question in questions]
-        prompts = [self._prompts(question.aspect, form) for question in questions]
+        aspects = {question.aspect.digest: question.aspect for question in questions}
         if form == "channel":
-            return scorer.text_after(texts, prompts, self.normalize)
-        calibrated = form == "after-calibrated"
-        return scorer.words_after(texts, prompts, self.normalize, calibrated=calibrated)
+            contexts = {digest: label_contexts(aspect) for digest, aspect in aspects.items()}
+            for digest, aspect in aspects.items():
+                self._check_read(aspect, "before", some=any(contexts[digest].contexts))
+            of_texts = [contexts[question.aspect.digest] for question in questions]
+            return [[one] for one in scorer.text_after(texts, of_texts, self.normalize)]
+        prompts = {digest: label_prompts(aspect) for digest, aspect in aspects.items()}
+        for digest, aspect in aspects.items():
+            self._check_read(aspect, "after", some=bool(prompts[digest]))
+        return scorer.words_after(
+            texts,
+            [prompts[question.aspect.digest] for question in questions],
+            self.normalize,
+            calibrated=form == "after-calibrated",
+        )
 
-    def _prompts(self, aspect: Aspect, form: str) -> list[LabelPrompt]:
-        """The evaluators of a form.
+    def _check_read(self, aspect: Aspect, gap: Literal["after", "before"], *, some: bool) -> None:
+        """Nothing, if an aspect has prompts that the form reads.
 
         Raises:
-            UserError: the aspect has none.
+            UserError: it has none.
         """
-        gap: Literal["after", "before"] = "before" if form == "channel" else "after"
-        prompts = label_prompts(aspect, gap=gap)
-        if not prompts:
+        if not some:
             raise UserError(
-                f"form={form}: the aspect '{aspect.attribute}' has no prompt whose <gap> stands "
-                f"{gap} its <text>; add one to its file, or choose another form"
+                f"form={self._chosen_form()}: the aspect '{aspect.attribute}' has no prompt whose "
+                f"<gap> stands {gap} its <text>; add one to its file, or choose another form"
             )
-        if form != "channel":
-            return prompts
-        return prompts[: self.channel_prompts * len(aspect.verbalizers)]
 
     def _no_number(self, aspect: Aspect, scorer: Scorer | LikelihoodScorer) -> str:
         """Why a word or a text has no log P."""
@@ -219,9 +216,19 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         return LABEL_WITHOUT_TOKEN
 
     @property
-    def _has_label_mass(self) -> bool:
-        """Whether Σ_a' P(v_j(a') | f_j) is the probability that the gap holds a label's word."""
-        return self._infills or self._chosen_form() == "after"
+    def _weighting(self) -> Combine | Literal["label-mass"]:
+        """How evaluators are weighted."""
+        if self.weights == "auto":
+            return "label-mass" if self._infills else "mean"
+        if self.weights == "label-mass" and not self._infills:
+            form = self._chosen_form()
+            if form == "after-calibrated":
+                raise UserError(
+                    f"weights=label-mass: form={form} has no label mass, since a calibrated "
+                    "probability is a ratio; take weights=mean, max or min"
+                )
+            return "label-mass" if form else "mean"
+        return self.weights
 
     def _question(
         self, sample: Sample, gap_token: str | None, *, readable: bool
