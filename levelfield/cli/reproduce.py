@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from levelfield.cli.options import WholeNumber
@@ -27,6 +29,9 @@ from levelfield.core.errors import UserError
     "--metric", "-m", "metrics", multiple=True, help="Of defaults: only this one, or a family."
 )
 @click.option(
+    "--without", multiple=True, metavar="METRIC", help="Of defaults: not this one, or family."
+)
+@click.option(
     "--most",
     type=WholeNumber(1),
     metavar="TEXTS",
@@ -41,6 +46,7 @@ def reproduce(
     model: str,
     pairs: bool,
     metrics: tuple[str, ...],
+    without: tuple[str, ...],
     most: int | None,
     markdown: str | None,
 ) -> None:
@@ -60,10 +66,12 @@ def reproduce(
             raise UserError(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
-        _defaults(id, as_json, metrics, most, markdown)
+        _defaults(id, as_json, markdown, metrics=metrics, without=without, most=most)
         return
-    if metrics or most or markdown:
-        raise UserError("--metric, --most and --markdown are of `levelfield reproduce defaults`")
+    if metrics or without or most or markdown:
+        raise UserError(
+            "--metric, --without, --most and --markdown are of `levelfield reproduce defaults`"
+        )
     report = papers.reproduce(
         id,
         model=model,
@@ -85,15 +93,12 @@ def reproduce(
         print_tables(report.reproductions, report.facts)
 
 
-def _defaults(
-    id: str, as_json: bool, metrics: tuple[str, ...], most: int | None, markdown: str | None
-) -> None:
+def _defaults(id: str, as_json: bool, markdown: str | None, **words: Any) -> None:
     from levelfield import papers
 
     report = papers.agreement_of_defaults(
         id,
-        metrics=metrics,
-        most=most,
+        **words,
         stages=progress_bar,
         note=lambda note: say(f"note: {note}"),
     )

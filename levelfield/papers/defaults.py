@@ -35,9 +35,9 @@ STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
 FEWEST = 20
 """So many values a metric needs; of fewer, a correlation says nothing."""
 
-Kind = Literal["many texts", "lacking", "field", "few", "failed"]
-"""Why a metric is in no table: its value is of many texts; it lacks something on this machine; the
-texts lack a field; it has fewer than `FEWEST` values; it failed."""
+Kind = Literal["without", "many texts", "lacking", "field", "few", "failed"]
+"""Why a metric is in no table: the user goes without it; its value is of many texts; it lacks
+something on this machine; the texts lack a field; it has fewer than `FEWEST` values; it failed."""
 
 _SCHEMA = {
     "set": pl.String,
@@ -166,6 +166,7 @@ def agreement_of_defaults(
     id: str = PREFIX,
     *,
     metrics: Sequence[str] = (),
+    without: Sequence[str] = (),
     most: int | None = None,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
@@ -179,6 +180,8 @@ def agreement_of_defaults(
     Args:
         id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
         metrics: metrics and families; all that are installed if empty.
+        without: metrics and families that are not scored, such as those that would take hours; the
+            report names them.
         most: scores so many texts of a set at most: whole clusters, the same at each run. None
             scores all.
         stages: told of the progress of each metric on each set.
@@ -194,8 +197,10 @@ def agreement_of_defaults(
     if most is not None and most < FEWEST:
         raise UserError(f"expected {FEWEST} texts of a set or more, found {most}")
     chosen = rated_sets(id)
-    names = list(dict.fromkeys(m for name in metrics for m in matching(name))) or [*installed()]
+    names = _members(metrics) or [*installed()]
+    spared = [name for name in _members(without) if name in names]
     words = [id.lower(), *(f"--metric {name}" for name in metrics)]
+    words += [f"--without {name}" for name in without]
     words += [] if most is None else [f"--most {most}"]
     told: set[str] = set()
 
@@ -204,13 +209,19 @@ def agreement_of_defaults(
             told.add(line)
             note(line)
 
-    sets = [_agreement(rated, names, most, stages, note_once) for rated in chosen]
+    sets = [_agreement(rated, names, spared, most, stages, note_once) for rated in chosen]
     return DefaultsReport(tuple(sets), f"levelfield reproduce {' '.join(words)}")
+
+
+def _members(names: Sequence[str]) -> list[str]:
+    """The metrics that these names of metrics and families stand for, each once."""
+    return list(dict.fromkeys(member for name in names for member in matching(name)))
 
 
 def _agreement(
     rated: RatedSet,
     names: Sequence[str],
+    without: Sequence[str],
     most: int | None,
     stages: Stages,
     note: Callable[[str], object],
@@ -219,7 +230,10 @@ def _agreement(
         return SetAgreement(rated, gap)
     every = rated.samples()
     samples = drawn(every, rated.cluster, most)
-    unfit = {name: why for name in names if (why := _unfit(name, samples))}
+    unfit = {name: LeftOut(name, "without", "left out by --without") for name in without}
+    for name in names:
+        if name not in unfit and (why := _unfit(name, samples)):
+            unfit[name] = why
     left_out = [*unfit.values()]
     scored: list[Scores] = []
     fitting = [name for name in names if name not in unfit]

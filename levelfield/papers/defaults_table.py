@@ -21,7 +21,7 @@ NONE = "–"
 MARK = " (run by default)"
 """Follows the name of a metric that `levelfield score FILE` runs when none is named."""
 
-_WEIGHT: tuple[Kind, ...] = ("many texts", "lacking", "failed", "few", "field")
+_WEIGHT: tuple[Kind, ...] = ("without", "many texts", "lacking", "failed", "few", "field")
 """Of several reasons that keep a metric from all tables, the first is told."""
 
 _WHY: dict[Kind, str] = {

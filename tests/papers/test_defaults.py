@@ -141,6 +141,14 @@ def test_the_members_of_a_family_are_scored_in_one_run(report, monkeypatch):
     assert runs == [["chrf.references", "chrf.source"], ["style.degenerate"]]
 
 
+def test_what_the_user_goes_without_is_not_scored_and_is_named(report, monkeypatch):
+    monkeypatch.setattr("levelfield.metrics.overlap.CHRFSource.score", None)
+    made = report(tiny_set(), without=["chrf"])
+    assert [m.metric for m in made.sets[0].metrics] == ["style.degenerate"]
+    assert "- Left out by --without: chrf.\\*." in made.to_markdown()
+    assert made.command.endswith(" --without chrf")
+
+
 def with_references(rated: TinySet) -> TinySet:
     return replace(rated, texts=[replace(s, references=(s.source,)) for s in rated.texts])
 
