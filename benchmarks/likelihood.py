@@ -6,12 +6,13 @@ prompt that precedes a text, with every word). They are scored
 
 - by the shared pass: a text and all words after it are one tree of tokens;
 - every part on its own: each is a sequence of its own, and sequences of like length are batched;
-- by the plain loop: one forward of the whole model a part, the softmax at every position.
+- by the plain loop: one forward of the whole model a part, the softmax at every position. It takes
+  long, so a few parts stand for all.
 
 All must agree; what is printed are ratios of processor time, since other work on the machine
 changes how long a run takes. Shared pass and parts run by turns, in both orders.
 
-    python benchmarks/likelihood.py [--texts 8] [--loop 1] [--repeat 2] [--model offline/smollm2]
+    python benchmarks/likelihood.py [--texts 8] [--loop 40] [--repeat 2] [--model offline/smollm2]
 
 Without the model the weights are random, of the same shape, with one token a word.
 """
@@ -82,7 +83,8 @@ def sentiment() -> tuple[list[Frame], list[str]]:
     """What follows a text, and what precedes it."""
     aspect = load_aspect("sentiment")
     words = [verbalizer[label] for verbalizer in aspect.verbalizers for label in aspect.labels]
-    frames, prefixes = [], []
+    frames: list[Frame] = []
+    prefixes: list[str] = []
     for prompt in aspect.prompts:
         if prompt.startswith(TEXT):
             between = prompt.removeprefix(TEXT).partition(GAP)[0].rstrip()
@@ -143,7 +145,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--texts", type=int, default=8)
-    parser.add_argument("--loop", type=int, default=1, help="texts of the plain loop")
+    parser.add_argument("--loop", type=int, default=40, help="parts of the plain loop")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--model", default="offline/smollm2")
     arguments = parser.parse_args()
@@ -154,7 +156,8 @@ def main() -> None:
     texts = [one["text"] for one in records if "sentiment" in one["control"]][: arguments.texts]
     frames, prefixes = sentiment()
     alone = parts(model, texts, frames, prefixes)
-    in_loop = alone[: len(alone) // len(texts) * min(arguments.loop, len(texts))]
+    every = max(1, len(alone) // arguments.loop)
+    in_loop = alone[::every]
     print(
         f"{name}, {len(texts)} texts of {np.mean([len(i) for i in model.token_ids(texts)]):.0f} "
         f"tokens, {len(alone) // len(texts)} parts each, {torch.get_num_threads()} threads",
@@ -175,11 +178,11 @@ def main() -> None:
             seconds[way].append(spent / len(texts))
     slow, expected = timed(lambda: plain_loop(network, in_loop))
     values["plain loop"] = expected
+    steps = {"part by part": 1, "plain loop": every}
     seconds["plain loop"] = [slow * len(alone) / len(in_loop) / len(texts)]
     ours = seconds["shared pass"]
-    for way in ("part by part", "plain loop"):
-        other = values[way]
-        off = np.abs(np.array(other) - np.array(values["shared pass"][: len(other)])).max()
+    for way, step in steps.items():
+        off = np.abs(np.array(values[way]) - np.array(values["shared pass"][::step])).max()
         print(
             f"{way:<12} / shared pass = {min(seconds[way]):.2f} s / {min(ours):.2f} s a text = "
             f"{min(seconds[way]) / min(ours):.1f} times ({len(seconds[way])} and {len(ours)} runs, "

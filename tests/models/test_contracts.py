@@ -14,7 +14,7 @@ import pytest
 import levelfield
 from levelfield.core.errors import ModelError
 from levelfield.models import contracts
-from levelfield.models.contracts import Gapped, Target
+from levelfield.models.contracts import Frame, Gapped, Target
 from levelfield.models.load import KEPT, LOADERS, SMALL, forget, load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OURS
@@ -123,6 +123,28 @@ def test_a_causal_model_scores_every_token_and_its_vocabulary_agrees(
         assert one.ends[-1] == len(text)
         assert not one.cut
     np.testing.assert_array_equal(found[0].log_p, found[2].log_p)
+
+
+def test_a_causal_model_scores_words_after_texts_and_texts_after_prefixes(
+    models: dict[str, Any],
+) -> None:
+    model = models["causal"]
+    frames = [Frame(" It was", (" cold", "")), Frame("", (" Then",))]
+    words = model.words_after(TEXTS, [frames] * len(TEXTS))
+    ids = model.token_ids([" cold", " Then"])
+    for one in words:
+        sizes = [[len(log_p) for log_p in of_frame] for of_frame in one.log_p]
+        assert sizes == [[len(ids[0]), 0], [len(ids[1])]]
+        assert one.cut == [False, False]
+        assert (one.log_p[0][0] <= 0).all()
+    np.testing.assert_array_equal(words[0].log_p[0][0], words[2].log_p[0][0])
+    after = model.log_likelihood_after(["", "It snowed. "], TEXTS)
+    for (one, other), alone in zip(
+        zip(*after, strict=True), model.log_likelihood(TEXTS), strict=True
+    ):
+        assert one.ids.tolist() == other.ids.tolist() == alone.ids.tolist()
+        np.testing.assert_allclose(one.log_p, alone.log_p, atol=1e-5)
+        assert (other.log_p <= 0).all()
 
 
 def test_sentences_have_unit_length_whatever_their_company(models: dict[str, Any]) -> None:
