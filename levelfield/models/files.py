@@ -68,6 +68,8 @@ def whole_folder(resolved: Resolved) -> Path:
     Raises:
         ModelError: the weights are yet to be converted, and there is no room for that.
     """
+    if resolved.exit:
+        return whole_folder(resolved.exit.model)
     if resolved.gguf is None:
         return resolved.path
     return converted(resolved.gguf, resolved.revision, weights=True)

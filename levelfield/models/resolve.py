@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -58,6 +59,10 @@ OURS = frozenset({"levelfield-textcnn", "levelfield-fasttext", "levelfield-linea
 ATTRIBUTE = "levelfield_attribute"
 """In the configuration of a judge of `transformers`: what it judges."""
 
+EARLY_EXIT = "levelfield-early-exit"
+"""Type of the first layers of another model, read through a map of their own
+(`docs/early-exits.md`)."""
+
 _SAFE = (
     "*.json",
     "*.safetensors",
@@ -85,6 +90,21 @@ DECODERS = frozenset({
 
 
 @dataclass(frozen=True)
+class EarlyExit:
+    """Where a model is left before its last layer.
+
+    Attributes:
+        model: the model that is left.
+        layer: the last layer that is run, counted from 1.
+        map: the file of the affine map from its states to what the output layer reads.
+    """
+
+    model: Resolved
+    layer: int
+    map: Path
+
+
+@dataclass(frozen=True)
 class Resolved:
     """Files of a model.
 
@@ -96,6 +116,7 @@ class Resolved:
         model_type: the architecture as `transformers` names it, e.g. `pegasus`.
         pickled: whether the weights are pickled, which the user must have allowed.
         gguf: the file that the weights are in, if they are not in `path` before they are loaded.
+        exit: of an early exit, where it leaves the model that `path` holds.
     """
 
     name: str
@@ -105,6 +126,7 @@ class Resolved:
     model_type: str
     pickled: bool = False
     gguf: Path | None = None
+    exit: EarlyExit | None = None
 
     @property
     def label(self) -> str:
@@ -157,6 +179,8 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         )
         name, path, revision = from_hub(name, patterns, instead=instead)
     config = _config(path, name)
+    if config["model_type"] == EARLY_EXIT:
+        return _early_exit(name, path, revision, config, allow_pickle=allow_pickle)
     # fastText's file is plain numbers, not a pickle
     safe = gguf or any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
     if not safe and not any(path.glob("pytorch_model*.bin")):
@@ -168,6 +192,29 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         )
     model_type = str(config.get("model_type"))
     return Resolved(name, path, revision, _kind(config), model_type, not safe, gguf)
+
+
+def _early_exit(
+    name: str, path: Path, revision: str, config: Mapping[str, Any], *, allow_pickle: bool
+) -> Resolved:
+    """The files of the model that an early exit leaves, under the exit's own name and revision."""
+    whole, layer, expected = (config.get(key) for key in ("model", "layer", "revision"))
+    if not isinstance(whole, str) or not isinstance(layer, int) or layer < 1:
+        raise ModelError(
+            f"model '{name}': config.json: an early exit needs model, a name, and layer, 1 or more"
+        )
+    resolved = resolve(whole, allow_pickle=allow_pickle)
+    if resolved.kind != "causal" or resolved.exit:
+        raise ModelError(
+            f"model '{name}' is an early exit of '{whole}', which is no whole causal language model"
+        )
+    if resolved.revision != expected:
+        raise ModelError(
+            f"model '{name}' is an early exit of '{whole}' with revision {str(expected)[:12]}, and "
+            f"this one is {resolved.revision[:12]}; make the exit again"
+        )
+    exit = EarlyExit(resolved, layer, path / "map.safetensors")
+    return dataclasses.replace(resolved, name=name, revision=revision, exit=exit)
 
 
 def attribute_of(resolved: Resolved) -> str:

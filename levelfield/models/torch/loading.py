@@ -14,6 +14,7 @@ from levelfield.core.processors import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, reading, whole_folder
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OURS, Kind, Resolved
+from levelfield.models.torch.early_exit import first_layers, leave_early
 
 
 def pick_device(name: str) -> torch.device:
@@ -168,14 +169,19 @@ def _load(
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
+        options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        if resolved.exit:
+            config = transformers.AutoConfig.from_pretrained(folder, **options)
+            options["config"] = first_layers(config, resolved.exit)
         model, report = head.from_pretrained(
             folder,
             output_loading_info=True,
             dtype=dtype,
             use_safetensors=not resolved.pickled,
-            local_files_only=True,
-            trust_remote_code=False,
+            **options,
         )
+        if resolved.exit:
+            leave_early(model, resolved.exit)
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(spare)):
         raise ModelError(
             f"model '{resolved.name}' can't be used: its weights lack {missing[0]} and "

@@ -1,0 +1,146 @@
+"""Makes early exits of a causal model: for each layer the affine map from its states to the last.
+
+    python tools/early_exit.py CORPUS OUT --layers 2 4 8
+
+CORPUS is a folder of plain text (also `.gz`, `.xz`), each file with documents between empty lines.
+OUT gets a folder a layer, which is a model by its path: `config.json`, `map.safetensors` and a card.
+
+With x the states after a layer, each divided by its root mean square, and y what the model's output
+layer reads, A and b minimise Σ ‖A x + b − y‖² over the tokens of passages of the corpus, as many of
+each file. Every fiftieth document is held out: nothing is learnt from it, and the card's perplexities
+are of passages of those. Passages are drawn by seed, and one thread adds up, so that a second run on
+the same machine gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+from levelfield.core.arrays import Ints
+from levelfield.models.resolve import resolve
+from levelfield.models.torch.loading import load_pretrained
+from levelfield.training.corpus import corpus_documents
+
+HELD_OUT = 50
+WINDOW = 256
+"""Tokens of a passage."""
+PASSAGES, HELD_PASSAGES = 64, 8
+"""Of each file, to learn from and to measure on."""
+BATCH = 4
+EPSILON = 1e-5
+
+
+def passages(files: Sequence[Path], tokenizer: Any, *, held: bool) -> Ints:
+    """Ids of passages that begin anywhere in a document: (passages, WINDOW)."""
+    rng = np.random.default_rng(int(held))
+    rows: list[list[int]] = []
+    for file in files:
+        documents = [
+            text
+            for number, text in enumerate(corpus_documents([file]))
+            if (number % HELD_OUT == 0) == held
+        ]
+        wanted = len(rows) + (HELD_PASSAGES if held else PASSAGES)
+        while len(rows) < wanted:
+            text = documents[rng.integers(len(documents))]
+            begin = int(rng.integers(len(text)))
+            near = text[begin : begin + 16 * WINDOW].partition(" ")[2]
+            ids = tokenizer(near, add_special_tokens=False)["input_ids"][:WINDOW]
+            if len(ids) == WINDOW:
+                rows.append(ids)
+    return np.array(rows)
+
+
+def states(model: Any, bos: int, ids: Ints) -> list[torch.Tensor]:
+    """What each token of a batch is predicted from, after every layer: (tokens, width) each."""
+    given = np.concatenate([np.full((len(ids), 1), bos), ids[:, :-1]], axis=1)
+    found = model.base_model(
+        input_ids=torch.from_numpy(given), output_hidden_states=True, use_cache=False
+    )
+    return [state.flatten(0, 1).float() for state in found.hidden_states]
+
+
+def features(x: torch.Tensor) -> torch.Tensor:
+    """States of unit root mean square and a 1: (tokens, width + 1)."""
+    x = torch.nn.functional.rms_norm(x, x.shape[-1:], eps=EPSILON)
+    return torch.cat([x, torch.ones(len(x), 1)], dim=1)
+
+
+def maps(model: Any, bos: int, ids: Ints, layers: Sequence[int]) -> dict[int, torch.Tensor]:
+    """A and b of each layer, as one: (width + 1, width)."""
+    sums: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for begin in range(0, len(ids), BATCH):
+        found = states(model, bos, ids[begin : begin + BATCH])
+        y = found[-1]
+        for layer in layers:
+            x = features(found[layer])
+            XX, XY = (x.T @ x).double(), (x.T @ y).double()
+            before = sums.get(layer)
+            sums[layer] = (before[0] + XX, before[1] + XY) if before else (XX, XY)
+        print(f"{begin + BATCH} of {len(ids)} passages", flush=True)
+    return {layer: torch.linalg.solve(XX, XY).half().float() for layer, (XX, XY) in sums.items()}
+
+
+def perplexities(
+    model: Any, bos: int, ids: Ints, maps_of: dict[int, torch.Tensor]
+) -> dict[int, float]:
+    """Of each early exit, and under -1 of the whole model."""
+    weight = model.get_output_embeddings().weight.float()
+    losses = dict.fromkeys([*maps_of, -1], 0.0)
+    for row in ids:
+        found = states(model, bos, row[None])
+        tokens = torch.from_numpy(row)
+        for layer in losses:
+            y = found[-1] if layer < 0 else features(found[layer]) @ maps_of[layer]
+            losses[layer] += float(torch.nn.functional.cross_entropy(y @ weight.T, tokens))
+    return {layer: math.exp(loss / len(ids)) for layer, loss in losses.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--layers", type=int, nargs="+", required=True)
+    parser.add_argument("--model", default="offline/smollm2")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    resolved = resolve(options.model)
+    model, tokenizer = load_pretrained(
+        resolved, "causal", torch.device("cpu"), torch.bfloat16
+    )
+    files = sorted(path for path in options.corpus.iterdir() if ".txt" in path.suffixes)
+    ids = passages(files, tokenizer, held=False)
+    found = maps(model, tokenizer.bos_token_id, ids, options.layers)
+    held = passages(files, tokenizer, held=True)
+    measured = perplexities(model, tokenizer.bos_token_id, held, found)
+    for layer, both in found.items():
+        folder = options.out / f"layer-{layer}"
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {"weight": both[:-1].T, "bias": both[-1]}
+        save_file(
+            {name: np.ascontiguousarray(t.half().numpy()) for name, t in tensors.items()},
+            folder / "map.safetensors",
+        )
+        config = {
+            "architectures": ["EarlyExitForCausalLM"],
+            "model_type": "levelfield-early-exit",
+            "model": options.model,
+            "revision": resolved.revision,
+            "layer": layer,
+        }
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        print(f"layer {layer}: perplexity {measured[layer]:.1f}; of all layers {measured[-1]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
