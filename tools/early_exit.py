@@ -1,14 +1,14 @@
 """Makes early exits of a causal model: for each layer the affine map from its states to the last.
 
-    python tools/early_exit.py CORPUS OUT --layers 2 4 8
+    python tools/early_exit.py CORPUS OUT --layers 2 4 8 --source "our novels: public domain"
 
 CORPUS is a folder of plain text (also `.gz`, `.xz`), each file with documents between empty lines.
-OUT gets a folder a layer, which is a model by its path: `config.json`, `map.safetensors` and a card.
+OUT gets a folder a layer, which is a model by its path: `config.json`, `map.safetensors`, a card.
 
 With x the states after a layer, each divided by its root mean square, and y what the model's output
 layer reads, A and b minimise Σ ‖A x + b − y‖² over the tokens of passages of the corpus, as many of
-each file. Every fiftieth document is held out: nothing is learnt from it, and the card's perplexities
-are of passages of those. Passages are drawn by seed, and one thread adds up, so that a second run on
+each file. Every fiftieth document is held out: nothing is learnt from it, and the perplexities are
+of passages of those. Passages are drawn by seed, and one thread adds up, so that a second run on
 the same machine gives the same bytes.
 """
 
@@ -26,17 +26,17 @@ import torch
 from safetensors.numpy import save_file
 
 from levelfield.core.arrays import Ints
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import EARLY_EXIT, resolve
+from levelfield.models.torch.early_exit import unit_rms
 from levelfield.models.torch.loading import load_pretrained
-from levelfield.training.corpus import corpus_documents
+from levelfield.training.card import Card, write_card
+from levelfield.training.corpus import HELD_OUT, corpus_documents
 
-HELD_OUT = 50
 WINDOW = 256
 """Tokens of a passage."""
 PASSAGES, HELD_PASSAGES = 64, 8
 """Of each file, to learn from and to measure on."""
 BATCH = 4
-EPSILON = 1e-5
 
 
 def passages(files: Sequence[Path], tokenizer: Any, *, held: bool) -> Ints:
@@ -71,8 +71,7 @@ def states(model: Any, bos: int, ids: Ints) -> list[torch.Tensor]:
 
 def features(x: torch.Tensor) -> torch.Tensor:
     """States of unit root mean square and a 1: (tokens, width + 1)."""
-    x = torch.nn.functional.rms_norm(x, x.shape[-1:], eps=EPSILON)
-    return torch.cat([x, torch.ones(len(x), 1)], dim=1)
+    return torch.cat([unit_rms(x), torch.ones(len(x), 1)], dim=1)
 
 
 def maps(model: Any, bos: int, ids: Ints, layers: Sequence[int]) -> dict[int, torch.Tensor]:
@@ -106,23 +105,22 @@ def perplexities(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpus", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--layers", type=int, nargs="+", required=True)
-    parser.add_argument("--model", default="offline/smollm2")
+    parser = argparse.ArgumentParser(description="Makes early exits of a causal model.")
+    parser.add_argument("corpus", type=Path, help="folder of plain text")
+    parser.add_argument("out", type=Path, help="folder for the models")
+    parser.add_argument("--layers", type=int, nargs="+", required=True, help="counted from 1")
+    parser.add_argument("--model", default="offline/smollm2", help="what the exits leave")
+    parser.add_argument("--source", action="append", default=[], help="of the text, for the card")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     resolved = resolve(options.model)
-    model, tokenizer = load_pretrained(
-        resolved, "causal", torch.device("cpu"), torch.bfloat16
-    )
+    model, tokenizer = load_pretrained(resolved, "causal", torch.device("cpu"), torch.bfloat16)
     files = sorted(path for path in options.corpus.iterdir() if ".txt" in path.suffixes)
+    bos = tokenizer.bos_token_id
     ids = passages(files, tokenizer, held=False)
-    found = maps(model, tokenizer.bos_token_id, ids, options.layers)
-    held = passages(files, tokenizer, held=True)
-    measured = perplexities(model, tokenizer.bos_token_id, held, found)
+    found = maps(model, bos, ids, options.layers)
+    measured = perplexities(model, bos, passages(files, tokenizer, held=True), found)
     for layer, both in found.items():
         folder = options.out / f"layer-{layer}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,13 +131,23 @@ def main() -> None:
         )
         config = {
             "architectures": ["EarlyExitForCausalLM"],
-            "model_type": "levelfield-early-exit",
+            "model_type": EARLY_EXIT,
             "model": options.model,
             "revision": resolved.revision,
             "layer": layer,
         }
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        print(f"layer {layer}: perplexity {measured[layer]:.1f}; of all layers {measured[-1]:.1f}")
+        depth = model.config.num_hidden_layers
+        facts = {
+            "Layers": f"{layer} of {depth} of {options.model}, whose weights it reads",
+            "Parameters of its own": f"{both.numel():,} (an affine map, float16)",
+            "Learnt from": f"{ids.size:,} tokens, by least squares",
+            "Perplexity": f"{measured[layer]:.0f} a token on held-out documents",
+            f"Perplexity of all {depth} layers": f"{measured[-1]:.0f}",
+            "Made with": f"PyTorch {torch.__version__}, tools/early_exit.py",
+        }
+        task = "reads text from left to right and knows less than the model that it is part of"
+        write_card(Card(f"{options.model}, layer {layer}", task, facts, options.source), folder)
 
 
 if __name__ == "__main__":
