@@ -347,6 +347,9 @@ class LLMJudgeConsistency(_LLMJudge):
 class LLMJudgeRelevance(_LLMJudge):
     """LLM judge of relevance: whether a text has what its control asks for, or is to the point.
 
+    The default model judges badly: Pearson's r with people is 0.085 (95 % interval −0.03 to 0.19)
+    on the 360 texts that `llm-judge.coherence` names.
+
     Of `task=text` the control is shown, of `dialogue` the text alone, of `reply` the context.
 
     Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
