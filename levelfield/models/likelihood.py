@@ -215,13 +215,14 @@ class LikelihoodScorer:
         if not calibrated:
             return found
         priors = self._priors(prompts_per_text, normalize)
-        return [
-            [
-                scores._replace(log_p=scores.log_p - priors[prompt.frame_alone])
-                for prompt, scores in zip(prompts, of_text, strict=True)
+        with np.errstate(invalid="ignore"):  # a word that is impossible with and without the text
+            return [
+                [
+                    scores._replace(log_p=scores.log_p - priors[prompt.frame_alone])
+                    for prompt, scores in zip(prompts, of_text, strict=True)
+                ]
+                for prompts, of_text in zip(prompts_per_text, found, strict=True)
             ]
-            for prompts, of_text in zip(prompts_per_text, found, strict=True)
-        ]
 
     def _priors(
         self, prompts_per_text: Sequence[Sequence[LabelPrompt]], normalize: Normalize

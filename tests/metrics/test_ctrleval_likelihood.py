@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,18 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from levelfield.aspects import load_aspect
+from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
 from levelfield.metrics.ctrleval import (
     CTRLEvalAttributeRelevance,
     CTRLEvalCoherence,
     CTRLEvalConsistency,
 )
+from levelfield.metrics.ctrleval.base import CTRLEvalMetric
 from levelfield.metrics.text.segmenter import sentences
+from levelfield.models.contracts import CausalLikelihood, WordLikelihoods
+from levelfield.models.likelihood import LikelihoodScorer
 
 FORMS = [
     (CTRLEvalCoherence, "share"),
@@ -171,3 +178,241 @@ def test_parts_explain_the_value(kind, form, causal_folders):
     assert len(parts) == expected
     assert parts["weight"].sum() == pytest.approx(1)
     assert (parts["weight"] * parts["score"]).sum() == pytest.approx(scores.values[0])
+
+
+# -- a model made by hand
+
+
+class Words:
+    """A causal model whose tokens are words with the blank before them.
+
+    A word has the same log P wherever it stands, −1 unless another is given. Emoji have no token.
+    """
+
+    vocabulary_size = 1
+    limit = 20
+
+    def __init__(self, **log_p: float) -> None:
+        self.log_p = log_p
+        self.read: list[str] = []
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[0 for word in text.split() if "😀" not in word] for text in texts]
+
+    def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
+        self.read += texts
+        return [self._likelihood(text) for text in texts]
+
+    def words_after(self, _: Any, frames_per_text: Any) -> list[WordLikelihoods]:
+        return [
+            WordLikelihoods(
+                [[self._likelihood(word).log_p for word in frame.words] for frame in frames],
+                [False for _ in frames],
+            )
+            for frames in frames_per_text
+        ]
+
+    def log_likelihood_after(self, prefixes: Any, texts: Any) -> list[list[CausalLikelihood]]:
+        return [[self._likelihood(text) for text in texts] for _ in prefixes]
+
+    def _likelihood(self, text: str) -> CausalLikelihood:
+        words = [word for word in re.finditer(r"\S+", text) if "😀" not in word[0]]
+        kept = words[: self.limit]
+        return CausalLikelihood(
+            np.zeros(len(kept), np.int64),
+            np.array([word.end() for word in kept], np.int64),
+            np.array([self.log_p.get(word[0].strip(".!"), -1.0) for word in kept]),
+            len(words) > self.limit,
+        )
+
+
+@pytest.fixture
+def score_with(causal_folders, monkeypatch):
+    """Scores of samples by a model in place of the one that the metric names."""
+
+    def score(model: Words, kind: Any, form: str, *samples: Sample, **options: Any) -> Scores:
+        monkeypatch.setattr(CTRLEvalMetric, "_likelihood_scorer", lambda _: LikelihoodScorer(model))
+        return metric(kind, form, causal_folders["gpt2"], **options).score(samples)
+
+    return score
+
+
+def why(scores: Scores) -> str | None:
+    return scores.undefined.get("1")
+
+
+LONG = "Dogs" + " ran" * 30
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "reason"),
+    [
+        ("share", " ", "empty text"),
+        ("share", "One sentence", "one sentence only"),
+        ("log-p", "One sentence", "one sentence only"),
+        ("share", "Cats ran. 😀!", "nothing in it that the model has tokens for: 2: 😀!"),
+        ("share", "Cats ran. Dogs bad.", "the model gives probabilities that are not numbers"),
+        ("log-p", "Cats ran. Dogs bad.", "the model gives probabilities that are not numbers"),
+        ("share", "Cats ran. Dogs never.", "the value is infinite"),
+        ("nats", "Cats ran. Dogs never.", "the value is infinite"),
+        ("log-p", "Cats ran. Dogs never.", "the value is infinite"),
+        (
+            "share",
+            "Cats ran. Sure!",
+            "a part of the text is certain by itself, so that nothing can make it likelier",
+        ),
+        ("nats", "Cats ran. Sure!", None),
+        ("share", f"{LONG}. Cats ran.", "the first sentence is as long as what the model takes"),
+        ("log-p", f"{LONG}. Cats ran.", None),
+        ("share", f"Cats ran. {LONG}.", None),
+    ],
+)
+def test_coherence_without_a_value_says_why(form, text, reason, score_with):
+    model = Words(bad=math.nan, never=-math.inf, Sure=0.0)
+    assert why(score_with(model, CTRLEvalCoherence, form, Sample("1", text))) == reason
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "prompt", "reason"),
+    [
+        ("log-p", "", "A", "empty text"),
+        ("log-p", "A b", "", "no prompt"),
+        ("log-p", "A b", "B", "prompt is not a prefix of the text"),
+        ("log-p", "A b ", "A b", "nothing after the prompt"),
+        ("log-p", "A 😀", "A", "nothing in it that the model has tokens for: prompt → rest"),
+        ("log-p", f"{LONG} b", LONG, "the prompt is longer than the model takes"),
+        ("share", f"{LONG} b", LONG, "the prompt is longer than the model takes"),
+        ("log-p", "A bad", "A", "the model gives probabilities that are not numbers"),
+        ("share", "A never", "A", "the value is infinite"),
+        ("share", f"A {LONG}", "A", None),
+    ],
+)
+def test_consistency_without_a_value_says_why(form, text, prompt, reason, score_with):
+    model = Words(bad=math.nan, never=-math.inf)
+    sample = Sample("1", text, prompt=prompt)
+    assert why(score_with(model, CTRLEvalConsistency, form, sample)) == reason
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "log_p", "reason"),
+    [
+        (
+            "after",
+            "Fine.",
+            {"good": math.nan},
+            "the model gives probabilities that are not numbers",
+        ),
+        (
+            "after",
+            "Fine.",
+            {"good": -math.inf, "bad": -math.inf},
+            "the model gives probabilities that are not numbers",
+        ),
+        (
+            "channel",
+            "Fine.",
+            {"Fine": -math.inf},
+            "the model gives probabilities that are not numbers",
+        ),
+        ("after", "😀", {}, "nothing in it that the model has tokens for"),
+        ("channel", "Fine.", {}, None),
+    ],
+)
+def test_relevance_without_a_value_says_why(form, text, log_p, reason, score_with):
+    sample = Sample("1", text, control=POSITIVE)
+    assert why(score_with(Words(**log_p), CTRLEvalAttributeRelevance, form, sample)) == reason
+
+
+def test_a_word_that_is_as_likely_anywhere_makes_no_text_cohere(score_with):
+    model, sample = Words(fast=-3.0), Sample("1", "Cats ran. Dogs fast fast. Yes.")
+    assert score_with(model, CTRLEvalCoherence, "share", sample).values == [0]
+    assert score_with(model, CTRLEvalCoherence, "nats", sample).values == [0]
+    assert score_with(model, CTRLEvalCoherence, "log-p", sample).values == pytest.approx([-10 / 6])
+
+
+def test_a_text_that_is_cut_is_compared_as_far_as_it_is_read_and_counted(score_with):
+    sample = Sample("1", f"Cats ran. {LONG}. Birds flew.", prompt="Cats ran.")
+    for kind, form in FORMS[:5]:
+        scores = score_with(Words(), kind, form, sample)
+        assert scores.truncated == {"1"}
+        assert scores.values == [-1 if form == "log-p" else 0]
+
+
+def test_a_text_is_read_once_and_its_sentences_alone_but_the_first(score_with):
+    model = Words()
+    samples = [Sample("1", "Cats ran.  Dogs sat.\nYes."), Sample("2", "Cats ran. Dogs sat.")]
+    score_with(model, CTRLEvalCoherence, "share", *samples)
+    assert model.read == [samples[0].text, samples[1].text, "Dogs sat.", "Yes."]
+    model.read.clear()
+    score_with(model, CTRLEvalCoherence, "log-p", *samples)
+    assert model.read == [samples[0].text, samples[1].text]
+
+
+def test_one_sentence_has_a_mean_log_p_where_it_shall_be_scored(score_with):
+    sample = Sample("1", "One sentence")
+    scores = score_with(Words(), CTRLEvalCoherence, "log-p", sample, single="score")
+    assert scores.values == [-1]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "form"), [('"<gap>: <text>"', "after"), ('"<text> <gap>"', "channel")]
+)
+def test_an_aspect_without_a_prompt_that_the_form_reads_is_an_error(
+    prompts, form, score_with, tmp_path
+):
+    path = tmp_path / "own.toml"
+    path.write_text(
+        f'attribute = "own"\nlabels = ["x", "y"]\nprompts = [{prompts}]\n'
+        '[[verbalizers]]\nx = "1"\ny = "2"'
+    )
+    sample = Sample("1", "A b.", control={"own": "x"})
+    with pytest.raises(UserError, match=f"form={form}: the aspect 'own' has no prompt"):
+        score_with(Words(), CTRLEvalAttributeRelevance, form, sample, attribute=str(path))
+
+
+# -- options and signatures
+
+
+def test_the_default_form_is_the_first_and_named_in_the_signature(causal_folders):
+    for kind, form in ((k, f) for k, f in FORMS if f in ("share", "log-p", "after")):
+        of_form = metric(kind, form, causal_folders["gpt2"]).signature
+        assert f"|scorer:likelihood|form:{form}|" in of_form
+        is_default = form == {CTRLEvalCoherence: "share", CTRLEvalConsistency: "log-p"}.get(
+            kind, "after"
+        )
+        assert (metric(kind, "auto", causal_folders["gpt2"]).signature == of_form) == is_default
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        (CTRLEvalCoherence, {"form": "after"}, "form=after: ctrleval.coherence has share, nats"),
+        (CTRLEvalConsistency, {"form": "nats"}, "form=nats: ctrleval.consistency has log-p, share"),
+        (CTRLEvalCoherence, {"weights": "mean"}, "weights=mean has no meaning here"),
+        (CTRLEvalCoherence, {"iwf": "wordfreq"}, "iwf=wordfreq has no meaning here"),
+        (CTRLEvalConsistency, {"patterns": "bartscore"}, "patterns=bartscore has no meaning here"),
+        (CTRLEvalConsistency, {"normalize": "none"}, "normalize=none has no meaning here"),
+        (CTRLEvalCoherence, {"single": "score"}, "single=score has no meaning here"),
+        (CTRLEvalAttributeRelevance, {"patterns": "ppl-gpt"}, "patterns=ppl-gpt has no meaning"),
+        (CTRLEvalAttributeRelevance, {"form": "channel", "weights": "max"}, "weights=max has no"),
+        (
+            CTRLEvalAttributeRelevance,
+            {"form": "after-calibrated", "weights": "label-mass"},
+            "has no label mass",
+        ),
+    ],
+)
+def test_what_a_form_has_no_use_for_is_refused(kind, options, said, causal_folders):
+    with pytest.raises(UserError, match=said):
+        _ = kind(model=str(causal_folders["gpt2"]), **options).signature
+
+
+def test_other_models_have_no_form(tiny_folders):
+    with pytest.raises(UserError, match="form=share needs a causal model"):
+        _ = CTRLEvalCoherence(model=str(tiny_folders["t5"]), form="share").signature
+
+
+@pytest.mark.parametrize("options", [{"weights": "label-mass"}, {"normalize": "none"}])
+def test_relevance_says_in_its_signature_what_changes_it(options, causal_folders):
+    default = metric(CTRLEvalAttributeRelevance, "after", causal_folders["gpt2"])
+    assert dataclasses.replace(default, **options).signature != default.signature

@@ -156,8 +156,9 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
                 yield Undefined(self._no_number(question.aspect, scorer))
                 continue
             log_mass = np.logaddexp.reduce(log_p, axis=1)
-            s = np.exp(log_p[:, question.aspect.labels.index(question.label)] - log_mass)
-            if np.isnan(s).any():  # all labels of an evaluator are impossible
+            with np.errstate(invalid="ignore"):
+                s = np.exp(log_p[:, question.aspect.labels.index(question.label)] - log_mass)
+            if np.isnan(s).any():  # an evaluator finds all labels impossible
                 yield Undefined(PROBABILITIES_NOT_NUMBERS)
                 continue
             mass = np.exp(log_mass - log_mass.max())
