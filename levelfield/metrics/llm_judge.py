@@ -95,6 +95,10 @@ class _LLMJudge(SampleMetric):
         if self.temperature is not None and not 0 <= self.temperature < float("inf"):
             raise UserError(f"{self.name}: temperature={self.temperature}: expected at least 0")
         if self.base_url:
+            if self.model == OFFLINE_LM:
+                raise UserError(
+                    f"{self.name}: base_url={self.base_url}: name the server's model with --model"
+                )
             _ = self._server
         elif self.expectation == "samples":
             raise UserError(

@@ -510,7 +510,8 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_is_asked(optio
 
 def test_importing_it_does_not_wait_for_pytorch():
     code = (
-        "import sys, levelfield.metrics.llm_judge as j; j.LLMJudgeOverall(base_url='http://x/v1')\n"
+        "import sys, levelfield.metrics.llm_judge as j\n"
+        "j.LLMJudgeOverall(model='m', base_url='http://x/v1')\n"
         "assert not {'torch', 'transformers', 'requests'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -631,3 +632,8 @@ def test_a_judge_travels_and_is_the_same_there(roomy):
     there = pickle.loads(pickle.dumps(judge))
     assert there == judge
     np.testing.assert_array_equal(there.score(samples(2)).values, before.values)
+
+
+def test_a_server_is_never_asked_for_the_embedded_model():
+    with pytest.raises(UserError, match="name the server's model"):
+        LLMJudgeOverall(base_url="http://localhost:1/v1")
