@@ -13,7 +13,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 
 demo: $(INSTALLED)
 	mkdir -p demo
-	$(BIN)/levelfield score examples/texts.jsonl --metric ctrleval \
+	$(BIN)/levelfield score examples/texts.jsonl --metric composite --metric ctrleval \
 	    --out demo/scores.jsonl --report demo/page.html
 	@echo "open demo/page.html in a browser"
 

@@ -32,6 +32,7 @@ class StubAspect:
     batch_tokens: int | None = None
     allow_pickle: bool = False
     judges: str = ""
+    empty: str = "0"
 
     level: ClassVar[str] = "sample"
     name: ClassVar[str] = "stub"

@@ -39,7 +39,11 @@ class _Outputs:
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
 @click.option(
-    "--metric", "-m", "metrics", multiple=True, help="A metric, a family, or PATH.py:CLASS."
+    "--metric",
+    "-m",
+    "metrics",
+    multiple=True,
+    help="A metric, a family, or PATH.py:CLASS. [default: composite]",
 )
 @click.option("--task", type=click.Choice(sorted(TASKS)), help="Metrics that belong together.")
 @click.option(

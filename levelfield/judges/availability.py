@@ -32,10 +32,12 @@ def lacking(
     wanted: Sequence[Judge], judges: Sequence[Judge], *, allow_pickle: bool = False
 ) -> list[ModelError]:
     """What some judges lack, an error a model: it is not available now, or was not when `describe`
-    asked for those of all `judges`."""
+    asked for those of all `judges`; or the lexicon."""
     revisions = revisions_of(models_of(judges), allow_pickle)
     errors: dict[str, ModelError] = {}
     for judge in wanted:
+        if judge.lexicon and _vader_version() == _UNAVAILABLE:
+            errors[judge.lexicon] = ModelError(_VADER_MISSING)
         for model in filter(None, judge.all_models):
             try:
                 if isinstance(known := revisions[model], ModelError):
@@ -79,4 +81,8 @@ def _vader_version() -> str:
     try:
         return importlib.metadata.version("vaderSentiment")
     except importlib.metadata.PackageNotFoundError:
-        return "unavailable"
+        return _UNAVAILABLE
+
+
+_UNAVAILABLE = "unavailable"
+_VADER_MISSING = "the judge vader is not installed: pip install 'levelfield[offline]'"

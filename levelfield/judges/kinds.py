@@ -176,12 +176,8 @@ def _labels_and_words(judge: Judge, kind: str) -> tuple[tuple[str, ...], tuple[s
 
 def _vader() -> Ask:
     """P(positive) = (1 + compound) / 2, with compound in [−1, 1] (Hutto and Gilbert 2014)."""
-    try:
-        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-    except ImportError as error:
-        raise ModelError(
-            "the judge vader is not installed: pip install 'levelfield[offline]'"
-        ) from error
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
     analyzer = SentimentIntensityAnalyzer()
 
     def ask(texts: Sequence[str]) -> tuple[Floats, Bools]:

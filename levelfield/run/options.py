@@ -22,6 +22,10 @@ Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
 
+DEFAULT = ("composite",)
+"""What is measured where neither a metric nor a task is named: the members of the family that the
+samples have the fields for."""
+
 _IN_LINES = {
     "source": "--source-file FILE",
     "references": "--reference-file FILE",
@@ -35,7 +39,8 @@ class ScoreOptions:
     """The words of `levelfield score` that say what is scored and how.
 
     Attributes:
-        metrics: names of metrics and families, or metrics.
+        metrics: names of metrics and families, or metrics; without them and without a task,
+            `DEFAULT`.
         task: metrics that belong together.
         content: with a task: the metric of content in the joint mean of content and style.
         model: of every metric that has one.
@@ -51,7 +56,7 @@ class ScoreOptions:
             and no Windows.
 
     Raises:
-        UserError: options that contradict each other, or nothing to measure.
+        UserError: options that contradict each other.
     """
 
     metrics: tuple[str | Metric, ...] = ()
@@ -73,7 +78,7 @@ class ScoreOptions:
     def __post_init__(self) -> None:
         Loading(self.device, batch_tokens=self.batch_tokens)  # raises what is wrong with them
         if not self.metrics and not self.task:
-            raise UserError("name what to measure: --metric NAME (`levelfield metrics` lists them)")
+            object.__setattr__(self, "metrics", DEFAULT)
         if not self.task:
             if self.content:
                 raise UserError("--content needs --task")

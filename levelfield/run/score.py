@@ -87,7 +87,8 @@ def score(
     Args:
         texts: a path as a `str` or `Path`; or a list: of strings, which are texts, of records, of
             `Sample`s, or of `Path`s.
-        metrics: names of metrics and families, or metrics.
+        metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
+            that the texts have the fields for.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
         device, dtype, batch_tokens, allow_pickle, seed, family, cache, time_limit: as in
             `ScoreOptions`.

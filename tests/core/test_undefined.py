@@ -27,6 +27,10 @@ CONSTANTS = {
     "PROBABILITIES_NOT_NUMBERS": "the model gives probabilities that are not numbers",
     "STATES_NOT_NUMBERS": "the model gives states that are not numbers",
     "PROMPT_TOO_LONG": "the prompt is longer than the model takes",
+    "FIRST_SENTENCE_TOO_LONG": "the first sentence is as long as what the model takes",
+    "CERTAIN_ALONE": (
+        "a part of the text is certain by itself, so that nothing can make it likelier"
+    ),
     "QUESTION_TOO_LONG": "the question alone is longer than the model takes",
     "LABEL_WITHOUT_TOKEN": "a label's word has no token of the model",
     "NO_MASS": "no number of the scale has any probability",

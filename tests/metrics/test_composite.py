@@ -1,4 +1,4 @@
-"""Composite scores: means of standard scores, kinds of evidence equally heavy."""
+"""Composite scores: means of standard scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from levelfield.metrics.composite import (
     CompositeConsistency,
 )
 from levelfield.metrics.composite.base import CompositeMetric
-from levelfield.metrics.composite.components import INGREDIENTS, equal_weights
 from levelfield.metrics.composite.scales import (
     MeasuredScale,
     StandardScale,
@@ -73,33 +72,19 @@ def samples(n: int = 7) -> list[Sample]:
 
 
 @every_aspect
-def test_a_value_is_the_weighted_mean_of_the_components_standard_scores(aspect, scales):
+def test_a_value_is_the_mean_of_the_components_standard_scores(aspect, scales):
     metric = aspect(scales=scales)
     scores = metric.score(samples())
     known = read_scales(scales)
     for sample, value in zip(samples(), scores.values, strict=True):
         (attribute,) = sample.control if aspect is CompositeAttributeRelevance else ("",)
         parts = [c for c in metric.components() if c.attribute == attribute]
-        kinds = {c.ingredient.evidence for c in parts}
-        of_kinds = []
-        for kind in kinds:
-            z = []
-            for component in parts:
-                if component.ingredient.evidence == kind:
-                    x = component.metric.score([sample]).values[0]
-                    mean, sd = known[component.key]
-                    z.append((x - mean) / sd)
-            of_kinds.append(sum(z) / len(z))
-        assert value == pytest.approx(sum(of_kinds) / len(of_kinds), abs=1e-12)
-
-
-def test_kinds_of_evidence_weigh_the_same_and_forms_of_a_kind_share_its_weight():
-    relevance = INGREDIENTS["attribute-relevance"]
-    of = {i.part: str(w) for i, w in zip(relevance, equal_weights(relevance), strict=True)}
-    assert of == {"embedding": "1/3", "after": "1/6", "channel": "1/6", "judge": "1/3"}
-    assert [str(w) for w in equal_weights(relevance[:3])] == ["1/2", "1/4", "1/4"]
-    for ingredients in INGREDIENTS.values():
-        assert sum(equal_weights(ingredients)) == 1
+        z = []
+        for component in parts:
+            x = component.metric.score([sample]).values[0]
+            mean, sd = known[component.key]
+            z.append((x - mean) / sd)
+        assert value == pytest.approx(sum(z) / len(z), abs=1e-12)
 
 
 @every_aspect
@@ -198,6 +183,9 @@ def test_a_control_without_one_known_attribute_has_a_reason(control, reason, sca
 # -- attribute relevance
 
 
+WITHOUT_JUDGE = ("embedding", "after", "channel")
+
+
 def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float]:
     scores = CompositeAttributeRelevance(scales=scales, **options).score([sample])
     assert scores.parts is not None
@@ -205,24 +193,21 @@ def of_relevance(sample: Sample, scales: str, **options: Any) -> dict[str, float
 
 
 def test_the_judge_is_a_part_of_sentiment_and_not_of_topic(scales):
-    third, sixth = pytest.approx(1 / 3), pytest.approx(1 / 6)
     sentiment, topic = samples(2)
-    assert of_relevance(sentiment, scales) == {
-        "embedding": third, "after": sixth, "channel": sixth, "judge": third,
-    }  # fmt: skip
-    assert of_relevance(topic, scales) == {"embedding": 0.5, "after": 0.25, "channel": 0.25}
+    with_judge, without = (*WITHOUT_JUDGE, "judge"), WITHOUT_JUDGE
+    assert of_relevance(sentiment, scales) == dict.fromkeys(with_judge, 1 / 4)
+    assert of_relevance(topic, scales) == dict.fromkeys(without, 1 / 3)
 
 
-def test_without_a_judge_the_other_kinds_weigh_half_each(scales):
-    assert of_relevance(samples(1)[0], scales, judge="none") == {
-        "embedding": 0.5, "after": 0.25, "channel": 0.25,
-    }  # fmt: skip
+def test_without_a_judge_the_other_parts_weigh_a_third_each(scales):
+    weights = of_relevance(samples(1)[0], scales, judge="none")
+    assert weights == dict.fromkeys(WITHOUT_JUDGE, 1 / 3)
 
 
 def test_the_signature_names_the_judge(scales):
     on = CompositeAttributeRelevance(scales=scales).signature
     off = CompositeAttributeRelevance(scales=scales, judge="none").signature
-    assert "|judge:sentiment=linear|" in on
+    assert "|judge:sentiment=linear,vader|" in on
     assert "|judge:none|" in off
 
 
@@ -242,7 +227,8 @@ def test_an_attribute_with_other_labels_than_the_judge_s_has_no_judge(tmp_path):
     )
     metric = CompositeAttributeRelevance(attribute=str(file))
     assert [c.ingredient.part for c in metric.components()] == ["embedding", "after", "channel"]
-    assert metric.control_attributes == {"sentiment"}
+    assert metric.control_attributes == frozenset()
+    assert CompositeAttributeRelevance(attribute="topic").control_attributes == {"topic"}
 
 
 def test_other_attributes_of_the_control_are_not_measured(scales):
@@ -293,7 +279,7 @@ def test_own_scales_go_before_those_that_ship(tmp_path, scales):
 def test_the_signature_names_models_parts_weights_and_scales(scales):
     assert re.fullmatch(
         r"composite\.coherence\|model:offline/smollm2@\w{12}\|encoder:offline/minilm@\w{12}"
-        r"\|segmenter:punkt-english\|parts:1/2\*embedding\+1/4\*share\+1/4\*log-p"
+        r"\|segmenter:punkt-english\|parts:embedding\+share\+log-p\|weights:equal"
         r"\|scales:[0-9a-f]{12}\|dtype:float32\|v:.+",
         CompositeCoherence(scales=scales).signature,
     )

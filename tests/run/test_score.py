@@ -131,11 +131,6 @@ def test_two_samples_with_one_id_are_an_error():
         levelfield.score([Sample("1", "a"), Sample("1", "b")], Words(), cache=False)
 
 
-def test_nothing_to_measure_is_an_error():
-    with pytest.raises(UserError, match="name what to measure"):
-        levelfield.score(["a"])
-
-
 def test_a_metric_twice_is_an_error():
     with pytest.raises(UserError, match="'words' is asked for twice"):
         levelfield.score(["a"], [Words(), Words()], cache=False)

@@ -1,6 +1,6 @@
-"""Composite scores: equal weights for kinds of evidence, on the scales of reference text.
+"""Composite scores: equally weighted parts, on the scales of reference text.
 
-A composite score is the mean of standardised components, value = Σ_k w_k (x_k − μ_k) / σ_k, which
+A composite score is the mean of K standardised components, S = (1/K) Σ_k (x_k − μ_k) / σ_k, which
 puts measurements in different units on one scale (the unit-weighted composite; Wainer 1976,
 "Estimating coefficients in linear models: It don't make no nevermind"). Here the components of an
 aspect of CTRLEval (Ke et al. 2022) are what an encoder, a causal language model and a judge say of

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.metric import LacksModels
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import Undefined, undefined_parts
@@ -18,7 +19,6 @@ from levelfield.metrics.composite.components import (
     Component,
     Ingredient,
     StandardPart,
-    equal_weights,
 )
 from levelfield.metrics.composite.scales import SHIPPED, StandardScale, read_scales, scales_digest
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
@@ -52,10 +52,10 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         words = []
         used: dict[str, StandardScale] = {}
         for attribute, parts in self._standard_parts.items():
-            weighted = "+".join(f"{part.weight}*{part.name}" for part in parts)
-            words.append(f"{attribute}={weighted}" if attribute else weighted)
+            names = "+".join(part.name for part in parts)
+            words.append(f"{attribute}={names}" if attribute else names)
             used |= {part.component.key: part.scale for part in parts}
-        made_of = {"parts": " ".join(words), "scales": scales_digest(used)}
+        made_of = {"parts": " ".join(words), "weights": "equal", "scales": scales_digest(used)}
         choices = {**self.models(), **self._own(), **made_of, "dtype": self.dtype}
         return signature(self.name, choices)
 
@@ -115,12 +115,12 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         parts = {}
         for attribute, components in by_attribute.items():
             if lacking := [c.ingredient.part for c in components if c.key not in scales]:
+                for component in components:
+                    if isinstance(component.metric, LacksModels):
+                        for error in component.metric.lacking([attribute]):
+                            raise error
                 raise UserError(self._no_scale(lacking, attribute))
-            weights = equal_weights([c.ingredient for c in components])
-            parts[attribute] = [
-                StandardPart(component, weight, scales[component.key])
-                for component, weight in zip(components, weights, strict=True)
-            ]
+            parts[attribute] = [StandardPart(c, scales[c.key]) for c in components]
         return parts
 
     def _no_scale(self, lacking: Sequence[str], attribute: str) -> str:
@@ -144,7 +144,7 @@ TRAINED = ("model", "encoder", "attribute", "judge", "language")
 def composite_values(
     samples: Sequence[Sample], parts: Sequence[StandardPart]
 ) -> list[SampleValue | Undefined]:
-    """Returns Σ_k w_k (x_k − μ_k) / σ_k of each sample, or why a component has no value."""
+    """Returns the mean of (x_k − μ_k) / σ_k of each sample, or why a component has no value."""
     scored = [part.component.metric.score(samples) for part in parts]
     values: list[SampleValue | Undefined] = []
     for i, sample in enumerate(samples):
@@ -157,9 +157,9 @@ def composite_values(
             values.append(Undefined(undefined_parts(reasons)))
             continue
         rows = [
-            (part.name, (float(s.values[i]) - part.scale.mean) / part.scale.sd, float(part.weight))
+            (part.name, (float(s.values[i]) - part.scale.mean) / part.scale.sd, 1 / len(parts))
             for part, s in zip(parts, scored, strict=True)
         ]
-        value = math.fsum(weight * z for _, z, weight in rows)
+        value = math.fsum(z for _, z, _ in rows) / len(rows)
         values.append(SampleValue(value, rows, any(sample.id in s.truncated for s in scored)))
     return values

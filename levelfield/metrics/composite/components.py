@@ -1,11 +1,9 @@
-"""What each aspect is made of, and how heavy each component is."""
+"""What each aspect is made of."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from levelfield.core.metric import Metric
@@ -49,9 +47,9 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
 }
 """Aspect -> its components, all of them; a judge is left out where there is none."""
 
-JUDGES: Mapping[str, str] = {"sentiment": "linear"}
-"""Attribute -> the judge that comes with the package. The zero-shot judge of topics is not among
-them: it is the embedding part itself."""
+JUDGES: Mapping[str, str] = {"sentiment": "linear,vader"}
+"""Attribute -> the judges that come with the package and that learnt the attribute elsewhere. The
+zero-shot judge `minilm` is not among them: it is the embedding part itself."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +76,11 @@ class Component:
 
 @dataclass(frozen=True)
 class StandardPart:
-    """A component with its weight and its scale."""
+    """A component with its scale."""
 
     component: Component
-    weight: Fraction
     scale: StandardScale
 
     @property
     def name(self) -> str:
         return self.component.ingredient.part
-
-
-def equal_weights(ingredients: Sequence[Ingredient]) -> list[Fraction]:
-    """The weight of each component: kinds of evidence weigh the same, and the components of a kind
-    share its weight equally.
-
-    >>> [str(weight) for weight in equal_weights(INGREDIENTS["coherence"])]
-    ['1/2', '1/4', '1/4']
-    """
-    of_kind = Counter(ingredient.evidence for ingredient in ingredients)
-    return [Fraction(1, len(of_kind) * of_kind[i.evidence]) for i in ingredients]

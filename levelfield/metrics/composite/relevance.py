@@ -23,29 +23,26 @@ from levelfield.metrics.sample_metric import SampleValue
 class CompositeAttributeRelevance(CompositeMetric):
     """Attribute relevance from an encoder, a causal language model and a judge.
 
-    S = Σ_k w_k (x_k − μ_k) / σ_k, over
-        embedding (w = 1/3): ctrleval.attribute-relevance with the encoder;
-        after (1/6): ctrleval.attribute-relevance with the causal model, form=after: the
-            probability of the wanted label's word after the text;
-        channel (1/6): the same with form=channel: the probability that the text follows the wanted
-            label;
-        judge (1/3): control.probability with a judge of the attribute.
-    Where the attribute has no judge, the others weigh 1/2, 1/4 and 1/4. μ_k and σ_k are the mean
-    and the standard deviation of x_k on reference text with every label of the attribute in turn:
-    0 is a text that has the wanted label no more than any other. Parts are as for
-    composite.coherence.
+    S = (1/K) Σ_k (x_k − μ_k) / σ_k, over
+        embedding: ctrleval.attribute-relevance with the encoder;
+        after: ctrleval.attribute-relevance with the causal model, form=after: the probability of
+            the wanted label's word after the text;
+        channel: the same with form=channel: the probability that the text follows the wanted label;
+        judge: control.probability with judges of the attribute, where it has any.
+    μ_k and σ_k are the mean and the standard deviation of x_k on reference text with every label of
+    the attribute in turn: 0 is a text that has the wanted label no more than any other. Parts are
+    as for composite.coherence.
 
-    An empty text has no label: every component gives it 0, which is far below μ_k.
-
-    Undefined: the sample's control has no label for the attribute, or one that it does not know;
-    several attributes with attribute=auto; a text that a model can't read. The reason names the
-    parts where they differ.
+    Undefined: `empty text`, since standard scores have no lowest value that could stand for it; the
+    sample's control has no label for the attribute, or one that it does not know; several
+    attributes with attribute=auto; a text that a model can't read. The reason names the parts where
+    they differ.
 
     Options: model, encoder and scales as for composite.coherence, and
         attribute: `sentiment`, `topic`, the TOML file of your own, or `auto`: whichever of the
             shipped ones the sample's control names.
-        judge: `auto` (of sentiment `linear`, of other attributes none), `none`, or a judge as
-            control.probability takes it.
+        judge: `auto` (of sentiment `linear,vader`, of other attributes none), `none`, or judges as
+            control.probability takes them.
 
     Ke et al. 2022, "CTRLEval", section 3.2.3.
     """
@@ -58,8 +55,11 @@ class CompositeAttributeRelevance(CompositeMetric):
 
     @property
     def control_attributes(self) -> frozenset[str]:
-        """The attributes of which a sample's control must name one."""
-        return frozenset(aspect.attribute for aspect in self._aspects.values())
+        """The attributes of which a sample's control must name one; empty where a file says it,
+        which is not read before the first use."""
+        if self.attribute == "auto":
+            return frozenset(shipped())
+        return frozenset({self.attribute} & shipped().keys())
 
     @property
     def _aspects(self) -> Mapping[str, Aspect]:
@@ -75,14 +75,18 @@ class CompositeAttributeRelevance(CompositeMetric):
             for one in self._ingredients:
                 metric: Metric
                 if one.evidence != "judge":
-                    metric = CTRLEvalAttributeRelevance(attribute=name, **self._options(one))
+                    metric = CTRLEvalAttributeRelevance(
+                        attribute=name, empty="undefined", **self._options(one)
+                    )
                 elif judge:
-                    metric = ControlProbability(judges=judge, **self._loading_options)
+                    metric = ControlProbability(
+                        judges=judge, empty="undefined", **self._loading_options
+                    )
                 else:
                     continue
                 components.append(Component(one, metric, aspect.attribute, aspect.labels))
         if self.judge not in ("auto", "none") and not any(map(_is_judge, components)):
-            attributes = ", ".join(sorted(self.control_attributes))
+            attributes = ", ".join(aspect.attribute for aspect in self._aspects.values())
             raise UserError(f"judge={self.judge}: it judges none of {attributes}")
         return components
 

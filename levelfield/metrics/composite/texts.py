@@ -18,11 +18,11 @@ from levelfield.metrics.sample_metric import SampleValue
 class CompositeCoherence(CompositeMetric):
     """Coherence from an encoder and a causal language model: 0 is the average reference text.
 
-    S = Σ_k w_k (x_k − μ_k) / σ_k, over
-        embedding (w = 1/2): ctrleval.coherence with the encoder;
-        share (1/4): ctrleval.coherence with the causal model, form=share: the share of the
-            sentences' surprisal that goes when they are read together;
-        log-p (1/4): the same with form=log-p: the mean log-probability of the text's tokens.
+    S = (1/3) Σ_k (x_k − μ_k) / σ_k, over
+        embedding: ctrleval.coherence with the encoder;
+        share: ctrleval.coherence with the causal model, form=share: the share of the sentences'
+            surprisal that goes when they are read together;
+        log-p: the same with form=log-p: the mean log-probability of the text's tokens.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text, half of it intact
     and half degraded on purpose. The parts are the standard scores, which mean: so many standard
     deviations above the average. Unbounded; higher is better.
@@ -62,12 +62,12 @@ class CompositeCoherence(CompositeMetric):
 class CompositeConsistency(CompositeMetric):
     """Consistency from an encoder and a causal language model: 0 is the average reference text.
 
-    S = Σ_k w_k (x_k − μ_k) / σ_k, over
-        embedding (w = 1/2): ctrleval.consistency with the encoder;
-        share (1/4): ctrleval.consistency with the causal model, form=share: the share of the
-            surprisal of what follows the prompt that goes when the prompt is read before it;
-        log-p (1/4): the same with form=log-p: the mean log-probability of the tokens after the
-            prompt, given the prompt.
+    S = (1/3) Σ_k (x_k − μ_k) / σ_k, over
+        embedding: ctrleval.consistency with the encoder;
+        share: ctrleval.consistency with the causal model, form=share: the share of the surprisal of
+            what follows the prompt that goes when the prompt is read before it;
+        log-p: the same with form=log-p: the mean log-probability of the tokens after the prompt,
+            given the prompt.
     Scales and parts are as for composite.coherence.
 
     Undefined: where a part is: `empty text`, `no prompt`, `prompt is not a prefix of the text`,
