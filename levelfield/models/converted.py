@@ -16,7 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
@@ -25,14 +25,17 @@ from levelfield.io.temporary import temporary_file, temporary_folder
 from levelfield.io.user_cache import user_cache
 from levelfield.io.writing import FULL
 from levelfield.models import llama_gguf
-from levelfield.models.gguf import Gguf, read_gguf
+from levelfield.models.reading import reading
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader
 
 VERSION = 1
 """Counts up when a copy would have other bytes."""
 
 WEIGHTS = "model.safetensors"
 _SIZES = "sizes.json"
-_TEXTS: Mapping[str, Callable[[Gguf], dict[str, Any]]] = {
+_TEXTS: Mapping[str, Callable[[GGUFReader], dict[str, Any]]] = {
     "config.json": llama_gguf.configuration,
     "tokenizer.json": llama_gguf.tokenizer,
     "tokenizer_config.json": llama_gguf.tokenizer_configuration,
@@ -79,10 +82,11 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
 
     Args:
         sha256: of the file.
-        weights: whether the weights are needed; without them it takes a moment and 2 MB.
+        weights: whether the weights are needed; without them it takes 2 MB.
 
     Raises:
-        ModelError: there is no room for it, or no folder that can be written.
+        ModelError: the package that reads the file is not installed, the file is damaged, there is
+            no room for the copy, or no folder that can be written.
     """
     name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
     try:
@@ -103,7 +107,7 @@ def _complete(folder: Path, gguf: Path, *, weights: bool) -> Path:
     """Makes what the folder lacks. One process at a time does; others wait and find it there.
 
     Raises:
-        ModelError: there is no room.
+        ModelError: the file can't be read, or there is no room.
         OSError: the folder can't be written.
     """
     if _is_whole(folder, weights=weights):
@@ -118,9 +122,9 @@ def _complete(folder: Path, gguf: Path, *, weights: bool) -> Path:
             pass
         with filelock.FileLock(_lock(folder)):
             if not _is_whole(folder, weights=False):
-                _write_texts(folder, read_gguf(gguf))
+                _write_texts(folder, gguf)
             if weights and not _is_whole(folder, weights=True):
-                _write_weights(folder, read_gguf(gguf))
+                _write_weights(folder, gguf)
     except OSError as error:
         if error.errno in FULL:
             raise _no_room(folder, gguf, error.strerror) from error
@@ -144,34 +148,56 @@ def _is_whole(folder: Path, *, weights: bool) -> bool:
         return False
 
 
-def _write_texts(folder: Path, gguf: Gguf) -> None:
-    texts = {name: json.dumps(of(gguf)).encode() for name, of in _TEXTS.items()}
-    head, values = _head(gguf)
+def _read(gguf: Path) -> GGUFReader:
+    """The file with its metadata read, and its tensors yet to be.
+
+    Raises:
+        ModelError: the package that reads it is not installed, or the file is damaged.
+    """
+    try:
+        from gguf import GGUFReader
+    except ImportError as error:
+        raise ModelError(
+            f"the package gguf, which reads {gguf.name}, is not installed: "
+            "pip install 'levelfield[offline]'"
+        ) from error
+    with reading(gguf.name):
+        return GGUFReader(gguf)
+
+
+def _write_texts(folder: Path, gguf: Path) -> None:
+    file = _read(gguf)
+    with reading(gguf.name):
+        texts = {name: json.dumps(of(file)).encode() for name, of in _TEXTS.items()}
+        head, values = _head(file)
     sizes = {name: len(text) for name, text in texts.items()} | {WEIGHTS: len(head) + values}
     for name, text in (texts | {_SIZES: json.dumps(sizes).encode()}).items():
         _write(folder / name, [text])
 
 
-def _write_weights(folder: Path, gguf: Gguf) -> None:
-    head, values = _head(gguf)
+def _write_weights(folder: Path, gguf: Path) -> None:
+    file = _read(gguf)
+    head, values = _head(file)
     free = shutil.disk_usage(folder).free
     if free < len(head) + values:
-        raise _no_room(folder, gguf.path, f"{free / 1e6:,.0f} MB are free")
+        raise _no_room(folder, gguf, f"{free / 1e6:,.0f} MB are free")
 
     def chunks() -> Iterator[bytes]:
         yield head
-        for name in llama_gguf.names(gguf).values():
-            yield llama_gguf.weights(gguf, name).astype("<f4").tobytes()
+        with reading(gguf.name):
+            for tensor in llama_gguf.tensors(file).values():
+                yield llama_gguf.weights(file, tensor).astype("<f4").tobytes()
 
     _write(folder / WEIGHTS, chunks())
 
 
-def _head(gguf: Gguf) -> tuple[bytes, int]:
+def _head(file: GGUFReader) -> tuple[bytes, int]:
     """The head of the safetensors file, and how many bytes of values follow it."""
     table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for name, of_file in llama_gguf.names(gguf).items():
-        shape = gguf.tensors[of_file].shape
+    for name, tensor in llama_gguf.tensors(file).items():
+        # the file writes the dimension that varies fastest first
+        shape = tensor.shape[::-1].tolist()
         begin, end = end, end + 4 * math.prod(shape)
         table[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(table).encode()
@@ -191,7 +217,7 @@ def _write(target: Path, chunks: Iterable[bytes]) -> None:
 
 
 def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:
-    head, values = _head(read_gguf(gguf))
+    head, values = _head(_read(gguf))
     return ModelError(
         f"the converted copy of {gguf.name} takes {(len(head) + values) / 1e6:,.0f} MB in "
         f"{printable(str(folder))}: {reason}; make room there, or name another folder in "

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.errors import LevelfieldError, ModelError, first_line
+from levelfield.core.errors import ModelError
 from levelfield.models.converted import converted
+from levelfield.models.reading import reading
 from levelfield.models.resolve import Resolved
-
-
-@contextlib.contextmanager
-def reading(name: str) -> Iterator[None]:
-    """The one place where a model's files are read: whatever is raised there is their damage, since
-    libraries raise anything on files that are not what they should be.
-
-    Raises:
-        ModelError: names the model and what was said of it.
-    """
-    try:
-        yield
-    except (LevelfieldError, MemoryError):
-        raise
-    except Exception as error:
-        first = first_line(error)
-        if isinstance(error, KeyError):
-            first = f"{first} is missing"
-        raise ModelError(f"model '{name}' can't be loaded: {first}") from error
 
 
 def check_finite(resolved: Resolved, tensors: Iterable[tuple[str, Any]]) -> None:

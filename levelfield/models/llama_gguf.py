@@ -1,12 +1,17 @@
-"""A Llama in a GGUF file as `transformers` knows it: configuration, tokenizer, weights."""
+"""A Llama in a GGUF file as `transformers` knows it: configuration, tokenizer, weights.
+
+The package `gguf` reads the file: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.arrays import Singles
-from levelfield.models.gguf import Gguf
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader, ReaderTensor
 
 START = "<|endoftext|>"
 """What precedes a text: pre-training put it between texts. The file names the token that begins a
@@ -30,15 +35,19 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def configuration(gguf: Gguf) -> dict[str, Any]:
+def _metadata(file: GGUFReader) -> dict[str, Any]:
+    return {name: field.contents() for name, field in file.fields.items()}
+
+
+def configuration(file: GGUFReader) -> dict[str, Any]:
     """What `config.json` says.
 
     Raises:
         ValueError: the file holds another architecture.
     """
-    data = gguf.metadata
+    data = _metadata(file)
     if data["general.architecture"] != "llama":
-        raise ValueError(f"{gguf.path.name} holds a {data['general.architecture']} model, no Llama")
+        raise ValueError(f"it holds a {data['general.architecture']} model, no Llama")
     width, heads = data["llama.embedding_length"], data["llama.attention.head_count"]
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -55,23 +64,23 @@ def configuration(gguf: Gguf) -> dict[str, Any]:
         "max_position_embeddings": data["llama.context_length"],
         "rms_norm_eps": data["llama.attention.layer_norm_rms_epsilon"],
         "rope_parameters": {"rope_type": "default", "rope_theta": data["llama.rope.freq_base"]},
-        "tie_word_embeddings": "output.weight" not in gguf.tensors,
+        "tie_word_embeddings": all(tensor.name != "output.weight" for tensor in file.tensors),
         "bos_token_id": data["tokenizer.ggml.tokens"].index(START),
         "eos_token_id": data["tokenizer.ggml.eos_token_id"],
         "pad_token_id": data["tokenizer.ggml.padding_token_id"],
     }
 
 
-def tokenizer(gguf: Gguf) -> dict[str, Any]:
+def tokenizer(file: GGUFReader) -> dict[str, Any]:
     """What `tokenizer.json` says: byte-level BPE in which each digit is a token.
 
     Raises:
         ValueError: the file holds another kind of tokenizer.
     """
-    data = gguf.metadata
+    data = _metadata(file)
     if data["tokenizer.ggml.pre"] != _PRE_TOKENIZER:
         raise ValueError(
-            f"{gguf.path.name} splits texts by the rule {data['tokenizer.ggml.pre']!r}; expected "
+            f"it splits texts by the rule {data['tokenizer.ggml.pre']!r}; expected "
             f"{_PRE_TOKENIZER!r}"
         )
     tokens: list[str] = data["tokenizer.ggml.tokens"]
@@ -106,9 +115,9 @@ def tokenizer(gguf: Gguf) -> dict[str, Any]:
     }
 
 
-def tokenizer_configuration(gguf: Gguf) -> dict[str, Any]:
+def tokenizer_configuration(file: GGUFReader) -> dict[str, Any]:
     """What `tokenizer_config.json` says, the chat template among it."""
-    data = gguf.metadata
+    data = _metadata(file)
     tokens: list[str] = data["tokenizer.ggml.tokens"]
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -122,13 +131,13 @@ def tokenizer_configuration(gguf: Gguf) -> dict[str, Any]:
     }
 
 
-def names(gguf: Gguf) -> dict[str, str]:
-    """Names of weights in `transformers` -> those in the file.
+def tensors(file: GGUFReader) -> dict[str, ReaderTensor]:
+    """The weights by their names in `transformers`, in the order of the file.
 
     Raises:
         ValueError: the file has a weight that a Llama has not.
     """
-    return {_name(name): name for name in gguf.tensors}
+    return {_name(tensor.name): tensor for tensor in file.tensors}
 
 
 def _name(name: str) -> str:
@@ -139,17 +148,20 @@ def _name(name: str) -> str:
     return f"{prefix}{_NAMES[part]}.weight"
 
 
-def weights(gguf: Gguf, name: str) -> Singles:
-    """The weights that the file has under this name, in the order that `transformers` expects.
+def weights(file: GGUFReader, tensor: ReaderTensor) -> Singles:
+    """The values of a tensor, exactly as its coding defines them, in the order that `transformers`
+    expects.
 
     Rotary positions turn pairs of rows of queries and keys. The file has the rows of a pair side by
     side; `transformers` has first all the first ones of a head and then all the second ones.
     """
-    values = gguf.values(name)
-    heads = {"attn_q": "head_count", "attn_k": "head_count_kv"}.get(name.split(".")[-2])
+    from gguf.quants import dequantize
+
+    values: Singles = dequantize(tensor.data, tensor.tensor_type)
+    heads = {"attn_q": "head_count", "attn_k": "head_count_kv"}.get(tensor.name.split(".")[-2])
     if heads is None:
         return values
     rows, columns = values.shape
-    count = gguf.metadata[f"llama.attention.{heads}"]
+    count = file.fields[f"llama.attention.{heads}"].contents()
     pairs = values.reshape(count, rows // count // 2, 2, columns)
     return pairs.swapaxes(1, 2).reshape(rows, columns)

@@ -14,8 +14,8 @@ from typing import Any, Literal, overload
 
 from levelfield.core.errors import ModelError
 from levelfield.models import contracts
-from levelfield.models.files import reading
 from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
 from levelfield.models.resolve import resolve
 
 Kind = Literal[

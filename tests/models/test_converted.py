@@ -29,10 +29,10 @@ import sys, time
 from pathlib import Path, PureWindowsPath
 from levelfield.models import converted as module, llama_gguf
 plain = llama_gguf.weights
-def slow(gguf, name):
-    print(name, flush=True)
+def slow(file, tensor):
+    print(tensor.name, flush=True)
     time.sleep(float(sys.argv[3]))
-    return plain(gguf, name)
+    return plain(file, tensor)
 llama_gguf.weights = slow
 print(module.converted(Path(sys.argv[1]), sys.argv[2], weights=True), flush=True)
 """
@@ -93,9 +93,56 @@ def test_weights_come_into_the_same_folder_and_sizes_were_right_before(file):
 
 def test_a_second_call_reads_and_writes_nothing(file, monkeypatch):
     folder = converted(file, SHA256, weights=True)
-    monkeypatch.setattr(module, "read_gguf", None)
+    monkeypatch.setattr(module, "_read", None)
     monkeypatch.setattr(module, "_write", None)
     assert converted(file, SHA256, weights=True) == folder
+
+
+def test_every_weight_of_the_copy_is_that_of_the_file_bit_for_bit(file):
+    import gguf_values
+    import tiny_gguf
+
+    copy = converted(file, SHA256, weights=True) / WEIGHTS
+    heads = {"heads": tiny_gguf.HEADS, "key_heads": tiny_gguf.KEY_HEADS}
+    assert gguf_values.differences(file, copy, **heads) == []
+
+
+def test_only_a_conversion_needs_the_package_that_reads_the_file(file, monkeypatch):
+    folder = converted(file, SHA256, weights=True)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    assert converted(file, SHA256, weights=True) == folder
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(ModelError) as caught:
+        converted(file, SHA256, weights=True)
+    assert str(caught.value) == (
+        "the package gguf, which reads tiny.gguf, is not installed: "
+        "pip install 'levelfield[offline]'"
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 3, 4, 10, 200, -100])
+def test_a_file_that_is_cut_is_one_line_with_its_name_and_no_copy(file, tmp_path, cache, kept):
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(ModelError, match=r"^model 'cut\.gguf' can't be loaded: .") as caught:
+        converted(path, SHA256, weights=True)
+    assert "\n" not in str(caught.value)
+    (folder,) = (p for p in cache.iterdir() if p.is_dir())
+    assert list(folder.iterdir()) == []
+
+
+def test_another_kind_of_file_architecture_or_way_to_split_texts_is_refused(tmp_path):
+    import tiny_gguf
+
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"no GGUF " * 100)
+    for path, found in (
+        (other, "GGUF magic invalid"),
+        (tiny_gguf.write(tmp_path / "a.gguf", architecture="gpt2"), "holds a gpt2 model, no Llama"),
+        (tiny_gguf.write(tmp_path / "b.gguf", pre="llama-bpe"), "'llama-bpe'; expected 'smollm'"),
+    ):
+        with pytest.raises(ModelError, match=f"^model '{path.name}' can't be loaded: .*{found}"):
+            converted(path, SHA256, weights=False)
 
 
 def test_another_file_or_version_has_a_folder_of_its_own(file, monkeypatch):

