@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import hypothesis
 import pytest
+from own_cache import own_cache
 
 # Shared machines stall now and then: how long an example takes says nothing about the code.
 hypothesis.settings.register_profile(
@@ -52,16 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
-) -> None:
-    """No test reads or writes the user's cache. The converted copy of the embedded language model
-    is made once and stays with what pytest keeps."""
-    folder = tmp_path_factory.mktemp("cache")
-    (folder / "models").symlink_to(pytestconfig.cache.mkdir("models"), target_is_directory=True)
-    monkeypatch.setenv("LEVELFIELD_CACHE", str(folder))
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's cache."""
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(own_cache(tmp_path_factory.mktemp("cache"))))
 
 
 @pytest.fixture

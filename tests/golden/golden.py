@@ -22,12 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from own_cache import own_cache
+
 from levelfield.cli import main
 
 GOLDEN = Path(__file__).parent
 MATERIAL = GOLDEN / "material"
 OUTCOMES = GOLDEN / "outcomes"
 EXAMPLES = GOLDEN.parents[1] / "examples"
+
+CACHE = "cache"
+"""The folder in a workspace that commands have as their cache."""
 
 EXACT = 1e-9
 FLOAT32 = 5e-5
@@ -65,7 +70,8 @@ class Case:
 
 
 def workspace(folder: Path) -> Path:
-    """A folder with the shipped examples and the golden records and models."""
+    """A folder with the shipped examples, the golden records and models, and a cache."""
+    own_cache(folder / CACHE)
     shutil.copytree(MATERIAL, folder, dirs_exist_ok=True)
     for file in EXAMPLES.glob("*.jsonl"):
         shutil.copy(file, folder)

@@ -29,7 +29,7 @@ def lacking(group: str) -> str:
 def changes(group: str, folder: Path) -> Changes:
     """The environment that a group of cases runs in."""
     data = os.environ["LEVELFIELD_DATA"] if group.startswith("data") else None
-    return {"LEVELFIELD_CACHE": str(folder / "cache"), "LEVELFIELD_DATA": data}
+    return {"LEVELFIELD_CACHE": str(folder / golden.CACHE), "LEVELFIELD_DATA": data}
 
 
 def prepare(group: str, folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import golden
 import pytest
 from cases import GROUPS, UNSCORED
+from own_cache import KEPT_MODELS
 from settings import changes, lacking, prepare, server
 
 CASES = [
@@ -55,6 +56,11 @@ def test_every_installed_metric_has_a_golden_value() -> None:
         if any(isinstance(value, float) for value in scores["values"].values())
     }
     assert installed - scored == set(UNSCORED)
+
+
+def test_a_group_finds_the_converted_models_that_are_kept(workspace: Path) -> None:
+    cache = changes("commands", workspace)["LEVELFIELD_CACHE"]
+    assert (Path(cache) / "models").resolve() == KEPT_MODELS.resolve()
 
 
 def test_no_outcome_names_a_folder_of_this_machine() -> None:
