@@ -29,6 +29,10 @@ RECENT_TOKENS = 2**22
 """So many tokens' results are kept, so that metrics of the same samples share one pass, also where
 one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
 
+SHARED_TOKENS = 512
+"""So many tokens a tree of texts behind one prefix has at most, unless one text has more: enough to
+share the prefix among several, few enough for attention across texts to cost little."""
+
 WHOLE_LOGITS = 2**28
 """So many logits a batch may have where they are all taken at once: 1 GiB in float32."""
 
@@ -131,27 +135,31 @@ class TorchCausalModel:
     ) -> list[list[CausalLikelihood]]:
         """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
 
-        A prefix is read again with each text: on a CPU its keys and values take as long to copy as
-        the few tokens of a prompt take to compute.
+        A prefix and several texts behind it are one tree of tokens, so its tokens are computed once
+        for all of them, and so are those that texts begin with alike.
         """
-        pairs, place = unique((prefix, text) for prefix in prefixes for text in texts)
         ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
         tokenised = dict(zip(texts, self._tokens.fit(texts), strict=True))
-        half = self.limit // 2
-        prompts, scored = [], []
-        for prefix, text in pairs:
-            kept, one = _end(ids[prefix], half), tokenised[text]
-            room = self.limit - len(kept)
-            cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
-            prompts.append([self._tokens.bos_id, *kept])
-            scored.append(Tokenised(one.ids[:room], one.ends[:room], cut))
-        log_p = self.log_p_after(prompts, [one.ids.tolist() for one in scored])
-        found = [
-            CausalLikelihood(one.ids, one.ends, values, one.cut)
-            for one, values in zip(scored, log_p, strict=True)
-        ]
-        of_pairs = iter(place)
-        return [[found[next(of_pairs)] for _ in texts] for _ in prefixes]
+        half, most = self.limit // 2, min(self.limit, SHARED_TOKENS)
+        trees: list[TokenTree] = []
+        scored: dict[tuple[str, str], tuple[int, slice, Tokenised]] = {}
+        for prefix in ids:
+            kept = _end(ids[prefix], half)
+            room, tree = self.limit - len(kept), None
+            for text, one in tokenised.items():
+                if tree is None or len(tree) + len(one.ids) > most:
+                    trees.append(tree := TokenTree(self._tokens.bos_id))
+                end = tree.walk(0, kept)[-1]
+                which = tree.score(end, one.ids[:room].tolist())
+                cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
+                read = Tokenised(one.ids[:room], one.ends[:room], cut)
+                scored[prefix, text] = len(trees) - 1, which, read
+        log_p = self._tree_log_p(trees)
+        found = {
+            pair: CausalLikelihood(one.ids, one.ends, log_p[tree_at][which], one.cut)
+            for pair, (tree_at, which, one) in scored.items()
+        }
+        return [[found[prefix, text] for text in texts] for prefix in prefixes]
 
     @property
     def limit(self) -> int:
