@@ -11,10 +11,9 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.decoding import CausalDecoding, Decoding, EncoderDecoderDecoding
 from levelfield.models.batching import window
 from levelfield.models.contracts import Gapped
-from levelfield.models.gaps import GAP_STYLES
+from levelfield.models.gaps import FIM, GAP_STYLES
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.causal_tokens import CausalTokens
-from levelfield.models.torch.fim import FIM
 from levelfield.models.torch.loading import positions
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from levelfield.core.errors import ModelError
 from levelfield.models.converted import converted
+from levelfield.models.gaps import FIM
 from levelfield.models.reading import reading
 from levelfield.models.resolve import Resolved
 
@@ -69,6 +70,23 @@ def load_tokenizer(resolved: Resolved) -> Any:
         return transformers.AutoTokenizer.from_pretrained(
             resolved.path, local_files_only=True, trust_remote_code=False
         )
+
+
+def fills_in_the_middle(resolved: Resolved) -> bool:
+    """Whether the tokenizer of a causal model has the tokens around a gap; no weights are loaded.
+
+    Raises:
+        ModelError: its files are damaged.
+    """
+    # loading a tokenizer takes seconds, and the files of most have no word of a gap
+    word = FIM[0].strip("<|>").encode()
+    with reading(resolved.name):
+        kinds = (".json", ".model", ".txt")
+        files = [p for p in resolved.path.iterdir() if p.suffix in kinds and p.is_file()]
+        if not any(word in file.read_bytes() for file in files):
+            return False
+    vocabulary = load_tokenizer(resolved).get_vocab()
+    return all(token in vocabulary for token in FIM)
 
 
 def depth(resolved: Resolved) -> int:

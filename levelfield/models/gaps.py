@@ -42,3 +42,6 @@ GAP_STYLES: Mapping[str, GapStyle] = {
 
 PLAIN = GapStyle("", blanks=False)
 """Sources without gaps."""
+
+FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+"""Tokens of causal models that were trained to fill in the middle: what stands before each part."""

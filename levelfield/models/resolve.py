@@ -23,10 +23,11 @@ Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
 OFFLINE_MODEL = "offline/minilm"
 OFFLINE_LM = "offline/smollm2"
+OFFLINE_AMATEUR = "offline/smollm2-early"
 EMBEDDED = {
     "offline/infill-amateur": "361eb5acda452bedc947d8eeade1679ae0f289f414661004a9e76fff92bbb053",
     "offline/infill-expert": "85fd6ad2d0eb1c51d872f085ba3388b10f6a030e5e78d8088d182650dc519bbd",
-    "offline/smollm2-early": "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
+    OFFLINE_AMATEUR: "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
@@ -137,13 +138,14 @@ class Resolved:
 
 
 @functools.lru_cache(maxsize=32)
-def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
+def resolve(name: str, *, allow_pickle: bool = False, left_by: str = "") -> Resolved:
     """The files of a model by name.
 
     Args:
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
         allow_pickle: also take weights that are pickled; unpickling can run any code.
+        left_by: the early exit that leaves this model, which then can't be one itself.
 
     Raises:
         ModelError: no such model, no network, no safe weights; says which and what works instead.
@@ -182,6 +184,11 @@ def resolve(name: str, *, allow_pickle: bool = False) -> Resolved:
         name, path, revision = from_hub(name, patterns, instead=instead)
     config = _config(path, name)
     if config["model_type"] == EARLY_EXIT:
+        if left_by:
+            raise ModelError(
+                f"model '{left_by}' is an early exit of '{name}', which is no whole causal "
+                "language model but an early exit"
+            )
         return _early_exit(name, path, revision, config, allow_pickle=allow_pickle)
     # fastText's file is plain numbers, not a pickle
     safe = gguf or any(path.glob("*.safetensors")) or config["model_type"] == "levelfield-fasttext"
@@ -205,8 +212,8 @@ def _early_exit(
         raise ModelError(
             f"model '{name}': config.json: an early exit needs model, a name, and layer, 1 or more"
         )
-    resolved = resolve(whole, allow_pickle=allow_pickle)
-    if resolved.kind != "causal" or resolved.exit:
+    resolved = resolve(whole, allow_pickle=allow_pickle, left_by=name)
+    if resolved.kind != "causal":
         raise ModelError(
             f"model '{name}' is an early exit of '{whole}', which is no whole causal language model"
         )

@@ -41,7 +41,7 @@ def rated(path: Path, models: tuple[str, str]) -> list[Sample]:
 
 
 def trained(models: tuple[str, str], path: Path, *more: str) -> Any:
-    words = [f"-oamateur={models[0]}", f"-oexpert={models[1]}", "-oform=conditional"]
+    words = [f"-oamateur={models[0]}", f"-oexpert={models[1]}"]
     return CliRunner().invoke(
         command, [str(path), "--aspect", "coherence", *words, "--length", "4", *more]
     )

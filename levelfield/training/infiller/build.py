@@ -13,8 +13,8 @@ import torch
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.models.files import quiet
+from levelfield.models.gaps import FIM
 from levelfield.models.resolve import Kind, resolve
-from levelfield.models.torch.fim import FIM
 from levelfield.models.torch.loading import fuse_activations, load_pretrained, pick_device
 from levelfield.training.card import Card, write_card
 from levelfield.training.corpus import Corpus, digest_of_texts, tokenise

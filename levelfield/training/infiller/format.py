@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
-from levelfield.models.torch.fim import FIM
+from levelfield.models.gaps import FIM
 from levelfield.training.infiller.examples import InfillingExample
 
 Family = Literal["t5", "causal"]

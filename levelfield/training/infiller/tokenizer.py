@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from levelfield.models.torch.fim import FIM
+from levelfield.models.gaps import FIM
 from levelfield.training.infiller.format import SENTINELS
 
 

