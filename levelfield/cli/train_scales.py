@@ -31,7 +31,7 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
 @click.option("--judge", default="auto", show_default=True, help="Of the attribute, or none.")
 @click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
 @click.option(
-    "--passages", type=WholeNumber(2), default=160, show_default=True, help="Of all files."
+    "--passages", type=WholeNumber(2), default=320, show_default=True, help="Of all files."
 )
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of what is drawn.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")

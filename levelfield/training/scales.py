@@ -44,9 +44,10 @@ def measure_scales(
         UserError: a component has no spread.
     """
     return [
-        _scale(metric, component, _texts(component, reference), progress)
+        scale
         for metric in metrics
         for component in metric.components()
+        for scale in _scales(metric, component, _texts(component, reference), progress)
     ]
 
 
@@ -79,19 +80,25 @@ def _texts(component: Component, reference: Reference) -> list[Sample]:
     ]
 
 
-def _scale(
+def _scales(
     metric: CompositeMetric, component: Component, samples: Sequence[Sample], progress: Progress
-) -> MeasuredScale:
+) -> Iterator[MeasuredScale]:
     part = f"{metric.name.removeprefix('composite.')}: {component.ingredient.part}"
     if component.attribute:
         part += f" of {component.attribute}"
     values = np.concatenate([*_values(component, samples, progress), np.empty(0)])
-    values = values[~np.isnan(values)]
+    wanted = np.array([sample.control.get(component.attribute, "") for sample in samples])
+    for label, key in component.keys.items():
+        own = values[wanted == label] if label else values
+        of = f"{part} {label}" if label else part
+        yield MeasuredScale(key, of, *_scale(own[~np.isnan(own)], of))
+
+
+def _scale(values: Floats, part: str) -> tuple[int, StandardScale]:
     sd = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     if not sd > 0:
         raise UserError(f"{part}: {len(values)} values without any spread; no scale can be made")
-    scale = StandardScale(_rounded(float(values.mean())), _rounded(sd))
-    return MeasuredScale(component.key, part, len(values), scale)
+    return len(values), StandardScale(_rounded(float(values.mean())), _rounded(sd))
 
 
 def _values(

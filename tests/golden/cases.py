@@ -177,7 +177,24 @@ CAUSAL = [
           "corpus=gpt2.unigrams", "unigram=bos text=continuation", more="--model models/gpt2"),
     *each("style perplexity", "letters.jsonl", "style.perplexity",
           "models=formal=models/gpt2,informal=models/gpt2-other"),
+    score("ctrleval by likelihood", "odd.jsonl", "ctrleval", "", "--model models/gpt2"),
+    *each("coherence by likelihood", "few.jsonl", "ctrleval.coherence", "form=nats", "form=log-p",
+          more="--model models/gpt2 --parts parts.jsonl"),
+    *each("consistency by likelihood", "few.jsonl", "ctrleval.consistency", "form=share",
+          more="--model models/gpt2"),
+    *each("attribute relevance by likelihood", "few.jsonl", "ctrleval.attribute-relevance",
+          "form=channel", "form=after-calibrated", "weights=label-mass",
+          more="--model models/gpt2"),
 ]  # fmt: skip
+
+SMOLLM2 = [
+    Case("the default", "score few.jsonl --parts parts.jsonl --json"),
+    *each("attribute relevance", "few.jsonl", "composite.attribute-relevance", "judge=none"),
+    score("fluency", "few.jsonl", FLUENCY),
+    score("slor by bos", "few.jsonl", "fluency.slor", "unigram=bos"),
+    score("llm judge", "few.jsonl", "llm-judge.coherence"),
+    score("momentum", "few.jsonl", "cdm.momentum"),
+]
 
 INFILLERS = "amateur=offline/infill-amateur expert=offline/infill-expert"
 T5 = "amateur=models/t5 expert=models/t5"
@@ -322,6 +339,7 @@ GROUPS: dict[str, list[Case]] = {
     "minilm": [model(case) for case in MINILM],
     "seq2seq": [model(case) for case in SEQ2SEQ],
     "causal": [model(case) for case in CAUSAL],
+    "smollm2": [model(case) for case in SMOLLM2],
     "contrast": [model(case) for case in CONTRAST],
     "judges": [model(case) for case in JUDGES],
     "servers": SERVERS,

@@ -45,7 +45,7 @@ def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def scales_of(*metrics: CompositeMetric, path: Path) -> str:
     """A file of scales, another one for each component."""
-    keys = dict.fromkeys(c.key for metric in metrics for c in metric.components())
+    keys = dict.fromkeys(k for m in metrics for c in m.components() for k in c.keys.values())
     made = [
         MeasuredScale(key, "part", 2, StandardScale(0.1 * i - 0.3, 0.2 + 0.05 * i))
         for i, key in enumerate(keys)
@@ -60,7 +60,7 @@ def scales(tmp_path: Path) -> str:
 
 
 def samples(n: int = 7) -> list[Sample]:
-    wanted = [{"sentiment": "positive"}, {"topic": "Sports"}, {"sentiment": "negative"}]
+    wanted = [{"sentiment": "positive"}, {"topic": "science"}, {"sentiment": "negative"}]
     return [
         Sample(f"{i}", f"Day {i} was long. We sang {i * i} songs.", prompt=f"Day {i}",
                control=wanted[i % 3])
@@ -82,7 +82,9 @@ def test_a_value_is_the_mean_of_the_components_standard_scores(aspect, scales):
         z = []
         for component in parts:
             x = component.metric.score([sample]).values[0]
-            mean, sd = known[component.key]
+            by_label = component.ingredient.part == "channel"
+            label = sample.control[attribute] if by_label else ""
+            mean, sd = known[component.keys[label]]
             z.append((x - mean) / sd)
         assert value == pytest.approx(sum(z) / len(z), abs=1e-12)
 

@@ -36,7 +36,7 @@ TEXT = "The lake froze early. We skated home."
 def scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     put_stubs(monkeypatch)
     metrics = [getattr(composite, name)() for name in composite.__all__]
-    keys = dict.fromkeys(c.key for metric in metrics for c in metric.components())
+    keys = dict.fromkeys(k for m in metrics for c in m.components() for k in c.keys.values())
     file = tmp_path / "scales.toml"
     scale = StandardScale(0.5, 0.2)
     file.write_text(scales_text("", {}, [MeasuredScale(key, "", 2, scale) for key in keys]))

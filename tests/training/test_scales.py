@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,7 @@ def test_a_scale_is_the_mean_and_the_standard_deviation_of_the_component(files, 
     measured = measure_scales([metric], drawn)
     for component, scale in zip(metric.components(), measured, strict=True):
         values = [component.metric.score([sample]).values[0] for sample in drawn.texts]
-        assert scale.key == component.key
+        assert scale.key == component.keys[""]
         assert scale.n == len(drawn.texts)
         assert scale.scale.mean == float(f"{np.mean(values):.4g}")
         assert scale.scale.sd == float(f"{np.std(values, ddof=1):.4g}")
@@ -136,6 +137,20 @@ def test_attribute_relevance_is_measured_with_every_label_of_every_second_intact
     assert n["attribute-relevance: judge of sentiment"] == len(drawn.intact)
     labels = len(load_aspect("topic").labels)
     assert n["attribute-relevance: after of topic"] == labels * len(drawn.intact) // 2
+
+
+def test_channel_has_a_scale_for_each_wanted_label(files, monkeypatch):
+    put_stubs(monkeypatch)
+    metric, drawn = CompositeAttributeRelevance(), reference(files)
+    measured = {scale.part: scale for scale in measure_scales([metric], drawn)}
+    component = next(c for c in metric.components() if c.ingredient.part == "channel")
+    for label in component.labels:
+        wanted = {component.attribute: label}
+        texts = [replace(sample, control=wanted) for sample in drawn.intact[::2]]
+        scale = measured[f"attribute-relevance: channel of {component.attribute} {label}"]
+        values = component.metric.score(texts).values
+        assert (scale.key, scale.n) == (component.keys[label], len(texts))
+        assert scale.scale.mean == float(f"{values.mean():.4g}")
 
 
 def test_undefined_values_are_left_out_and_counted(files, monkeypatch):

@@ -54,7 +54,11 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         for attribute, parts in self._standard_parts.items():
             names = "+".join(part.name for part in parts)
             words.append(f"{attribute}={names}" if attribute else names)
-            used |= {part.component.key: part.scale for part in parts}
+            used |= {
+                key: part.scales[label]
+                for part in parts
+                for label, key in part.component.keys.items()
+            }
         made_of = {"parts": " ".join(words), "weights": "equal", "scales": scales_digest(used)}
         choices = {**self.models(), **self._own(), **made_of, "dtype": self.dtype}
         return signature(self.name, choices)
@@ -114,13 +118,18 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
             by_attribute.setdefault(component.attribute, []).append(component)
         parts = {}
         for attribute, components in by_attribute.items():
-            if lacking := [c.ingredient.part for c in components if c.key not in scales]:
+            if lacking := [
+                c.ingredient.part for c in components if not scales.keys() >= {*c.keys.values()}
+            ]:
                 for component in components:
                     if isinstance(component.metric, LacksModels):
                         for error in component.metric.lacking([attribute]):
                             raise error
                 raise UserError(self._no_scale(lacking, attribute))
-            parts[attribute] = [StandardPart(c, scales[c.key]) for c in components]
+            parts[attribute] = [
+                StandardPart(c, {label: scales[key] for label, key in c.keys.items()})
+                for c in components
+            ]
         return parts
 
     def _no_scale(self, lacking: Sequence[str], attribute: str) -> str:
@@ -142,9 +151,13 @@ TRAINED = ("model", "encoder", "attribute", "judge", "language")
 
 
 def composite_values(
-    samples: Sequence[Sample], parts: Sequence[StandardPart]
+    samples: Sequence[Sample], parts: Sequence[StandardPart], labels: Sequence[str] = ()
 ) -> list[SampleValue | Undefined]:
-    """Returns the mean of (x_k − μ_k) / σ_k of each sample, or why a component has no value."""
+    """Returns the mean of (x_k − μ_k) / σ_k of each sample, or why a component has no value.
+
+    Args:
+        labels: the label that each sample is wanted to have, of an aspect with labels.
+    """
     scored = [part.component.metric.score(samples) for part in parts]
     values: list[SampleValue | Undefined] = []
     for i, sample in enumerate(samples):
@@ -156,8 +169,9 @@ def composite_values(
         if reasons:
             values.append(Undefined(undefined_parts(reasons)))
             continue
+        label = labels[i] if labels else ""
         rows = [
-            (part.name, (float(s.values[i]) - part.scale.mean) / part.scale.sd, 1 / len(parts))
+            (part.name, part.standard_score(float(s.values[i]), label), 1 / len(parts))
             for part, s in zip(parts, scored, strict=True)
         ]
         value = math.fsum(z for _, z, _ in rows) / len(rows)

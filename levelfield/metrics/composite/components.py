@@ -20,11 +20,13 @@ class Ingredient(NamedTuple):
         part: its name among the parts of a value.
         evidence: the kind of evidence that it is.
         form: of the likelihood, as option `form` of CTRLEval's aspects names it.
+        by_label: whether each wanted label has a scale of its own.
     """
 
     part: str
     evidence: Evidence
     form: str = ""
+    by_label: bool = False
 
 
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
@@ -41,7 +43,8 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
     "attribute-relevance": (
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
-        Ingredient("channel", "likelihood", "channel"),
+        # any text fits better behind the sentences of one label than of another
+        Ingredient("channel", "likelihood", "channel", by_label=True),
         Ingredient("judge", "judge"),
     ),
 }
@@ -69,18 +72,30 @@ class Component:
     labels: tuple[str, ...] = ()
 
     @property
-    def key(self) -> str:
-        """What determines its values, by which its scale is found."""
-        return scale_key(self.metric.signature, self.attribute)
+    def keys(self) -> Mapping[str, str]:
+        """Label -> what determines its values, by which its scale is found; the label is `""` where
+        all share a scale."""
+        labels = self.labels if self.ingredient.by_label else ("",)
+        signature = self.metric.signature
+        return {label: scale_key(signature, self.attribute, label) for label in labels}
 
 
 @dataclass(frozen=True)
 class StandardPart:
-    """A component with its scale."""
+    """A component with its scales.
+
+    Attributes:
+        scales: label -> scale, as `Component.keys` has the labels.
+    """
 
     component: Component
-    scale: StandardScale
+    scales: Mapping[str, StandardScale]
 
     @property
     def name(self) -> str:
         return self.component.ingredient.part
+
+    def standard_score(self, x: float, label: str) -> float:
+        """(x − μ) / σ with the scale of a wanted label."""
+        scale = self.scales[label if self.component.ingredient.by_label else ""]
+        return (x - scale.mean) / scale.sd

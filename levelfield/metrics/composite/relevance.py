@@ -10,12 +10,13 @@ from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.errors import UserError
 from levelfield.core.metric import LacksModels, Metric
 from levelfield.core.sample import Sample
-from levelfield.core.undefined import Undefined, no_control_among, several_controls
+from levelfield.core.undefined import Undefined
 from levelfield.judges import choose
 from levelfield.metrics.composite.base import CompositeMetric, composite_values
 from levelfield.metrics.composite.components import JUDGES, Component
 from levelfield.metrics.control import ControlProbability
 from levelfield.metrics.ctrleval import CTRLEvalAttributeRelevance
+from levelfield.metrics.ctrleval.relevance import wanted_label
 from levelfield.metrics.sample_metric import SampleValue
 
 
@@ -27,7 +28,8 @@ class CompositeAttributeRelevance(CompositeMetric):
         embedding: ctrleval.attribute-relevance with the encoder;
         after: ctrleval.attribute-relevance with the causal model, form=after: the probability of
             the wanted label's word after the text;
-        channel: the same with form=channel: the probability that the text follows the wanted label;
+        channel: the same with form=channel: the probability of the text after the wanted label,
+            with a scale for each label;
         judge: control.probability with judges of the attribute, where it has any.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text with every label of
     the attribute in turn: 0 is a text that has the wanted label no more than any other. Parts are
@@ -126,26 +128,18 @@ class CompositeAttributeRelevance(CompositeMetric):
         }
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        wanted = [self._attribute(sample) for sample in samples]
+        wanted = [wanted_label(sample, self.attribute) for sample in samples]
         values: dict[str, Iterator[SampleValue | Undefined]] = {}
         for attribute, parts in self._standard_parts.items():
             # a judge speaks of every attribute that the control names
             alone = [
-                replace(sample, control={a: w for a, w in sample.control.items() if a == attribute})
+                (replace(sample, control={attribute: sample.control[attribute]}), of[1])
                 for sample, of in zip(samples, wanted, strict=True)
-                if of == attribute
+                if not isinstance(of, Undefined) and of[0].attribute == attribute
             ]
-            values[attribute] = iter(composite_values(alone, parts) if alone else ())
-        return [of if isinstance(of, Undefined) else next(values[of]) for of in wanted]
-
-    def _attribute(self, sample: Sample) -> str | Undefined:
-        """Returns the attribute that is measured of a sample."""
-        if self.attribute != "auto":
-            return load_aspect(self.attribute).attribute
-        named = [attribute for attribute in shipped() if attribute in sample.control]
-        if not named:
-            return Undefined(no_control_among(shipped()))
-        return named[0] if len(named) == 1 else Undefined(several_controls(named))
+            texts, labels = [one for one, _ in alone], [label for _, label in alone]
+            values[attribute] = iter(composite_values(texts, parts, labels) if alone else ())
+        return [of if isinstance(of, Undefined) else next(values[of[0].attribute]) for of in wanted]
 
 
 def _is_judge(component: Component) -> bool:

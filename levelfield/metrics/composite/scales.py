@@ -50,15 +50,16 @@ class MeasuredScale(NamedTuple):
     scale: StandardScale
 
 
-def scale_key(signature: str, attribute: str = "") -> str:
-    """What determines the values of a component.
+def scale_key(signature: str, attribute: str = "", label: str = "") -> str:
+    """What determines the values of a component, for one wanted label where there is one.
 
     >>> scale_key("ctrleval.coherence|model:m@1|dtype:float32|v:0.1.0")
     'ctrleval.coherence|model:m@1'
     """
     metric, *choices = signature.split("|")
     kept = [c for c in choices if c.partition(":")[0] not in _DETERMINES_NOTHING]
-    return "|".join([f"{metric} of {attribute}" if attribute else metric, *kept])
+    of = f" of {attribute}" if attribute else ""
+    return "|".join([f"{metric}{of}{f' {label}' if label else ''}", *kept])
 
 
 def scales_digest(scales: Scales) -> str:

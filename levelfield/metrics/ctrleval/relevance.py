@@ -234,25 +234,35 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     def _question(
         self, sample: Sample, gap_token: str | None, *, readable: bool
     ) -> LabelQuestion | Undefined:
-        if self.attribute == "auto":
-            named = [attribute for attribute in shipped() if attribute in sample.control]
-            if not named:
-                return Undefined(no_control_among(shipped()))
-            if len(named) > 1:
-                return Undefined(several_controls(named))
-            aspect = shipped()[named[0]]
-        else:
-            aspect = load_aspect(self.attribute)
-        wanted = sample.control.get(aspect.attribute)
-        if not wanted:
-            return Undefined(no_control(aspect.attribute))
-        label = aspect.label(wanted := single_value(wanted))
-        if label is None:
-            return Undefined(unknown_wanted(aspect.attribute, wanted))
+        wanted = wanted_label(sample, self.attribute)
+        if isinstance(wanted, Undefined):
+            return wanted
         if not sample.text.strip():
             return Undefined(EMPTY_TEXT)
         if not readable:
             return Undefined(UNREADABLE)
         if gap_token and gap_token in sample.text:
             return Undefined(holds_gap_token(gap_token))
-        return LabelQuestion(sample.text, aspect, label)
+        return LabelQuestion(sample.text, *wanted)
+
+
+def wanted_label(sample: Sample, attribute: str) -> tuple[Aspect, str] | Undefined:
+    """The label that a sample's control wants, and the aspect that has it; or why there is none.
+
+    Args:
+        attribute: as in the option of the metric.
+    """
+    if attribute == "auto":
+        named = [attribute for attribute in shipped() if attribute in sample.control]
+        if not named:
+            return Undefined(no_control_among(shipped()))
+        if len(named) > 1:
+            return Undefined(several_controls(named))
+        aspect = shipped()[named[0]]
+    else:
+        aspect = load_aspect(attribute)
+    wanted = sample.control.get(aspect.attribute)
+    if not wanted:
+        return Undefined(no_control(aspect.attribute))
+    label = aspect.label(wanted := single_value(wanted))
+    return (aspect, label) if label else Undefined(unknown_wanted(aspect.attribute, wanted))
