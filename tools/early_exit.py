@@ -9,7 +9,8 @@ With x the states after a layer, each divided by its root mean square, and y wha
 layer reads, A and b minimise Σ ‖A x + b − y‖² over the tokens of passages of the corpus, as many of
 each file. Every fiftieth document is held out: nothing is learnt from it, and the perplexities are
 of passages of those. Passages are drawn by seed, and one thread adds up, so that a second run on
-the same machine gives the same bytes.
+the same machine gives the same bytes. With `--untrained` nothing is learnt: the model's final norm
+stands in place of the map.
 """
 
 from __future__ import annotations
@@ -89,6 +90,13 @@ def maps(model: Any, bos: int, ids: Ints, layers: Sequence[int]) -> dict[int, to
     return {layer: torch.linalg.solve(XX, XY).half().float() for layer, (XX, XY) in sums.items()}
 
 
+def norms(model: Any, layers: Sequence[int]) -> dict[int, torch.Tensor]:
+    """The model's final norm in place of A, and no b: as `maps`."""
+    g = model.base_model.norm.weight.float()
+    both = torch.cat([g.diag(), torch.zeros(1, len(g))]).half().float()
+    return dict.fromkeys(layers, both)
+
+
 def perplexities(
     model: Any, bos: int, ids: Ints, maps_of: dict[int, torch.Tensor]
 ) -> dict[int, float]:
@@ -109,6 +117,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help="folder of plain text")
     parser.add_argument("out", type=Path, help="folder for the models")
     parser.add_argument("--layers", type=int, nargs="+", required=True, help="counted from 1")
+    parser.add_argument("--untrained", action="store_true", help="the final norm in place of a map")
     parser.add_argument("--model", default="offline/smollm2", help="what the exits leave")
     parser.add_argument("--source", action="append", default=[], help="of the text, for the card")
     options = parser.parse_args()
@@ -118,8 +127,12 @@ def main() -> None:
     model, tokenizer = load_pretrained(resolved, "causal", torch.device("cpu"), torch.bfloat16)
     files = sorted(path for path in options.corpus.iterdir() if ".txt" in path.suffixes)
     bos = tokenizer.bos_token_id
-    ids = passages(files, tokenizer, held=False)
-    found = maps(model, bos, ids, options.layers)
+    if options.untrained:
+        found, learnt = norms(model, options.layers), "nothing: the final norm of the model"
+    else:
+        ids = passages(files, tokenizer, held=False)
+        found = maps(model, bos, ids, options.layers)
+        learnt = f"{ids.size:,} tokens, by least squares"
     measured = perplexities(model, bos, passages(files, tokenizer, held=True), found)
     for layer, both in found.items():
         folder = options.out / f"layer-{layer}"
@@ -141,7 +154,7 @@ def main() -> None:
         facts = {
             "Layers": f"{layer} of {depth} of {options.model}, whose weights it reads",
             "Parameters of its own": f"{both.numel():,} (an affine map, float16)",
-            "Learnt from": f"{ids.size:,} tokens, by least squares",
+            "Learnt from": learnt,
             "Perplexity": f"{measured[layer]:.0f} a token on held-out documents",
             f"Perplexity of all {depth} layers": f"{measured[-1]:.0f}",
             "Made with": f"PyTorch {torch.__version__}, tools/early_exit.py",
