@@ -1,195 +1,210 @@
-"""Everything that a causal model says of a text, in one shared pass and part by part, in one run.
+"""What the composite family costs a text, and what the shared pass of its causal model saves.
 
-The parts of a text: its own likelihood, the words after it (the prompts of the sentiment aspect
-that follow a text, each with every word of its verbalizers), and the text after a label (one
-prompt that precedes a text, with every word). They are scored
+The family's metrics ask `offline/smollm2` in the order in which `levelfield score` asks: attribute
+relevance, coherence, consistency. What they ask is noted and taken apart into distinct parts: a
+text, each sentence and the continuation alone, the words after a text, the text after the context
+of each label. The same parts are then scored
 
-- by the shared pass: a text and all words after it are one tree of tokens;
+- by the shared pass, which is the noted calls again: a text and all words after it are one tree;
 - every part on its own: each is a sequence of its own, and sequences of like length are batched;
-- by the plain loop: one forward of the whole model a part, the softmax at every position. It takes
-  long, so a few parts stand for all.
+- by the plain loop: one forward of the whole model a part, with logits at every position. It takes
+  long, so a few parts stand for all, in proportion to their tokens.
 
-All must agree; what is printed are ratios of processor time, since other work on the machine
-changes how long a run takes. Shared pass and parts run by turns, in both orders.
+Beside them stand the whole family through its metrics (shared pass, encoder and judges) and the
+embedding scorer alone, which is CTRLEval's three aspects with `offline/minilm`. Models are loaded
+and the embeddings of prompts kept beforehand; nothing that the causal model says is.
 
-    python benchmarks/likelihood.py [--texts 8] [--loop 40] [--repeat 2] [--model offline/smollm2]
+All parts must agree. Times are of the processor, since other work on the machine changes how long
+a run takes. All ways run in one process by turns, in both orders.
 
-Without the model the weights are random, of the same shape, with one token a word.
+    OMP_NUM_THREADS=1 python benchmarks/likelihood.py [--attribute sentiment] [--texts 8]
+        [--loop 40] [--repeat 2]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import wordfreq
-from tokenizers import Tokenizer, pre_tokenizers
-from tokenizers.models import WordLevel
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from levelfield.aspects import GAP, TEXT, load_aspect
-from levelfield.core.errors import LevelfieldError
-from levelfield.models.contracts import Frame
+from levelfield import load_samples
+from levelfield.aspects import shipped
+from levelfield.core.arrays import Floats
+from levelfield.core.metric import Metric
+from levelfield.core.registry import create, matching
+from levelfield.core.sample import Sample
+from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
+from levelfield.models.load import LOADERS, forget
 from levelfield.models.loading import Loading
+from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.models.torch.causal_tokens import resolve_causal
 from levelfield.models.torch.loading import load_pretrained, placement
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"
-VOCABULARY = 49152
-BOS = "<|endoftext|>"
+CPU = Loading("cpu")
 
 
-def checkpoint(name: str) -> tuple[Any, Any, str]:
-    try:
-        loading = Loading("cpu")
-        return *load_pretrained(resolve_causal(name, loading), "causal", *placement(loading)), name
-    except LevelfieldError:
-        return random_llama(), word_tokenizer(), "random weights"
+class Part(NamedTuple):
+    """Ids that are scored, and those that the model is given before them."""
+
+    given: tuple[int, ...]
+    ids: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.given) + len(self.ids)
 
 
-def random_llama() -> Any:
-    """The shape of SmolLM2-135M."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        max_position_embeddings=8192,
-        tie_word_embeddings=True,
-    )
-    return LlamaForCausalLM(config).eval()
+class NotedModel:
+    """A causal model that notes what it is asked.
+
+    Attributes:
+        calls: to be made again.
+        log_p: of each distinct part, in the order in which they are first asked for.
+    """
+
+    def __init__(self, model: TorchCausalModel) -> None:
+        self._model = model
+        self.calls: list[Callable[[], object]] = []
+        self.log_p: dict[Part, float] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
+        self.calls.append(lambda: self._model.log_likelihood(texts))
+        found = self._model.log_likelihood(texts)
+        for one in found:
+            self._note([], one.ids.tolist(), one.log_p)
+        return found
+
+    def words_after(
+        self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
+    ) -> list[WordLikelihoods]:
+        self.calls.append(lambda: self._model.words_after(texts, frames_per_text))
+        found = self._model.words_after(texts, frames_per_text)
+        ids = self._model.token_ids(texts)
+        for text, frames, of_text in zip(ids, frames_per_text, found, strict=True):
+            for frame, log_p in zip(frames, of_text.log_p, strict=True):
+                between, *words = self._model.token_ids([frame.between, *frame.words])
+                for word, of_word in zip(words, log_p, strict=True):
+                    self._note([*text, *between], word, of_word)
+        return found
+
+    def log_likelihood_after(
+        self, prefixes: Sequence[str], texts: Sequence[str]
+    ) -> list[list[CausalLikelihood]]:
+        self.calls.append(lambda: self._model.log_likelihood_after(prefixes, texts))
+        found = self._model.log_likelihood_after(prefixes, texts)
+        for prefix, of_prefix in zip(self._model.token_ids(prefixes), found, strict=True):
+            for one in of_prefix:
+                self._note(prefix, one.ids.tolist(), one.log_p)
+        return found
+
+    def _note(self, given: Sequence[int], ids: Sequence[int], log_p: Floats) -> None:
+        part = Part((self._model._tokens.bos_id, *given), tuple(ids))
+        self.log_p.setdefault(part, float(log_p.sum()))
 
 
-def word_tokenizer() -> PreTrainedTokenizerFast:
-    words = [BOS, *wordfreq.top_n_list("en", VOCABULARY - 1)]
-    made = Tokenizer(WordLevel({word: at for at, word in enumerate(words)}, unk_token=BOS))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token=BOS, eos_token=BOS, unk_token=BOS, pad_token=BOS
-    )
+def serve(model: TorchCausalModel | NotedModel) -> None:
+    """Makes this the causal model of all metrics."""
+    forget()
+    LOADERS["causal", "torch"] = lambda *_: model
 
 
-def sentiment() -> tuple[list[Frame], list[str]]:
-    """What follows a text, and what precedes it."""
-    aspect = load_aspect("sentiment")
-    words = [verbalizer[label] for verbalizer in aspect.verbalizers for label in aspect.labels]
-    frames: list[Frame] = []
-    prefixes: list[str] = []
-    for prompt in aspect.prompts:
-        if prompt.startswith(TEXT):
-            between = prompt.removeprefix(TEXT).partition(GAP)[0].rstrip()
-            frames.append(Frame(between, tuple(" " + word for word in words)))
-        elif not prefixes:
-            prefixes = [prompt.removesuffix(TEXT).replace(GAP, word) for word in words]
-    return frames, prefixes
+def scored(metrics: Sequence[Metric], samples: Sequence[Sample]) -> list[float]:
+    return [float(value) for metric in metrics for value in metric.score(samples).values]
 
 
-def parts(
-    model: TorchCausalModel, texts: Sequence[str], frames: Sequence[Frame], prefixes: Sequence[str]
-) -> list[tuple[list[int], list[int]]]:
-    """What every part is given, and what is scored after it: both as ids."""
-    bos = [model._tokens.bos_id]
-    words = {word: model.token_ids([word])[0] for frame in frames for word in frame.words}
-    between = {frame: model.token_ids([frame.between])[0] for frame in frames}
-    found = []
-    for ids in model.token_ids(texts):
-        found.append((bos, ids))
-        found += [([*bos, *ids, *between[f]], words[word]) for f in frames for word in f.words]
-        found += [([*bos, *before], ids) for before in model.token_ids(prefixes)]
-    return found
+def alone(model: TorchCausalModel, parts: Sequence[Part]) -> list[float]:
+    """log P of every part, each a sequence of its own."""
+    given, ids = zip(*parts, strict=True)
+    return [float(log_p.sum()) for log_p in model.log_p_after(given, ids)]
 
 
-def shared(
-    model: TorchCausalModel, texts: Sequence[str], frames: Sequence[Frame], prefixes: Sequence[str]
-) -> list[float]:
-    model._recent.clear()
-    words = model.words_after(texts, [frames] * len(texts))
-    own = model.log_likelihood(texts)
-    after = model.log_likelihood_after(prefixes, texts)
+def plain_loop(network: Any, parts: Sequence[Part]) -> list[float]:
+    """log P of every part, from the whole model's logits.
+
+    The softmax is in float64: in float32 its sum over the vocabulary errs by 1e-5 at every token.
+    """
     values = []
-    for i in range(len(texts)):
-        values.append(own[i].log_p.sum())
-        values += [log_p.sum() for of_frame in words[i].log_p for log_p in of_frame]
-        values += [of_prefix[i].log_p.sum() for of_prefix in after]
-    return values
-
-
-def plain_loop(network: Any, parts: Sequence[tuple[list[int], list[int]]]) -> list[float]:
-    values = []
-    with torch.no_grad():
+    with torch.inference_mode():
         for given, ids in parts:
-            log_p = network(torch.tensor([[*given, *ids]])).logits[0].log_softmax(-1)
-            places = torch.arange(len(given) - 1, len(given) + len(ids) - 1)
-            values.append(log_p[places, torch.tensor(ids)].double().sum().item())
+            logits = network(torch.tensor([[*given, *ids]]), use_cache=False).logits[0]
+            log_p = logits[len(given) - 1 : -1].double().log_softmax(-1)
+            values.append(log_p[torch.arange(len(ids)), torch.tensor(ids)].sum().item())
     return values
-
-
-def timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:
-    begin = time.process_time()
-    values = work()
-    return time.process_time() - begin, values
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("--attribute", choices=sorted(shipped()), default="sentiment")
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--loop", type=int, default=40, help="parts of the plain loop")
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--model", default="offline/smollm2")
     arguments = parser.parse_args()
 
-    network, tokenizer, name = checkpoint(arguments.model)
+    examples = [s for s in load_samples(EXAMPLES) if arguments.attribute in s.control]
+    samples = examples[: arguments.texts]
+    family, embedding = (
+        create(matching(name), {"device": "cpu"}, {}) for name in ("composite", "ctrleval")
+    )
+    network, tokenizer = load_pretrained(resolve_causal(OFFLINE_LM, CPU), "causal", *placement(CPU))
     model = TorchCausalModel(network, tokenizer)
-    records = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
-    texts = [one["text"] for one in records if "sentiment" in one["control"]][: arguments.texts]
-    frames, prefixes = sentiment()
-    alone = parts(model, texts, frames, prefixes)
-    every = max(1, len(alone) // arguments.loop)
-    in_loop = alone[::every]
+    serve(noted := NotedModel(model))
+    scored(family, samples)
+    serve(model)
+    parts = list(noted.log_p)
+    in_loop = parts[:: math.ceil(len(parts) / arguments.loop)]
+
+    def shared_pass() -> list[float]:
+        for call in noted.calls:
+            call()
+        return []
+
+    ways: dict[str, Callable[[], list[float]]] = {
+        "shared pass": shared_pass,
+        "every part alone": lambda: alone(model, parts),
+        "plain loop": lambda: plain_loop(network, in_loop),
+        "composite": lambda: scored(family, samples),
+        "embedding scorer": lambda: scored(embedding, samples),
+    }
     print(
-        f"{name}, {len(texts)} texts of {np.mean([len(i) for i in model.token_ids(texts)]):.0f} "
-        f"tokens, {len(alone) // len(texts)} parts each, {torch.get_num_threads()} threads",
+        f"{OFFLINE_LM}, {arguments.attribute}, {len(samples)} texts of "
+        f"{np.mean([len(ids) for ids in model.token_ids([s.text for s in samples])]):.0f} tokens, "
+        f"{len(parts) / len(samples):.0f} parts each, {len(in_loop)} parts in the plain loop, "
+        f"{torch.get_num_threads()} threads, {arguments.repeat} runs",
         flush=True,
     )
-    ways: dict[str, Callable[[], list[float]]] = {
-        "shared pass": lambda: shared(model, texts, frames, prefixes),
-        "part by part": lambda: [
-            float(log_p.sum()) for log_p in model.log_p_after(*zip(*alone, strict=True))
-        ],
-    }
-    shared(model, texts[:1], frames[:1], prefixes[:1])
     seconds: dict[str, list[float]] = {way: [] for way in ways}
-    values = {}
+    values: dict[str, list[float]] = {}
     for turn in range(arguments.repeat):
-        for way in list(ways)[:: 1 if turn % 2 else -1]:
-            spent, values[way] = timed(ways[way])
-            seconds[way].append(spent / len(texts))
-    slow, expected = timed(lambda: plain_loop(network, in_loop))
-    values["plain loop"] = expected
-    steps = {"part by part": 1, "plain loop": every}
-    seconds["plain loop"] = [slow * len(alone) / len(in_loop) / len(texts)]
-    ours = seconds["shared pass"]
-    for way, step in steps.items():
-        off = np.abs(np.array(values[way]) - np.array(values["shared pass"][::step])).max()
-        print(
-            f"{way:<12} / shared pass = {min(seconds[way]):.2f} s / {min(ours):.2f} s a text = "
-            f"{min(seconds[way]) / min(ours):.1f} times ({len(seconds[way])} and {len(ours)} runs, "
-            f"slowest {max(seconds[way]):.2f} s and {max(ours):.2f} s), largest difference of a "
-            f"sum {off:.1e} nats",
-            flush=True,
-        )
+        for way in list(ways)[:: -1 if turn % 2 else 1]:
+            model._recent.clear()
+            model._recent_tokens = 0
+            begin = time.process_time()
+            values[way] = ways[way]()
+            seconds[way].append((time.process_time() - begin) / len(samples))
+    tokens, in_loop_tokens = (sum(part.tokens for part in some) for some in (parts, in_loop))
+    seconds["plain loop"] = [s * tokens / in_loop_tokens for s in seconds["plain loop"]]
+
+    shared, embedded = min(seconds["shared pass"]), min(seconds["embedding scorer"])
+    print(f"{'':<18}{'s a text':>9}{'slowest':>9}{'/ shared pass':>15}{'/ embedding':>13}")
+    for way, spent in seconds.items():
+        ratios = f"{min(spent) / shared:15.2f}{min(spent) / embedded:13.1f}"
+        print(f"{way:<18}{min(spent):9.3f}{max(spent):9.3f}{ratios}")
+    for way, some in {"every part alone": parts, "plain loop": in_loop}.items():
+        differences = np.abs(np.array(values[way]) - [noted.log_p[part] for part in some])
+        print(f"{way} and shared pass: largest difference of log P {differences.max():.1e} nats")
 
 
 if __name__ == "__main__":
