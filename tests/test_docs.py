@@ -143,7 +143,8 @@ def test_metrics_and_options_of_a_page_belong_together_and_do_something(
             continue
         for file in re.findall(r"[\w-]+\.toml", " ".join(words.values())):
             Path(file).write_text("".join(tables(page)), encoding="utf-8")
-        made = create(names, {}, words)  # says which option none of them has
+        model = {"model": said["model"]} if said.get("model") else {}
+        made = create(names, model, words)  # says which option none of them has
         assert said.get("model") is None or any("model" in options(metric_class(n)) for n in names)
         for word, text in words.items():
             option = word.rpartition(":")[2]

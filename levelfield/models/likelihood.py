@@ -16,12 +16,12 @@ from levelfield.models.contracts import CausalLikelihood, CausalModel, Frame
 from levelfield.models.scorers import Normalize
 
 
-class Stretch(NamedTuple):
+class Span(NamedTuple):
     """A part of a text.
 
     Attributes:
         part: the name under which its score is reported.
-        after: its tokens end after this place of the text, which is where the stretch before it
+        after: its tokens end after this place of the text, which is where the span before it
             ends; so a token belongs where it ends, and the blank before a word to the word.
         begin: where its own characters begin.
         end: where they end.
@@ -33,14 +33,14 @@ class Stretch(NamedTuple):
     end: int
 
 
-class StretchLikelihood(NamedTuple):
-    """What a causal model says of a stretch.
+class SpanLikelihood(NamedTuple):
+    """What a causal model says of a span.
 
     Attributes:
         given: (tokens,) log P(token | BOS, everything before it); empty where the model has no
-            token for the stretch, or reads none.
-        alone: the same of the stretch as a text of its own, whose tokens may be others.
-        cut: whether the text was longer than the model takes and the stretch is not read to its
+            token for the span, or reads none.
+        alone: the same of the span as a text of its own, whose tokens may be others.
+        cut: whether the text was longer than the model takes and the span is not read to its
             end. Then both hold only what both passes read.
     """
 
@@ -141,7 +141,7 @@ def label_contexts(aspect: Aspect) -> LabelContexts:
 
 
 class LikelihoodScorer:
-    """log P of stretches and of label words, from a causal model."""
+    """log P of spans and of label words, from a causal model."""
 
     gap_token: None = None
 
@@ -149,13 +149,13 @@ class LikelihoodScorer:
         self._model = model
         self.token_ids = model.token_ids
 
-    def stretches(
-        self, texts: Sequence[str], stretches_per_text: Sequence[Sequence[Stretch]], *, alone: bool
-    ) -> list[list[StretchLikelihood]]:
-        """What the model says of each stretch of each text, from one pass over the text.
+    def spans(
+        self, texts: Sequence[str], spans_per_text: Sequence[Sequence[Span]], *, alone: bool
+    ) -> list[list[SpanLikelihood]]:
+        """What the model says of each span of each text, from one pass over the text.
 
         Args:
-            alone: whether stretches are also read alone, in passes of their own. The beginning of a
+            alone: whether spans are also read alone, in passes of their own. The beginning of a
                 text needs none: nothing stands before it. Without, `alone` is `given`.
 
         Raises:
@@ -163,19 +163,17 @@ class LikelihoodScorer:
         """
         of_texts = self._model.log_likelihood(texts)
         needed = [
-            [text[s.begin : s.end] if alone and s.after else "" for s in stretches]
-            for text, stretches in zip(texts, stretches_per_text, strict=True)
+            [text[s.begin : s.end] if alone and s.after else "" for s in spans]
+            for text, spans in zip(texts, spans_per_text, strict=True)
         ]
         distinct = list(dict.fromkeys(one for of_text in needed for one in of_text if one))
         by_text = dict(zip(distinct, self._model.log_likelihood(distinct), strict=True))
         return [
             [
-                _likelihood(of_text, stretch, by_text.get(one))
-                for stretch, one in zip(stretches, of_stretches, strict=True)
+                _likelihood(of_text, span, by_text.get(one))
+                for span, one in zip(spans, of_spans, strict=True)
             ]
-            for of_text, stretches, of_stretches in zip(
-                of_texts, stretches_per_text, needed, strict=True
-            )
+            for of_text, spans, of_spans in zip(of_texts, spans_per_text, needed, strict=True)
         ]
 
     def words_after(
@@ -280,19 +278,19 @@ def _reduced(log_p: Floats, normalize: Normalize) -> float:
 
 
 def _likelihood(
-    of_text: CausalLikelihood, stretch: Stretch, alone: CausalLikelihood | None
-) -> StretchLikelihood:
+    of_text: CausalLikelihood, span: Span, alone: CausalLikelihood | None
+) -> SpanLikelihood:
     ends = _ends(of_text)
-    within = (ends > stretch.after) & (ends <= stretch.end)
-    cut = of_text.cut and stretch.end > ends.max(initial=0)
+    within = (ends > span.after) & (ends <= span.end)
+    cut = of_text.cut and span.end > ends.max(initial=0)
     if alone is None:
         given = of_text.log_p[within]
-        return StretchLikelihood(given, given, cut)
-    given_ends, alone_ends = ends[within] - stretch.begin, _ends(alone)
+        return SpanLikelihood(given, given, cut)
+    given_ends, alone_ends = ends[within] - span.begin, _ends(alone)
     if not (cut or alone.cut):
-        return StretchLikelihood(of_text.log_p[within], alone.log_p, cut=False)
+        return SpanLikelihood(of_text.log_p[within], alone.log_p, cut=False)
     read = min(given_ends.max(initial=0), alone_ends.max(initial=0))
-    return StretchLikelihood(
+    return SpanLikelihood(
         of_text.log_p[within][given_ends <= read], alone.log_p[alone_ends <= read], cut=True
     )
 

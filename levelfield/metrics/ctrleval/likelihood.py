@@ -1,7 +1,7 @@
-"""Coherence and consistency of a causal model: the log P of stretches of a text.
+"""Coherence and consistency of a causal model: the log P of spans of a text.
 
-One pass over a text gives log P(Y_j | everything before it) of every stretch Y_j. What else the
-forms need is log P(Y_j) of the stretch as a text of its own. All log P are sums over tokens, in
+One pass over a text gives log P(Y_j | everything before it) of every span Y_j. What else the
+forms need is log P(Y_j) of the span as a text of its own. All log P are sums over tokens, in
 nats; |Y_j| is the number of tokens of Y_j in the text.
 """
 
@@ -22,57 +22,57 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.ctrleval.ensemble import ScoredEvaluator, ensemble
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.models.likelihood import LikelihoodScorer, Stretch, StretchLikelihood
+from levelfield.models.likelihood import LikelihoodScorer, Span, SpanLikelihood
 
 Form = Literal["share", "nats", "log-p"]
 
 
-class StretchedText(NamedTuple):
-    """A text, and the stretches of it that an aspect scores.
+class TextSpans(NamedTuple):
+    """A text, and the spans of it that an aspect scores.
 
     Attributes:
-        least: how many stretches make a value.
+        least: how many spans make a value.
         too_long: why there is none where the model reads fewer.
     """
 
     text: str
-    stretches: Sequence[Stretch]
+    spans: Sequence[Span]
     least: int
     too_long: str
 
 
 def values(
-    texts: Sequence[StretchedText], form: Form, scorer: LikelihoodScorer
+    texts: Sequence[TextSpans], form: Form, scorer: LikelihoodScorer
 ) -> list[SampleValue | Undefined]:
     """The value of each text.
 
-    Of a text longer than the model takes, the stretches that it reads make the value: the last of
+    Of a text longer than the model takes, the spans that it reads make the value: the last of
     them may be the beginning of one, which is then compared with the same beginning alone.
     """
-    likelihoods = scorer.stretches(
-        [one.text for one in texts], [one.stretches for one in texts], alone=form != "log-p"
+    likelihoods = scorer.spans(
+        [one.text for one in texts], [one.spans for one in texts], alone=form != "log-p"
     )
     return [_value(one, form, of_text) for one, of_text in zip(texts, likelihoods, strict=True)]
 
 
 def _value(
-    text: StretchedText, form: Form, likelihoods: Sequence[StretchLikelihood]
+    text: TextSpans, form: Form, likelihoods: Sequence[SpanLikelihood]
 ) -> SampleValue | Undefined:
     unread = [one.cut and not (one.given.size and one.alone.size) for one in likelihoods]
     if any(unread) and unread.count(False) < text.least:
         return Undefined(text.too_long)
     found = combined(
         form,
-        [stretch for stretch, no in zip(text.stretches, unread, strict=True) if not no],
+        [span for span, no in zip(text.spans, unread, strict=True) if not no],
         [one for one, no in zip(likelihoods, unread, strict=True) if not no],
     )
     return found if isinstance(found, Undefined) else found._replace(cut=found.cut or any(unread))
 
 
 def combined(
-    form: Form, stretches: Sequence[Stretch], likelihoods: Sequence[StretchLikelihood]
+    form: Form, spans: Sequence[Span], likelihoods: Sequence[SpanLikelihood]
 ) -> SampleValue | Undefined:
-    """S = Σ_j β_j s_j over stretches of a text; β_j is proportional to a mass.
+    """S = Σ_j β_j s_j over spans of a text; β_j is proportional to a mass.
 
         form   s_j                                             mass
         share  (log P(Y_j | Y_<j) − log P(Y_j)) / −log P(Y_j)  −log P(Y_j)
@@ -82,9 +82,9 @@ def combined(
     So S is the sum of what stands above the fraction line, divided by the sum of what stands below.
     """
     scored = []
-    for stretch, (given, alone, cut) in zip(stretches, likelihoods, strict=True):
+    for span, (given, alone, cut) in zip(spans, likelihoods, strict=True):
         if not (given.size and alone.size):
-            return Undefined(unreadable(stretch.part))
+            return Undefined(unreadable(span.part))
         in_context, by_itself, tokens = float(given.sum()), float(alone.sum()), float(given.size)
         if np.isnan(given).any() or np.isnan(alone).any():
             return Undefined(PROBABILITIES_NOT_NUMBERS)
@@ -98,5 +98,5 @@ def combined(
             s, mass = (in_context - by_itself) / tokens, tokens
         else:
             s, mass = in_context / tokens, tokens
-        scored.append(ScoredEvaluator(stretch.part, s, mass, cut))
+        scored.append(ScoredEvaluator(span.part, s, mass, cut))
     return ensemble(scored, None)

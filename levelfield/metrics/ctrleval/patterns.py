@@ -1,4 +1,4 @@
-"""Coherence and consistency: how likely a stretch of a text is, given the rest of it."""
+"""Coherence and consistency: how likely a span of a text is, given the rest of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
 from levelfield.metrics.text import iwf as iwf_lists
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import Gapped
-from levelfield.models.likelihood import Stretch
+from levelfield.models.likelihood import Span
 from levelfield.models.scorers import (
     Evaluator,
     Scorer,
@@ -40,7 +40,7 @@ from levelfield.models.scorers import (
 
 @dataclass(frozen=True)
 class _PatternMetric(CTRLEvalMetric, abc.ABC):
-    """An aspect whose evaluators score a stretch of the text, weighted by NISF (equation 5)."""
+    """An aspect whose evaluators score a span of the text, weighted by NISF (equation 5)."""
 
     weights: Literal["nisf", "mean", "max", "min"] = "nisf"
     iwf: str = "auto"
@@ -52,7 +52,7 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
         """Returns the pattern evaluators of a sample."""
 
     @abc.abstractmethod
-    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:
+    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:
         """Returns what a causal model scores of a sample."""
 
     def _without_meaning(self, form: str) -> Sequence[str]:  # noqa: ARG002
@@ -83,7 +83,7 @@ class _PatternMetric(CTRLEvalMetric, abc.ABC):
     def _likelihood_values(
         self, samples: Sequence[Sample], form: likelihood.Form
     ) -> list[SampleValue | Undefined]:
-        texts = [self._stretched(sample, form) for sample in samples]
+        texts = [self._text_spans(sample, form) for sample in samples]
         scorer = self._likelihood_scorer()
         values = of_defined(texts, lambda defined: likelihood.values(defined, form, scorer))
         return [*values]
@@ -183,7 +183,7 @@ class CTRLEvalCoherence(_PatternMetric):
         # a sentence alone has a log P, and nothing that it could rise by
         return *super()._without_meaning(form), *(("single",) if form != "log-p" else ())
 
-    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:
+    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:
         text = sample.text.strip()
         spans = segmenter.spans(text, self.language)
         if not spans:
@@ -191,12 +191,12 @@ class CTRLEvalCoherence(_PatternMetric):
         if len(spans) == 1 and self.single == "undefined":
             return Undefined(ONE_SENTENCE)
         after = [0, *(end for _, end in spans)]
-        stretches = [
-            Stretch(f"{j + 1}: {text[begin:end]}", after[j], begin, end)
+        spans = [
+            Span(f"{j + 1}: {text[begin:end]}", after[j], begin, end)
             for j, (begin, end) in enumerate(spans)
         ]
         least = 1 if form == "log-p" else 2
-        return likelihood.StretchedText(text, stretches, least, FIRST_SENTENCE_TOO_LONG)
+        return likelihood.TextSpans(text, spans, least, FIRST_SENTENCE_TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -253,13 +253,13 @@ class CTRLEvalConsistency(_PatternMetric):
             Evaluator("rest → prompt", Gapped("", after), prompt),
         ]
 
-    def _stretched(self, sample: Sample, form: str) -> likelihood.StretchedText | Undefined:  # noqa: ARG002
+    def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:  # noqa: ARG002
         rest = self._rest(sample)
         if isinstance(rest, Undefined):
             return rest
         begin, end = len(sample.text) - len(rest), len(sample.text)
-        stretch = Stretch("prompt → rest", begin, begin, end)
-        return likelihood.StretchedText(sample.text, [stretch], 1, PROMPT_TOO_LONG)
+        span = Span("prompt → rest", begin, begin, end)
+        return likelihood.TextSpans(sample.text, [span], 1, PROMPT_TOO_LONG)
 
     def _rest(self, sample: Sample) -> str | Undefined:
         return continuation(sample, match="words" if self.match == "loose" else "exact")

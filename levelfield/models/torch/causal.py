@@ -20,7 +20,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised, resolve_causal
 from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
-from levelfield.models.torch.token_tree import Row, TokenTree, attention, reads_trees
+from levelfield.models.torch.token_tree import Branch, TokenTree, attention, reads_trees
 
 Body = Callable[..., torch.Tensor]
 """Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
@@ -271,15 +271,15 @@ class TorchCausalModel:
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
         """The log-probabilities of the scored tokens of each tree."""
         log_p = [np.empty(len(tree.scored)) for tree in trees]
-        rows: list[Row] = []
+        branches: list[Branch] = []
         tree_of: list[int] = []
         whole: list[int] = []
         for i, tree in enumerate(trees):
             if tree.scored and len(tree) <= self.limit and self._reads_trees:
                 whole.append(i)
             elif tree.scored:
-                rows += tree.rows()
-                tree_of += [i] * (len(rows) - len(tree_of))
+                branches += tree.branches()
+                tree_of += [i] * (len(branches) - len(tree_of))
         longest = max((len(trees[i]) for i in whole), default=1)
         budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
         with torch.inference_mode():
@@ -293,11 +293,11 @@ class TorchCausalModel:
                 )
                 for at, values in zip(bucket, of_mine, strict=True):
                     log_p[whole[at]] = values
-            for bucket in buckets([len(row.ids) for row in rows], self._batch_tokens):
-                batch = [rows[at] for at in bucket]
-                of_batch = self._log_p_at(*zip(*(row[:3] for row in batch), strict=True))
-                for at, row, values in zip(bucket, batch, of_batch, strict=True):
-                    log_p[tree_of[at]][row.which] = values
+            for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
+                batch = [branches[at] for at in bucket]
+                of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
+                for at, branch, values in zip(bucket, batch, of_batch, strict=True):
+                    log_p[tree_of[at]][branch.which] = values
         return log_p
 
     def _put(

@@ -11,11 +11,11 @@ import torch
 from levelfield.core.arrays import Bools, Codes, Ints
 
 
-class Row(NamedTuple):
-    """A sequence of a tree.
+class Branch(NamedTuple):
+    """A sequence of a tree, from the root to a leaf.
 
     Attributes:
-        ids: (tokens,) from the root to a leaf.
+        ids: (tokens,) the root's first.
         after: (scored tokens,) the place that each comes after.
         scored: (scored tokens,) the tokens whose log-probability is wanted.
         which: (scored tokens,) of the tree's they are.
@@ -77,7 +77,7 @@ class TokenTree:
         self.scored += ids
         return slice(begin, len(self.scored))
 
-    def rows(self) -> list[Row]:
+    def branches(self) -> list[Branch]:
         """The tree as sequences from the root to a leaf; each scored token is of one of them."""
         leaves = sorted(set(range(len(self))) - set(self.parents[1:])) or [0]
         place_of: dict[int, tuple[int, int]] = {}
@@ -95,7 +95,7 @@ class TokenTree:
         for row, path in enumerate(paths):
             which = np.flatnonzero(rows == row)
             ids = np.array([self.ids[node] for node in path])
-            found.append(Row(ids, places[which], np.array(self.scored, np.int64)[which], which))
+            found.append(Branch(ids, places[which], np.array(self.scored, np.int64)[which], which))
         return found
 
     def sight(self) -> Bools:
@@ -155,10 +155,10 @@ def reads_trees(
             )[0].float()
         except (TypeError, ValueError, RuntimeError, IndexError):
             return False
-        for row in tree.rows():
-            ids_of_row = torch.from_numpy(row.ids)[None].to(ids.device)
-            expected = body(ids_of_row)[0, row.after].float()
-            change = (found[row.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
+        for branch in tree.branches():
+            ids_of_branch = torch.from_numpy(branch.ids)[None].to(ids.device)
+            expected = body(ids_of_branch)[0, branch.after].float()
+            change = (found[branch.which] - expected).norm(dim=-1) / expected.norm(dim=-1)
             if not (change <= max(1e-4, 4 * torch.finfo(dtype).eps)).all():
                 return False
     return True
