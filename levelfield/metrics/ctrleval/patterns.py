@@ -185,15 +185,15 @@ class CTRLEvalCoherence(_PatternMetric):
 
     def _text_spans(self, sample: Sample, form: str) -> likelihood.TextSpans | Undefined:
         text = sample.text.strip()
-        spans = segmenter.spans(text, self.language)
-        if not spans:
+        sentences = segmenter.spans(text, self.language)
+        if not sentences:
             return Undefined(EMPTY_TEXT)
-        if len(spans) == 1 and self.single == "undefined":
+        if len(sentences) == 1 and self.single == "undefined":
             return Undefined(ONE_SENTENCE)
-        after = [0, *(end for _, end in spans)]
+        after = [0, *(end for _, end in sentences)]
         spans = [
             Span(f"{j + 1}: {text[begin:end]}", after[j], begin, end)
-            for j, (begin, end) in enumerate(spans)
+            for j, (begin, end) in enumerate(sentences)
         ]
         least = 1 if form == "log-p" else 2
         return likelihood.TextSpans(text, spans, least, FIRST_SENTENCE_TOO_LONG)
