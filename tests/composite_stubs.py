@@ -24,6 +24,7 @@ class StubAspect:
 
     model: str = "encoder"
     form: str = ""
+    normalize: str = "tokens"
     attribute: str = ""
     language: str = "english"
     match: str = "exact"

@@ -305,7 +305,7 @@ def _compared(
 
 def defaults_of_score() -> Collection[str]:
     """The metrics that `levelfield score FILE` runs when none is named."""
-    families: Sequence[str] = getattr(options, "DEFAULT", ())
+    families: Sequence[str] = options.DEFAULT
     return {metric for name in families for metric in matching(name)}
 
 

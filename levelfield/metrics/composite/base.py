@@ -80,7 +80,8 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         """Returns the options of an aspect of CTRLEval that say which model scores it, and how."""
         if ingredient.evidence == "embedding":
             return {"model": self.encoder, **self._loading_options}
-        return {"model": self.model, "form": ingredient.form, **self._loading_options}
+        own = {"form": ingredient.form, "normalize": ingredient.normalize}
+        return {"model": self.model, **own, **self._loading_options}
 
     def models(self) -> dict[str, object]:
         """Returns both models as signatures name them.

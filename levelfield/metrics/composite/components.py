@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from levelfield.core.metric import Metric
 from levelfield.metrics.composite.scales import StandardScale, scale_key
+from levelfield.models.scorers import Normalize
 
 Evidence = Literal["embedding", "likelihood", "judge"]
 """What says something of a text: an encoder, a causal language model, a classifier."""
@@ -20,12 +21,14 @@ class Ingredient(NamedTuple):
         part: its name among the parts of a value.
         evidence: the kind of evidence that it is.
         form: of the likelihood, as option `form` of CTRLEval's aspects names it.
+        normalize: of the likelihood, as the option of attribute relevance.
         by_label: whether each wanted label has a scale of its own.
     """
 
     part: str
     evidence: Evidence
     form: str = ""
+    normalize: Normalize = "tokens"
     by_label: bool = False
 
 
@@ -43,8 +46,9 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
     "attribute-relevance": (
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
-        # any text fits better behind the sentences of one label than of another
-        Ingredient("channel", "likelihood", "channel", by_label=True),
+        # Not divided by tokens it is P(label | text), which has bounds; the mean is the noisier the
+        # shorter the text. Any text fits better behind the sentences of one label than of another.
+        Ingredient("channel", "likelihood", "channel", normalize="none", by_label=True),
         Ingredient("judge", "judge"),
     ),
 }

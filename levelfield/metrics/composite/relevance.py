@@ -28,8 +28,8 @@ class CompositeAttributeRelevance(CompositeMetric):
         embedding: ctrleval.attribute-relevance with the encoder;
         after: ctrleval.attribute-relevance with the causal model, form=after: the probability of
             the wanted label's word after the text;
-        channel: the same with form=channel: the probability of the text after the wanted label,
-            with a scale for each label;
+        channel: the same with form=channel and normalize=none: P(text | wanted label) among the
+            labels, with a scale for each label;
         judge: control.probability with judges of the attribute, where it has any.
     μ_k and σ_k are the mean and the standard deviation of x_k on reference text with every label of
     the attribute in turn: 0 is a text that has the wanted label no more than any other. Parts are
