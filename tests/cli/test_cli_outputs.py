@@ -22,16 +22,19 @@ WORDS = {
     *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),
     *(
         "--device",
+        "--encoder",
         "--format",
         "--high",
         "--host",
+        "--judge",
         "--kinds",
         "--language",
         "--low",
         "--lower-is-better",
     ),
     *("--map", "--metric", "--model", "--only", "--option", "--part", "--rating", "--recipe"),
-    *("--source", "--start", "--system", "--tokenizer", "--url", "id", "name", "rater"),
+    *("--source", "--start", "--system", "--tokenizer", "--url", "--without"),
+    *("id", "name", "rater"),
 }
 """Options and arguments whose value names no file that a command opens for writing or protects."""
 
