@@ -203,7 +203,6 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "--out", "."), "is a folder"),
         pytest.param(("-m", "ctrleval", "--out", ""), "--out"),
         pytest.param(("-m", "ctrleval", "--model", ""), "--model"),
-        ((), "--metric"),
     ],
 )
 def test_a_wrong_word_gets_one_line_that_says_what_is_right(

@@ -91,7 +91,6 @@ def test_what_the_samples_lack_is_left_out_with_a_note(run: Run, tmp_path):
             ["--task", "style-transfer", "--option", "fluency:model=offline/nothing"],
             "no embedded model 'offline/nothing'",
         ),
-        ([], "--metric NAME"),
     ],
 )
 def test_what_does_not_fit_a_task_is_said(run: Run, words, said, tmp_path):
