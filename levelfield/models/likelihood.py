@@ -201,7 +201,7 @@ class LikelihoodScorer:
                 [of_prefix for of_text in frames for of_prefix in of_text],
             )
         )
-        found = []
+        scores_per_text = []
         for prompts, of_text in zip(prompts_per_text, prefixes, strict=True):
             by_prefix = {prefix: zip(*next(likelihoods), strict=True) for prefix in of_text}
             of_prompts = []
@@ -209,9 +209,9 @@ class LikelihoodScorer:
                 words, cut = next(by_prefix[prompt.prefix])
                 log_p = np.array([_reduced(word, normalize) for word in words])
                 of_prompts.append(LabelScores(prompt.part, log_p, cut))
-            found.append(of_prompts)
+            scores_per_text.append(of_prompts)
         if not calibrated:
-            return found
+            return scores_per_text
         priors = self._priors(prompts_per_text, normalize)
         with np.errstate(invalid="ignore"):  # a word that is impossible with and without the text
             return [
@@ -219,7 +219,7 @@ class LikelihoodScorer:
                     scores._replace(log_p=scores.log_p - priors[prompt.frame_alone])
                     for prompt, scores in zip(prompts, of_text, strict=True)
                 ]
-                for prompts, of_text in zip(prompts_per_text, found, strict=True)
+                for prompts, of_text in zip(prompts_per_text, scores_per_text, strict=True)
             ]
 
     def _priors(

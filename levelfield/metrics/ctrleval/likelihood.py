@@ -61,12 +61,12 @@ def _value(
     unread = [one.cut and not (one.given.size and one.alone.size) for one in likelihoods]
     if any(unread) and unread.count(False) < text.least:
         return Undefined(text.too_long)
-    found = combined(
+    value = combined(
         form,
         [span for span, no in zip(text.spans, unread, strict=True) if not no],
         [one for one, no in zip(likelihoods, unread, strict=True) if not no],
     )
-    return found if isinstance(found, Undefined) else found._replace(cut=found.cut or any(unread))
+    return value if isinstance(value, Undefined) else value._replace(cut=value.cut or any(unread))
 
 
 def combined(

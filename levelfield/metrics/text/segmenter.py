@@ -34,8 +34,8 @@ def spans(text: str, language: str = "english") -> tuple[tuple[int, int], ...]:
     Raises:
         UserError: Punkt does not know the language.
     """
-    found = _tokenizer(language).span_tokenize(text)
-    return tuple((begin, end) for begin, end in found if text[begin:end].strip())
+    sentences = _tokenizer(language).span_tokenize(text)
+    return tuple((begin, end) for begin, end in sentences if text[begin:end].strip())
 
 
 @functools.cache

@@ -91,12 +91,14 @@ class TokenTree:
                 place_of.setdefault(node, (row, place))
         of_scored = [place_of[node] for node in self.after]
         rows, places = np.array(of_scored, np.int64).reshape(-1, 2).T
-        found = []
+        branches = []
         for row, path in enumerate(paths):
             which = np.flatnonzero(rows == row)
             ids = np.array([self.ids[node] for node in path])
-            found.append(Branch(ids, places[which], np.array(self.scored, np.int64)[which], which))
-        return found
+            branches.append(
+                Branch(ids, places[which], np.array(self.scored, np.int64)[which], which)
+            )
+        return branches
 
     def sight(self) -> Bools:
         """Which nodes each one attends to, itself and those on its way: (nodes, nodes)."""
