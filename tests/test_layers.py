@@ -27,6 +27,7 @@ ORDER = [
     "run",
     "papers",
     "training",
+    "systems",
     "study",
     "report",
     "rating",

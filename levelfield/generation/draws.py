@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
+
+_FEW = 1024
+"""So many most likely tokens are looked at first."""
 
 Key = tuple[int, ...]
 """Tells the random numbers of one text from another's."""
@@ -30,8 +36,12 @@ def most_likely(p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
     if 0 < top_k < p.shape[-1]:
         p = p.masked_fill(p < p.topk(top_k, dim=-1).values[:, -1:], 0)
     if top_p < 1:
-        ordered = p.sort(dim=-1, descending=True).values
-        share = ordered / ordered.sum(-1, keepdim=True)
+        total = p.sum(-1, keepdim=True)
+        # the first few nearly always have enough, and a whole vocabulary is slow to sort
+        ordered = p.topk(min(_FEW, p.shape[-1]), dim=-1).values
+        if (ordered.sum(-1, keepdim=True) < top_p * total).any():
+            ordered = p.sort(dim=-1, descending=True).values
+        share = ordered / total
         stays = share.cumsum(-1) - share < top_p
         least = ordered.masked_fill(~stays, torch.inf).min(-1, keepdim=True).values
         p = p.masked_fill(p < least, 0)
@@ -42,3 +52,60 @@ def uniform(seed: int, key: Key, count: int) -> Floats:
     """The first numbers in [0, 1) of a stream that the seed and the key name."""
     sequence = np.random.SeedSequence(seed, spawn_key=key)
     return np.random.Generator(np.random.Philox(sequence)).random(count)
+
+
+class Exponentials:
+    """Exponential noise of several texts, each with its own stream.
+
+    The token with the largest p(t) / E_t, where the E_t are independent and exponential, is drawn
+    from p. Whether a change of p in its last digits changes the token depends on the largest two
+    only, not, as for `inverse_cdf`, on all tokens before it; so batches of another shape hardly
+    ever draw another token.
+
+    Args:
+        seed: of the run.
+        ids: of the texts; seed and id name a stream.
+        width: the size of the vocabulary.
+    """
+
+    def __init__(self, seed: int, ids: Sequence[str], width: int) -> None:
+        self._streams = [_stream(seed, id) for id in ids]
+        self._width = width
+
+    def draw(self) -> torch.Tensor:
+        """The noise of the next token: (rows, vocabulary), float32 above 0."""
+        noise = torch.empty(len(self._streams), self._width)
+        for row, stream in zip(noise, self._streams, strict=True):
+            row.exponential_(generator=stream)
+        return noise.clamp_(min=torch.finfo(torch.float32).tiny)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Goes on with these texts only."""
+        self._streams = [self._streams[row] for row in rows]
+
+
+def _stream(seed: int, id: str) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+
+def penalised(
+    logits: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor, penalty: float
+) -> torch.Tensor:
+    """Logits with a repetition penalty θ: those of tokens that a row has are divided by θ where
+    positive and multiplied by θ where negative (Keskar et al. 2019, section 4.1).
+
+    Args:
+        logits: (rows, vocabulary).
+        ids: (rows, tokens), what each row has.
+        mask: (rows, tokens), 0 for padding.
+    """
+    if penalty == 1:
+        return logits
+    present = torch.zeros_like(logits).scatter_add_(1, ids, mask.to(logits.dtype)) > 0
+    return torch.where(present, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
+def possible(log_p: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+    """Which tokens `top_k` and `top_p` leave: (rows, vocabulary), bool."""
+    return most_likely(log_p.softmax(-1), top_k, top_p) > 0

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.decoding import CausalDecoding, Decoding, EncoderDecoderDecoding
+from levelfield.generation.rows import CausalRows, EncoderDecoderRows, GrowingRows
 from levelfield.models.batching import window
 from levelfield.models.contracts import Gapped
 from levelfield.models.gaps import FIM, GAP_STYLES
@@ -27,7 +27,7 @@ class PromptFormat(Protocol):
     def prompts(self, sources: Sequence[Gapped], max_tokens: int) -> list[list[int]]: ...
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> Decoding: ...
+    ) -> GrowingRows: ...
 
 
 class GapFormat:
@@ -72,7 +72,7 @@ class GapFormat:
 
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> Decoding:
+    ) -> GrowingRows:
         longest = max(map(len, prompts))
         ids = torch.full((len(prompts), longest), self._pad)
         mask = torch.zeros_like(ids)
@@ -82,7 +82,7 @@ class GapFormat:
         ids, mask = ids.to(device), mask.to(device)
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         start = torch.tensor([self._start] * len(prompts), device=device)
-        return EncoderDecoderDecoding(model, states, mask, start, use_cache)
+        return EncoderDecoderRows(model, states, mask, start, use_cache)
 
 
 class CausalFormat:
@@ -116,14 +116,8 @@ class CausalFormat:
 
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
-    ) -> Decoding:
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), self._tokens.bos_id)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
-        return CausalDecoding(model, ids.to(device), mask.to(device), use_cache)
+    ) -> GrowingRows:
+        return CausalRows.of(model, prompts, self._tokens.bos_id, device, use_cache)
 
 
 def _at_gap(source: Gapped) -> Gapped:

@@ -40,7 +40,7 @@ def _safe(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class CellRequest:
     """A request to a system for one text.
 
     Attributes:

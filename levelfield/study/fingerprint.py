@@ -13,7 +13,7 @@ from pathlib import Path
 from levelfield.study.ask.callable_worker import GROUP
 from levelfield.study.ask.files import file_of
 from levelfield.study.ask.requests import request_record
-from levelfield.study.cells import CellKey, Request
+from levelfield.study.cells import CellKey, CellRequest
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
 
 
@@ -30,7 +30,7 @@ class Fingerprint:
     texts: str
 
 
-def fingerprint(plan: Plan, key: CellKey, requests: Sequence[Request]) -> Fingerprint:
+def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fingerprint:
     """Returns the hash of what the answers and texts of a cell depend on.
 
     For the answers: the source as the study file has it, without time limits and retries; the

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from levelfield.core.errors import UserError
 from levelfield.core.wanted import wanted_values
 from levelfield.io.problems import shown
-from levelfield.study.cells import Request
+from levelfield.study.cells import CellRequest
 
 GAP = "..."
 """Stands between the two marks of `between`."""
@@ -44,7 +44,7 @@ class StepContext:
     """What a step may look at besides the text: its argument, the request, the model's input."""
 
     argument: str
-    request: Request
+    request: CellRequest
     input: str
 
 
@@ -72,7 +72,7 @@ class PostprocessStep:
         return f"{self.name}:{self.argument}" if self.argument else self.name
 
 
-def process(steps: Sequence[str], raw: str, request: Request, input: str = "") -> str:
+def process(steps: Sequence[str], raw: str, request: CellRequest, input: str = "") -> str:
     """Returns the text of a sample, made from the answer to a request.
 
     Args:

@@ -19,7 +19,7 @@ from levelfield.io.problems import printable
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.ask.systems import AskOutcome, answer
-from levelfield.study.cells import CellKey, Cost, Request, SystemAnswer
+from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import FilesSource, Plan
 from levelfield.study.postprocess import process
@@ -158,7 +158,7 @@ class _Work:
             self.ended[status.key] = status
             self._on_cell(status)
 
-    def _finish(self, key: CellKey, requests: Sequence[Request], mark: Fingerprint) -> None:
+    def _finish(self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint) -> None:
         """Asks for what a cell lacks and writes it; this process holds the cell."""
         state = self.store.state(key, mark)
         if state == "done":  # another process has been quicker
@@ -201,7 +201,7 @@ class _Work:
         self.store.finish(key, record, [answers[r.id] for r in answered], samples)
 
     def _obtain(
-        self, key: CellKey, requests: Sequence[Request], mark: Fingerprint
+        self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint
     ) -> tuple[list[TimedAnswer], AskOutcome]:
         """Returns the answers of earlier runs with those that the system gives now."""
         source = self._plan.system(key.system).source
@@ -236,7 +236,7 @@ class _Work:
             return kept, ask(keep=keep, known=known)
 
     def _fail(
-        self, key: CellKey, requests: Sequence[Request], mark: Fingerprint, error: Exception
+        self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint, error: Exception
     ) -> None:
         """Records why a cell could not be finished; its answers stay as they are."""
         reason = str(error)
@@ -291,7 +291,9 @@ def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:
     )
 
 
-def _sample(key: CellKey, request: Request, answer: SystemAnswer, steps: Sequence[str]) -> Sample:
+def _sample(
+    key: CellKey, request: CellRequest, answer: SystemAnswer, steps: Sequence[str]
+) -> Sample:
     """Returns an answer as a sample, post-processed."""
     text = process(steps, answer.text, request, answer.input)
     extra = {"request": request.id}

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from levelfield.study.cells import CellKey, Request
+from levelfield.study.cells import CellKey, CellRequest
 from levelfield.study.plan import (
     CallableSource,
     CommandSource,
@@ -28,9 +28,11 @@ def command(mode: str, log: Path | None = None, **options: object) -> CommandSou
     return CommandSource(words, **({"timeout_s": 20.0, "retries": 0} | options))  # type: ignore[arg-type]
 
 
-def requests(n: int = 4) -> list[Request]:
+def requests(n: int = 4) -> list[CellRequest]:
     control = {"sentiment": "positive"}
-    return [Request(f"{i}:positive", f"Opening {i}", control, control, "d", 1) for i in range(n)]
+    return [
+        CellRequest(f"{i}:positive", f"Opening {i}", control, control, "d", 1) for i in range(n)
+    ]
 
 
 def plan(

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
-from levelfield.study.cells import Request
+from levelfield.study.cells import CellRequest
 from levelfield.study.postprocess import STEPS, parse_step, process
 
 
-def request(prompt: str = "The lake", **labels: str | tuple[str, ...]) -> Request:
-    return Request("1:a", prompt, labels, labels, "d", 1)
+def request(prompt: str = "The lake", **labels: str | tuple[str, ...]) -> CellRequest:
+    return CellRequest("1:a", prompt, labels, labels, "d", 1)
 
 
 ARGUMENTS = {"MARK": "a", "N": "1", "START...END": "a...b", "": ""}

@@ -15,7 +15,7 @@ from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown
 from levelfield.io.records import BadRecord, Rules
 from levelfield.study.ask.intake import Intake, ProblemCounts, TimedAnswer
-from levelfield.study.cells import CellKey, Request, SystemAnswer
+from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import FilesSource
 
 
@@ -102,7 +102,7 @@ def _other_cell(sample: Sample, key: CellKey) -> str:
     return ""
 
 
-def _answer_in(sample: Sample, request: Request) -> SystemAnswer:
+def _answer_in(sample: Sample, request: CellRequest) -> SystemAnswer:
     model_input, tokens = sample.extra.get("input"), sample.extra.get("tokens")
     return SystemAnswer(
         id=request.id,
@@ -115,25 +115,25 @@ def _answer_in(sample: Sample, request: Request) -> SystemAnswer:
 class _Match:
     """Finds the request that a record answers."""
 
-    def __init__(self, requests: Sequence[Request]) -> None:
+    def __init__(self, requests: Sequence[CellRequest]) -> None:
         self._by_id = {request.id: request for request in requests}
         # requests that are alike in prompt and control can't be told apart: taken in turn
-        self._alike: dict[object, list[Request]] = defaultdict(list)
-        in_labels: dict[object, list[Request]] = defaultdict(list)
+        self._alike: dict[object, list[CellRequest]] = defaultdict(list)
+        in_labels: dict[object, list[CellRequest]] = defaultdict(list)
         for request in requests:
             self._alike[_content(request.prompt, request.control)].append(request)
             in_labels[_content(request.prompt, request.labels)].append(request)
         for content, alike in in_labels.items():
             self._alike.setdefault(content, list(alike))
 
-    def request(self, sample: Sample) -> Request | None:
+    def request(self, sample: Sample) -> CellRequest | None:
         if sample.id in self._by_id:
             return self._by_id[sample.id]
         alike = self._alike.get(_content(sample.prompt, sample.control), [])
         return alike.pop(0) if len(alike) > 1 else alike[0] if alike else None
 
     @staticmethod
-    def contradicts(sample: Sample, request: Request) -> bool:
+    def contradicts(sample: Sample, request: CellRequest) -> bool:
         """Whether the record's prompt or control, if it has one, is not that of the request."""
         prompt = sample.prompt or request.prompt
         known = [_content(request.prompt, c) for c in (request.control, request.labels)]

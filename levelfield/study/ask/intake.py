@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from levelfield.io.problems import shown
-from levelfield.study.cells import Request, SystemAnswer
+from levelfield.study.cells import CellRequest, SystemAnswer
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class ProblemCounts:
 class Intake:
     """Takes answers in, whatever their order; knows which requests are open."""
 
-    def __init__(self, requests: Sequence[Request], known: Collection[SystemAnswer]) -> None:
+    def __init__(self, requests: Sequence[CellRequest], known: Collection[SystemAnswer]) -> None:
         self._requests = {request.id: request for request in requests}
         self._texts = {a.id: a.text for a in known if a.id in self._requests}
         self.findings = ProblemCounts()
 
     @property
-    def open(self) -> list[Request]:
+    def open(self) -> list[CellRequest]:
         return [r for id, r in self._requests.items() if id not in self._texts]
 
     def is_complete(self) -> bool:

@@ -11,13 +11,13 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.io import values
 from levelfield.io.problems import Wrong, kind, shown
-from levelfield.study.cells import CellKey, Request, SystemAnswer, value_name
+from levelfield.study.cells import CellKey, CellRequest, SystemAnswer, value_name
 from levelfield.study.plan import Plan, SystemPlan
 
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-def requests_of(plan: Plan, key: CellKey) -> list[Request]:
+def requests_of(plan: Plan, key: CellKey) -> list[CellRequest]:
     """Returns all requests of a cell: every prompt with every value, prompts outermost.
 
     A request's id is `PROMPT ID:VALUE`, e.g. `0007:positive`. It depends on the dataset and the
@@ -31,7 +31,7 @@ def requests_of(plan: Plan, key: CellKey) -> list[Request]:
     wanted = plan.control(key.control).values
     slugs = value_slugs(wanted)
     return [
-        Request(
+        CellRequest(
             id=f"{id}:{slug}",
             prompt=prompt,
             control=control,
@@ -83,7 +83,7 @@ def value_slugs(wanted: Sequence[Control]) -> list[str]:
     return list(slugs)
 
 
-def request_record(request: Request) -> dict[str, Any]:
+def request_record(request: CellRequest) -> dict[str, Any]:
     """The JSON object that a system reads: id, prompt, control, labels, dataset, seed."""
     return {
         "id": request.id,

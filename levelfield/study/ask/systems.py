@@ -19,7 +19,7 @@ from levelfield.core.errors import UserError
 from levelfield.study.ask.attempt import Attempt
 from levelfield.study.ask.files import read
 from levelfield.study.ask.intake import Intake, TimedAnswer
-from levelfield.study.cells import CellKey, Request, SystemAnswer
+from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource
 
 Source = FilesSource | CommandSource | CallableSource
@@ -47,7 +47,7 @@ class AskOutcome:
 def answer(
     source: Source,
     key: CellKey,
-    requests: Sequence[Request],
+    requests: Sequence[CellRequest],
     *,
     folder: Path,
     workplace: Path,

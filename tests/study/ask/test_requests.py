@@ -17,7 +17,7 @@ from levelfield.study.ask.requests import (
     requests_of,
     value_slugs,
 )
-from levelfield.study.cells import CellKey, Request, SystemAnswer
+from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
 from levelfield.study.plan import CommandSource, ControlKind, Plan, PromptSet, SystemPlan
 
 KEY = CellKey("s", "d", "c", 3)
@@ -111,7 +111,9 @@ def test_short_names_of_values_differ_and_have_no_blank_or_colon(values):
 
 
 def test_a_request_is_sent_as_json():
-    request = Request("1:a", "湖", {"k": ("a", "b"), "s": "p"}, {"k": ("a", "b"), "s": "P"}, "d", 7)
+    request = CellRequest(
+        "1:a", "湖", {"k": ("a", "b"), "s": "p"}, {"k": ("a", "b"), "s": "P"}, "d", 7
+    )
     assert request_record(request) == {
         "id": "1:a",
         "prompt": "湖",

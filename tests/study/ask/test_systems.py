@@ -18,7 +18,7 @@ from levelfield.study.ask import attempt
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.pipes import STDERR_BYTES, LineReader
 from levelfield.study.ask.systems import AskOutcome, answer
-from levelfield.study.cells import Request, SystemAnswer
+from levelfield.study.cells import CellRequest, SystemAnswer
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource
 
 
@@ -30,7 +30,7 @@ class Asked:
         self.kept: list[TimedAnswer] = []
 
     def __call__(
-        self, source: Source, asked: list[Request] | None = None, **options: Any
+        self, source: Source, asked: list[CellRequest] | None = None, **options: Any
     ) -> AskOutcome:
         return answer(
             source,
@@ -342,7 +342,7 @@ class TestFiles:
     @pytest.mark.parametrize("label", ["positive", ["positive"], "glad"])
     def test_without_ids_they_find_them_by_prompt_and_control(self, ask: Asked, label: Any) -> None:
         asked = [
-            Request(
+            CellRequest(
                 f"{i}:{value}", f"Opening {i}", {"sentiment": value}, {"sentiment": word}, "d", 1
             )
             for i in range(2)
@@ -440,7 +440,7 @@ class TestFiles:
 
 
 def test_two_requests_that_are_alike_get_a_text_each(ask: Asked) -> None:
-    asked = [Request(id, "Same", {"a": "b"}, {"a": "b"}, "d", 1) for id in ("1", "2")]
+    asked = [CellRequest(id, "Same", {"a": "b"}, {"a": "b"}, "d", 1) for id in ("1", "2")]
     records = [{"prompt": "Same", "control": {"a": "b"}, "text": t} for t in ("one", "two")]
     (ask.folder / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
     assert ask(FilesSource("t.jsonl"), asked).problems == ()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import abc
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+COLUMNS = 32
+"""So many tokens a row are read at once where all of their logits are needed."""
 
-class Decoding(abc.ABC):
+
+class GrowingRows(abc.ABC):
     """One model over rows of tokens that grow together.
 
     Args:
@@ -43,7 +47,7 @@ class Decoding(abc.ABC):
         self._ids = torch.cat([self._ids, tokens[:, None]], dim=1)
 
 
-class EncoderDecoderDecoding(Decoding):
+class EncoderDecoderRows(GrowingRows):
     """An encoder-decoder over encoded sources; states: (rows, length, d), ids: (rows, tokens)."""
 
     def __init__(
@@ -75,7 +79,7 @@ class EncoderDecoderDecoding(Decoding):
         self._states, self._mask = self._states[rows], self._mask[rows]
 
 
-class CausalDecoding(Decoding):
+class CausalRows(GrowingRows):
     """A causal model over prompts padded on the left; ids, mask: (rows, tokens).
 
     Positions count from the first token of a row, whatever padding stands before it.
@@ -88,18 +92,69 @@ class CausalDecoding(Decoding):
         self._mask = mask
         self._takes = inspect.signature(model.forward).parameters.keys()
 
-    def _forward(self, ids: torch.Tensor) -> torch.Tensor:
-        positions = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, self._seen :]
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        pad: int,
+        device: torch.device,
+        use_cache: bool = True,
+    ) -> CausalRows:
+        """Rows over prompts of several lengths, padded on the left."""
+        longest = max(map(len, prompts))
+        ids = torch.full((len(prompts), longest), pad)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
+            mask[row, longest - len(prompt) :] = 1
+        return cls(model, ids.to(device), mask.to(device), use_cache)
+
+    @property
+    def ids(self) -> torch.Tensor:
+        """What is written so far: (rows, tokens)."""
+        return self._ids
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """0 for padding: (rows, tokens)."""
+        return self._mask
+
+    def _forward(self, ids: torch.Tensor, last_only: bool = True) -> torch.Tensor:
+        positions = (self._mask.cumsum(-1) - 1).clamp(min=0)[
+            :, self._seen : self._seen + ids.shape[1]
+        ]
         # BLOOM has no positions to be told, and finds the distances in the mask
-        options = {"position_ids": positions, "logits_to_keep": 1}
+        options = {"position_ids": positions, "logits_to_keep": int(last_only)}
         logits: torch.Tensor = self._model(
             input_ids=ids,
-            attention_mask=self._mask,
+            attention_mask=self._mask[:, : self._seen + ids.shape[1]],
             past_key_values=self._cache,
             use_cache=self._cache is not None,
             **{name: value for name, value in options.items() if name in self._takes},
         ).logits
         return logits
+
+    def log_likelihood(self, scored: torch.Tensor) -> torch.Tensor:
+        """Sum of log P(token | tokens before it) over what is written so far: (rows,).
+
+        Reads all but the last token, so it comes before the first `logits`.
+
+        Args:
+            scored: (rows, tokens), which tokens count; never the first of a row.
+        """
+        total = torch.zeros(len(self._ids), device=self._ids.device)
+        last = self._ids.shape[1] - 1
+        size = COLUMNS if self._cache is not None else max(1, last)
+        for begin in range(0, last, size):
+            end = min(begin + size, last)
+            log_p = self._forward(self._ids[:, begin:end], last_only=False).float().log_softmax(-1)
+            tokens = self._ids[:, begin + 1 : end + 1]
+            chosen = log_p.gather(-1, tokens[..., None]).squeeze(-1)
+            total += chosen.masked_fill(~scored[:, begin + 1 : end + 1].bool(), 0).sum(-1)
+            if self._cache is not None:
+                self._seen = end
+        return total
 
     def keep(self, rows: torch.Tensor) -> None:
         super().keep(rows)

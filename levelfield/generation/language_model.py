@@ -1,0 +1,83 @@
+"""A causal language model that writes: weights, tokenizer, and how texts become tokens and back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from levelfield.models.loading import Loading
+from levelfield.models.torch.causal_tokens import CausalTokens, resolve_causal
+from levelfield.models.torch.loading import load_pretrained, placement
+
+KEPT = 4
+"""How many models a process keeps, those used last."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A causal model in evaluation mode.
+
+    Attributes:
+        model: of `transformers`, or what is called like one.
+        tokenizer: its own.
+        label: how signatures name it.
+        tokens: reads texts; knows the token that precedes every text and the model's limit.
+        ends: ids that end a text.
+    """
+
+    model: Any
+    tokenizer: Any
+    label: str
+    tokens: CausalTokens
+    ends: frozenset[int]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
+    def bos_id(self) -> int:
+        """The token that precedes every text."""
+        return self.tokens.bos_id
+
+    def ids(self, text: str) -> list[int]:
+        """The tokens of a text, without special ones."""
+        return self.tokens.ids([text])[0]
+
+    def continuation(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """The text of tokens that follow others; a character cut in two is left out."""
+        decode = functools.partial(
+            self.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        beginning, whole = decode(list(before)), decode([*before, *ids])
+        text: str = whole[len(beginning) :] if whole.startswith(beginning) else decode(list(ids))
+        return text.rstrip("\N{REPLACEMENT CHARACTER}")
+
+
+@functools.lru_cache(maxsize=KEPT)
+def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  # noqa: B008
+    """The causal model of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is of another kind.
+    """
+    resolved = resolve_causal(name, loading)
+    model, tokenizer = load_pretrained(resolved, "causal", *placement(loading))
+    return wrapped(model, tokenizer, resolved.label)
+
+
+def wrapped(model: Any, tokenizer: Any, label: str) -> LanguageModel:
+    """A model of `transformers` that the caller has loaded."""
+    tokens = CausalTokens(tokenizer, model.config)
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ends = [*named] if isinstance(named, list) else [named]
+    ends += [tokenizer.eos_token_id, tokenizer.bos_token_id]
+    return LanguageModel(
+        model, tokenizer, label, tokens, frozenset(int(id) for id in ends if id is not None)
+    )

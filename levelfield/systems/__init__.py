@@ -1,0 +1,22 @@
+"""Controlled generation: techniques behind one contract, on one base model.
+
+The classes are imported when they are first used, so that `import levelfield.systems` is quick.
+"""
+
+import importlib
+from typing import Any
+
+from levelfield.systems.contract import Answer, Decoding, Request
+from levelfield.systems.table import CLASSES
+
+__all__ = ["Answer", "Decoding", "Request", *CLASSES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in CLASSES:
+        raise AttributeError(f"module 'levelfield.systems' has no attribute '{name}'")
+    return getattr(importlib.import_module(CLASSES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

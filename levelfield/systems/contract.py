@@ -1,0 +1,186 @@
+"""The contract of all techniques: requests in, answers out.
+
+Nothing here needs PyTorch, so requests are read and refused before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress
+from levelfield.core.sample import Control
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for one text.
+
+    Attributes:
+        id: unique among the requests; the answer carries it, and it seeds the answer.
+        prompt: what the text has to continue; may be empty.
+        control: attribute -> wanted value or values.
+    """
+
+    id: str
+    prompt: str = ""
+    control: Control = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The text that a technique wrote for a request.
+
+    Attributes:
+        id, prompt, control: of the request.
+        continuation: what was generated.
+        text: `prompt + continuation`.
+        tokens: number of tokens generated.
+        seconds: its share of the time that its batch took.
+        forward_passes: rows sent through any model for this text, a prompt counting as one; of
+            `tokens` tokens the base alone takes `tokens` passes.
+        extra: what else a technique has to say, e.g. `{"prompt_cut": True}`.
+    """
+
+    id: str
+    prompt: str
+    continuation: str
+    text: str
+    tokens: int
+    seconds: float
+    forward_passes: int
+    control: Control = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How tokens are chosen, the same for every technique.
+
+    The tokens that may be chosen are those that the base model itself could choose: `top_k` and
+    `top_p` cut its distribution after the repetition penalty and the temperature. A technique
+    changes the probabilities of those tokens. So a technique of strength 0 is the base.
+
+    Attributes:
+        max_new_tokens: length of the longest continuation; the text may end before.
+        temperature: divides the log-probabilities.
+        top_k: choose among so many most likely tokens; 0 among all.
+        top_p: choose among the fewest most likely tokens that have this probability together.
+        repetition_penalty: θ of Keskar et al. (2019): logits of tokens that the text has already
+            are divided by θ where positive and multiplied by θ where negative.
+        greedy: choose the most likely token instead of drawing one.
+
+    Raises:
+        UserError: an option that makes no distribution.
+    """
+
+    max_new_tokens: int = 50
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 0.9
+    repetition_penalty: float = 1.0
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        checks = {
+            "max_new_tokens": (self.max_new_tokens >= 1, "a whole number of at least 1"),
+            "temperature": (_is_positive(self.temperature), "a number above 0"),
+            "top_k": (self.top_k >= 0, "a whole number of at least 0 (0 is all)"),
+            "top_p": (0 < self.top_p <= 1, "a number above 0, at most 1"),
+            "repetition_penalty": (_is_positive(self.repetition_penalty), "a number above 0"),
+        }
+        for name, (is_right, expected) in checks.items():
+            if not is_right:
+                raise UserError(f"{name} is {getattr(self, name)}; expected {expected}")
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Every choice by name, as signatures have it."""
+        sampling = {"temperature": f"{self.temperature:g}", "top-k": f"{self.top_k}"}
+        sampling["top-p"] = f"{self.top_p:g}"
+        return {
+            "tokens": f"{self.max_new_tokens}",
+            **({"decoding": "greedy"} if self.greedy else sampling),
+            "penalty": f"{self.repetition_penalty:g}",
+        }
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+class Technique(Protocol):
+    """A way to generate text under control.
+
+    A technique is made of plain arguments and opens nothing before its first text. Its texts depend
+    on the request, the seed and the decoding alone: not on batch size, order, or what else is
+    asked.
+    """
+
+    @property
+    def name(self) -> str:
+        """The technique's, as `levelfield techniques` has it."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """Every choice that could change a text: model, guides with checksums, strength."""
+        ...
+
+    def refusal(self, control: Control) -> str:
+        """Why a control is not supported, in words; empty if it is. Loads no model."""
+        ...
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = ...,
+        seed: int = ...,
+        progress: Progress = ...,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request, in their order, as batches end.
+
+        Raises:
+            UserError: ids that occur twice, or controls that are not supported; all of them named.
+        """
+        ...
+
+    def log_probs(
+        self, requests: Sequence[Request], continuations: Sequence[str], *, decoding: Decoding = ...
+    ) -> list[Floats]:
+        """log P(token | prompt, control, tokens before it) of given continuations: (tokens,) each.
+
+        Minus infinity where the decoding leaves a token out.
+
+        Raises:
+            UserError: the technique defines no distribution over texts.
+        """
+        ...
+
+
+def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
+    """Refuses requests that a technique can't answer, before a model is loaded.
+
+    Raises:
+        UserError: one line that names all of them.
+    """
+    ids: set[str] = set()
+    problems = []
+    for request in requests:
+        if request.id in ids:
+            problems.append(f"'{request.id}' occurs twice")
+        ids.add(request.id)
+        if why := technique.refusal(request.control):
+            problems.append(f"'{request.id}': {why}")
+    if problems:
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise UserError(f"requests: {'; '.join(problems[:5])}{more}")

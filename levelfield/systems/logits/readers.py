@@ -1,0 +1,132 @@
+"""Models that read along with the base, each once for all terms that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from levelfield.generation.language_model import LanguageModel
+from levelfield.generation.rows import CausalRows
+
+Prefix = tuple[int, ...]
+"""Tokens that a model reads between BOS and the prompt."""
+
+
+class Texts(NamedTuple):
+    """What the base has read of each row: (rows, tokens), 0 in the mask for padding."""
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+    def rows(self, bos_id: int) -> list[list[int]]:
+        """The tokens of each row, without padding and without BOS."""
+        tokens = [ids[mask.bool()].tolist() for ids, mask in zip(self.ids, self.mask, strict=True)]
+        return [row[1:] if row and row[0] == bos_id else row for row in tokens]
+
+
+class Reader:
+    """One model that reads the rows of a batch, each behind one or several prefixes.
+
+    The prefixes of all terms are rows of one batch with one cache, so that no step reads a text
+    again. A slot is a prefix for every row; equal slots are one.
+
+    Attributes:
+        slots: slots -> a prefix for every row.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.slots: list[tuple[Prefix, ...]] = []
+        self._scores_prompts = False
+        self._rows: CausalRows | None = None
+        self._n = 0
+        self._current: torch.Tensor | None = None
+        self._prompt_log_p: torch.Tensor | None = None
+        self.passes = 0
+
+    def slot(self, prefixes: Sequence[Prefix], *, scores_prompts: bool = False) -> int:
+        """The place of a prefix for every row, added if it is new; before the first step."""
+        self._scores_prompts |= scores_prompts
+        if (wanted := tuple(prefixes)) not in self.slots:
+            self.slots.append(wanted)
+        return self.slots.index(wanted)
+
+    def start(self, texts: Texts) -> None:
+        """Reads what the base has read, behind every prefix."""
+        bos = self._model.bos_id
+        texts_of_rows = texts.rows(bos)
+        self._n = len(texts_of_rows)
+        prompts = [
+            [bos, *prefix, *text]
+            for slot in self.slots
+            for prefix, text in zip(slot, texts_of_rows, strict=True)
+        ]
+        device = self._model.device
+        self._rows = CausalRows.of(self._model.model, prompts, bos, device)
+        self._current = None
+        if self._scores_prompts:
+            lengths = torch.tensor([len(text) for text in texts_of_rows * len(self.slots)])
+            places = torch.arange(self._rows.ids.shape[1], 0, -1)
+            scored = places[None, :] <= lengths[:, None]
+            self._prompt_log_p = self._rows.log_likelihood(scored.to(device))
+            self.passes += len(self.slots)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row, the same behind every prefix: (rows,)."""
+        assert self._rows is not None
+        self._rows.read(tokens.repeat(len(self.slots)))
+        self._current = None
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
+        assert self._rows is not None
+        every = torch.cat([rows + self._n * slot for slot in range(len(self.slots))])
+        self._rows.keep(every)
+        if self._current is not None:
+            self._current = self._current[every]
+        if self._prompt_log_p is not None:
+            self._prompt_log_p = self._prompt_log_p[every]
+        self._n = len(rows)
+
+    def logits(self, slot: int) -> torch.Tensor:
+        """Of the next token behind a prefix: (rows, vocabulary)."""
+        assert self._rows is not None
+        if self._current is None:
+            self._current = self._rows.logits()
+            self.passes += len(self.slots)
+        return self._current[slot * self._n : (slot + 1) * self._n]
+
+    def prompt_log_p(self, slot: int) -> torch.Tensor:
+        """log P(prompt | prefix), the sum over the prompt's tokens: (rows,)."""
+        assert self._prompt_log_p is not None
+        return self._prompt_log_p[slot * self._n : (slot + 1) * self._n]
+
+
+class Readers:
+    """The readers of a batch, one a model."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Reader] = {}
+
+    def of(self, model: LanguageModel) -> Reader:
+        """The reader of a model, made when it is first asked for."""
+        return self._of.setdefault(model.label, Reader(model))
+
+    def start(self, texts: Texts) -> None:
+        for reader in self._of.values():
+            reader.start(texts)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        for reader in self._of.values():
+            reader.read(tokens)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        for reader in self._of.values():
+            reader.keep(rows)
+
+    @property
+    def passes(self) -> int:
+        """Rows sent through the models so far, for each row of the batch."""
+        return sum(reader.passes for reader in self._of.values())

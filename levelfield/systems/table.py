@@ -1,0 +1,56 @@
+"""All techniques by name: what each controls, what it costs, and where its class is.
+
+A new technique is a module and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Mechanism = Literal["none", "logits", "input", "gradient", "editing"]
+
+
+@dataclass(frozen=True)
+class TechniqueEntry:
+    """What is known of a technique without loading it.
+
+    Attributes:
+        name: as commands and study files have it.
+        target: `MODULE:CLASS`.
+        mechanism: where control enters.
+        summary: what it does, in one sentence.
+        controls: what it controls, in words.
+        cost: forward passes a token, in words; F is one of the base model.
+        paper: where it comes from.
+    """
+
+    name: str
+    target: str
+    mechanism: Mechanism
+    summary: str
+    controls: str
+    cost: str
+    paper: str
+
+
+_ENTRIES = (
+    TechniqueEntry(
+        "base",
+        "levelfield.systems.base:UncontrolledBase",
+        "none",
+        "The base model alone: what every technique is compared with.",
+        "nothing; takes any control and ignores it",
+        "F",
+        "",
+    ),
+)
+
+TECHNIQUES: Mapping[str, TechniqueEntry] = {entry.name: entry for entry in _ENTRIES}
+"""Name -> entry, in the order in which they are listed."""
+
+CLASSES: Mapping[str, str] = {
+    entry.target.partition(":")[2]: entry.target.partition(":")[0] for entry in _ENTRIES
+}
+"""Class -> module."""

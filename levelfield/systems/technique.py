@@ -1,0 +1,239 @@
+"""What techniques on a model of this machine have in common: batches, seeds, signatures."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Control
+from levelfield.core.signature import signature
+from levelfield.generation.draws import Exponentials
+from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.models.loading import LoadingOptions
+from levelfield.models.resolve import OFFLINE_LM
+from levelfield.systems.contract import Answer, Decoding, Request, check_requests
+from levelfield.systems.logits.processor import SteeringProcessor, Support
+from levelfield.systems.logits.terms import Formula
+from levelfield.systems.sampling import Choice, Continuation, Draw, Forced, continue_all
+
+
+class _Prompted(NamedTuple):
+    """What the base reads for a request, and whether the beginning of the prompt was cut off."""
+
+    request: Request
+    ids: list[int]
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTechnique(LoadingOptions, abc.ABC):
+    """A technique that writes from left to right with a causal model.
+
+    A technique says what the base reads (`_prefix`) and what is done to its logits (`_formula`);
+    everything else is here.
+
+    Args:
+        model: the base, any causal model by name.
+        batch: texts written at once; no text depends on it.
+        device, dtype, batch_tokens, allow_pickle: how models are loaded.
+    """
+
+    name: ClassVar[str] = ""
+    model: str = OFFLINE_LM
+    batch: int = 16
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise UserError(f"batch is {self.batch}; expected a whole number of at least 1")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """Every choice that could change a text, by name; the base and its precision come first."""
+        return {}
+
+    @property
+    def signature(self) -> str:
+        base = {"base": self.base.label, "dtype": self.dtype}
+        return signature(self.name, {**base, **self.choices})
+
+    @property
+    def base(self) -> LanguageModel:
+        """The base model, loaded at first use."""
+        return language_model(self.model, self.loading)
+
+    def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
+        """Why a control is not supported; empty if it is."""
+        return ""
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = Decoding(),  # noqa: B008
+        seed: int = 0,
+        progress: Progress = no_progress,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request as batches end.
+
+        Requests of the same attributes are written together, in their order.
+
+        Raises:
+            UserError: ids that occur twice, or controls that are not supported; all of them named.
+        """
+        check_requests(self, requests)
+        for batch in self._batches(requests):
+            begin = time.perf_counter()
+            prompted = [self._prompted(request, decoding.max_new_tokens) for request in batch]
+            continuations = self._continue(prompted, decoding, seed)
+            seconds = (time.perf_counter() - begin) / len(batch)
+            for one, continuation in zip(prompted, continuations, strict=True):
+                yield self._answer(one, continuation, seconds)
+                progress(1)
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],
+        continuations: Sequence[str],
+        *,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> list[Floats]:
+        """log P(token | prompt, control, tokens before it) of continuations: (tokens,) each.
+
+        The continuation is read as it stands, so it begins with a blank where a word begins.
+        Minus infinity where the decoding leaves a token out; no cut is made unless it says so.
+        """
+        check_requests(self, requests)
+        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
+        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
+        for batch in self._batches(requests):
+            ids = {r.id: self.base.ids(text_of[r.id]) for r in batch}
+            prompted = [self._prompted(r, len(ids[r.id])) for r in batch if ids[r.id]]
+            forced = Forced([ids[one.request.id] for one in prompted])
+            budgets = [len(ids[one.request.id]) for one in prompted]
+            if prompted:
+                self._run(prompted, decoding, forced, budgets, ends=frozenset())
+            for one, values in zip(prompted, forced.log_p, strict=True):
+                log_p[one.request.id] = np.array(values)
+        return list(log_p.values())
+
+    def processor(
+        self,
+        controls: Sequence[Control],
+        *,
+        attention_mask: torch.Tensor | None = None,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> SteeringProcessor:
+        """A logits processor for `generate` of the base model, for one batch of prompts:
+        `model.generate(**inputs, logits_processor=[technique.processor(controls)])`.
+
+        Args:
+            controls: one a prompt.
+            attention_mask: of the prompts, where they are padded.
+            decoding: what of the base's distribution may be chosen; nothing is cut unless it says
+                so. `generate` samples with its own options after this.
+
+        Raises:
+            UserError: a control that is not supported.
+        """
+        for control in controls:
+            if why := self.refusal(control):
+                raise UserError(why)
+        attributes = {frozenset(control) for control in controls}
+        if len(attributes) > 1:
+            raise UserError("the controls have different attributes; make a processor for each")
+        formula = self._formula(frozenset().union(*attributes))
+        return SteeringProcessor(
+            formula, controls, mask=attention_mask, decoding=decoding, support=self._support
+        )
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
+        """What is done to the logits, for requests that ask for these attributes."""
+        return None
+
+    @property
+    def _support(self) -> Support | None:
+        """Which of the tokens that the decoding leaves may be chosen; None for all."""
+        return None
+
+    def _prefix(self, request: Request) -> list[int]:  # noqa: ARG002
+        """What the base reads between BOS and the prompt."""
+        return []
+
+    @property
+    def _writer(self) -> LanguageModel:
+        """The model whose logits are changed: the base, or what a technique makes of it."""
+        return self.base
+
+    def _prompted(self, request: Request, budget: int) -> _Prompted:
+        """The ids that the base reads; of a prompt that is too long the end is kept."""
+        base = self._writer
+        start = [base.bos_id, *self._prefix(request)]
+        prompt = base.ids(request.prompt.rstrip(" \t"))
+        room = base.tokens.limit - len(start) - budget
+        if room < 0:
+            raise UserError(
+                f"max_new_tokens is {budget}; the model takes {base.tokens.limit} tokens, "
+                f"{len(start)} of which come before the prompt"
+            )
+        cut = len(prompt) > room
+        return _Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)
+
+    def _continue(
+        self, prompted: Sequence[_Prompted], decoding: Decoding, seed: int
+    ) -> list[Continuation]:
+        ids = [one.request.id for one in prompted]
+        width = self._writer.tokens.vocabulary_size
+        noise = None if decoding.greedy else Exponentials(seed, ids, width)
+        budgets = [decoding.max_new_tokens] * len(prompted)
+        return self._run(prompted, decoding, Draw(noise), budgets)
+
+    def _run(
+        self,
+        prompted: Sequence[_Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        ends: frozenset[int] | None = None,
+    ) -> list[Continuation]:
+        prompts = [one.ids for one in prompted]
+        longest = max(map(len, prompts))
+        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+        steering = self.processor(
+            [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
+        )
+        return continue_all(self._writer, prompts, steering, choice, budgets, ends=ends)
+
+    def _answer(self, one: _Prompted, continuation: Continuation, seconds: float) -> Answer:
+        request = one.request
+        written = self._writer.continuation(one.ids, continuation.ids)
+        if request.prompt[-1:] in (" ", "\t"):
+            written = written.lstrip(" ")
+        return Answer(
+            id=request.id,
+            prompt=request.prompt,
+            continuation=written,
+            text=request.prompt + written,
+            tokens=continuation.steps,
+            seconds=seconds,
+            forward_passes=continuation.passes,
+            control=request.control,
+            extra={"prompt_cut": True} if one.cut else {},
+        )
+
+    def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
+        """Requests of the same attributes together, in their order, `batch` at a time."""
+        by_attributes = sorted(requests, key=lambda request: sorted(request.control))
+        for _, group in groupby(by_attributes, key=lambda request: sorted(request.control)):
+            alike = list(group)
+            for begin in range(0, len(alike), self.batch):
+                yield alike[begin : begin + self.batch]
