@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
-    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
