@@ -1,0 +1,57 @@
+"""Every technique on a tiny model, for the tests that all of them must pass.
+
+A new technique is one entry in `CASES`.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tiny
+
+from levelfield.core.sample import Control
+from levelfield.systems.base import UncontrolledBase
+
+
+@functools.cache
+def model(family: str = "gpt2") -> str:
+    """A folder with a random model, made once."""
+    return str(tiny.save(family, Path(tempfile.mkdtemp(prefix="levelfield-tiny-"))))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A technique as the contract test asks for it.
+
+    Attributes:
+        make: options -> technique; on a tiny model unless the options name another.
+        controls: that it supports; at least two.
+        refused: a control that it does not support; None where it takes any.
+        strength: whether it has one; of 0, it is the base.
+        options: that change a text, name -> another value.
+    """
+
+    make: Callable[..., Any]
+    controls: tuple[Control, ...] = ({"sentiment": "positive"}, {"sentiment": "negative"})
+    refused: Control | None = field(default_factory=lambda: {"keywords": ("court", "culture")})
+    strength: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def on_tiny(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+    """The technique on a tiny model."""
+
+    def make(**options: Any) -> Any:
+        return technique(**{"model": model(), **defaults, **options})
+
+    return make
+
+
+CASES: Mapping[str, Case] = {
+    "base": Case(on_tiny(UncontrolledBase), refused=None, strength=False),
+}
