@@ -146,7 +146,7 @@ def test_what_is_not_supported_is_refused_before_a_model_is_loaded(name):
         assert technique.refusal({"keywords": ("court", "culture")}) == ""
         return
     asked = [Request(str(n), "a", case.refused) for n in range(2)]
-    with pytest.raises(UserError, match="'0': .*'1': "):
+    with pytest.raises(UserError, match=r"'0': .*'1': "):
         next(technique.generate([*asked, Request("2", "a", case.controls[0])]))
 
 
