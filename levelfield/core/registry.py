@@ -11,7 +11,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
@@ -87,20 +87,54 @@ def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, inspe
         MetricError: the class can't be asked.
     """
     with held_to_its_contract(metric, "can't be asked for its options", name=name):
-        return _parameters(metric)
+        return parameters(metric)
 
 
-def _parameters(metric: Callable[..., Metric]) -> dict[str, inspect.Parameter]:
-    if dataclasses.is_dataclass(metric):
+def parameters(made: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a class or factory, annotations evaluated if they can be."""
+    if dataclasses.is_dataclass(made):
         with contextlib.suppress(NameError):
-            types_of = typing.get_type_hints(metric)
-            parameters = inspect.signature(metric).parameters
-            if parameters.keys() <= types_of.keys():  # not so where `__init__` is written out
-                return {k: p.replace(annotation=types_of[k]) for k, p in parameters.items()}
+            types_of = typing.get_type_hints(made)
+            known = inspect.signature(made).parameters
+            if known.keys() <= types_of.keys():  # not so where `__init__` is written out
+                return {k: p.replace(annotation=types_of[k]) for k, p in known.items()}
     try:
-        return dict(inspect.signature(metric, eval_str=True).parameters)
+        return dict(inspect.signature(made, eval_str=True).parameters)
     except NameError:  # imported for type checkers only
-        return dict(inspect.signature(metric).parameters)
+        return dict(inspect.signature(made).parameters)
+
+
+def parsed(
+    name: str, known: Mapping[str, inspect.Parameter], words: Mapping[str, object]
+) -> dict[str, Any]:
+    """The values of those words that are parameters, by the parameters' annotations.
+
+    Args:
+        name: of what is made, for messages.
+        known: its parameters.
+        words: options as the user wrote them, or values.
+
+    Raises:
+        UserError: a word is no such value, or a number is not finite.
+    """
+    values: dict[str, Any] = {}
+    for option, word in words.items():
+        if option not in known:
+            continue
+        what = f"{name}: option {option}"
+        values[option] = parse_option(what, word, known[option]) if isinstance(word, str) else word
+        if isinstance(word, float) and not math.isfinite(word):
+            raise UserError(f"{what}={word}: expected a finite number")
+    return values
+
+
+def required(known: Mapping[str, inspect.Parameter], given: Container[str]) -> list[str]:
+    """The parameters that have no default and are not given."""
+    return [
+        name
+        for name, parameter in known.items()
+        if parameter.default is parameter.empty and name not in given and parameter.kind in _NAMED
+    ]
 
 
 def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
@@ -161,17 +195,11 @@ def create(
             all_of = sorted({p for parameters in having.values() for p in parameters})
             raise UserError(f"no option '{option}' in {', '.join(having)}; there are {all_of}")
     metrics = []
-    for name, parameters in known.items():
-        values = {k: v for k, v in common.items() if k in parameters}
-        for k, v in mine[name].items():
-            if k in parameters:
-                text = isinstance(v, str)
-                values[k] = parse_option(f"{name}: option {k}", v, parameters[k]) if text else v
-                if isinstance(v, float) and not math.isfinite(v):
-                    raise UserError(f"{name}: option {k}={v}: expected a finite number")
-        required = [k for k, p in parameters.items() if p.default is p.empty and k not in values]
-        if any(parameters[k].kind in _NAMED for k in required):
-            raise UserError(f"metric '{name}' needs --option {required[0]}=…")
+    for name, its_own in known.items():
+        values = {k: v for k, v in common.items() if k in its_own}
+        values |= parsed(name, its_own, mine[name])
+        if missing := required(its_own, values):
+            raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
         make = metric_class(name)
         with held_to_its_contract(make, "can't be made", name=name):
             metric = make(**values)

@@ -1,0 +1,63 @@
+"""A technique from its name and the options that the user wrote."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+
+from levelfield.core.errors import UserError
+from levelfield.core.registry import parameters, parsed, required
+from levelfield.systems.contract import Technique
+from levelfield.systems.table import TECHNIQUES, TechniqueEntry
+
+
+def technique_entry(name: str) -> TechniqueEntry:
+    """What is known of a technique without loading it.
+
+    Raises:
+        UserError: there is no such technique; names those that are spelt alike.
+    """
+    if name not in TECHNIQUES:
+        near = difflib.get_close_matches(name, TECHNIQUES, n=3, cutoff=0.4)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else "`levelfield techniques` lists them"
+        )
+        raise UserError(f"there is no technique '{name}'; {hint}")
+    return TECHNIQUES[name]
+
+
+def technique_class(name: str) -> Callable[..., Technique]:
+    """The class behind a technique's name.
+
+    Raises:
+        UserError: there is no such technique.
+    """
+    module, _, attribute = technique_entry(name).target.partition(":")
+    made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
+    return made
+
+
+def make_technique(name: str, options: Mapping[str, object] = {}) -> Technique:
+    """A technique with options; loads no model.
+
+    Args:
+        options: by name, as the user wrote them or as values.
+
+    Raises:
+        UserError: there is no such technique or option, or a value is none of the option's.
+
+    >>> make_technique("base", {"batch": "8"}).batch  # doctest: +SKIP
+    8
+    """
+    made = technique_class(name)
+    known = parameters(made)
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise UserError(f"{name}: there is no option '{option}'; {hint}")
+    values = parsed(name, known, options)
+    if missing := required(known, values):
+        raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
+    return made(**values)
