@@ -45,6 +45,24 @@ _ENTRIES = (
         "F",
         "",
     ),
+    TechniqueEntry(
+        "cfg",
+        "levelfield.systems.guidance:ClassifierFreeGuidance",
+        "logits",
+        "What a request for the control changes in the base, several times over.",
+        "any attribute with one value, keywords, several attributes at once",
+        "2 F",
+        "Sanchez et al. (2023)",
+    ),
+    TechniqueEntry(
+        "contrastive",
+        "levelfield.systems.contrastive:ContrastiveDecoding",
+        "logits",
+        "The base minus a smaller model, on the tokens that the base finds plausible.",
+        "nothing; takes any control and ignores it",
+        "F + F of the amateur",
+        "Li et al. (2022)",
+    ),
 )
 
 TECHNIQUES: Mapping[str, TechniqueEntry] = {entry.name: entry for entry in _ENTRIES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,6 +166,21 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         """Which of the tokens that the decoding leaves may be chosen; None for all."""
         return None
 
+    def _helper(self, name: str) -> LanguageModel:
+        """A model that reads along with the base.
+
+        Raises:
+            UserError: it has another vocabulary than the base.
+        """
+        model, base = language_model(name, self.loading), self.base
+        same = model.tokens.digest == base.tokens.digest
+        if not same or model.tokens.vocabulary_size < base.tokens.vocabulary_size:
+            raise UserError(
+                f"model '{name}' has another vocabulary than the base '{self.model}'; take one "
+                "that was trained with the same tokenizer"
+            )
+        return model
+
     def _prefix(self, request: Request) -> list[int]:  # noqa: ARG002
         """What the base reads between BOS and the prompt."""
         return []
@@ -179,11 +195,14 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         base = self._writer
         start = [base.bos_id, *self._prefix(request)]
         prompt = base.ids(request.prompt.rstrip(" \t"))
-        room = base.tokens.limit - len(start) - budget
+        formula = self._formula(frozenset(request.control))
+        helpers = formula.room(request.control) if formula else math.inf
+        behind = int(min(base.tokens.limit - 1, helpers)) - (len(start) - 1)
+        room = behind - budget
         if room < 0:
             raise UserError(
-                f"max_new_tokens is {budget}; the model takes {base.tokens.limit} tokens, "
-                f"{len(start)} of which come before the prompt"
+                f"max_new_tokens is {budget}; behind what they read before the prompt, the models "
+                f"take {max(0, behind)} tokens"
             )
         cut = len(prompt) > room
         return _Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)

@@ -16,12 +16,15 @@ import tiny
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
+from levelfield.systems.contrastive import ContrastiveDecoding
+from levelfield.systems.guidance import ClassifierFreeGuidance
 
 
 @functools.cache
-def model(family: str = "gpt2") -> str:
+def model(family: str = "gpt2", seed: int = 0) -> str:
     """A folder with a random model, made once."""
-    return str(tiny.save(family, Path(tempfile.mkdtemp(prefix="levelfield-tiny-"))))
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-tiny-"))
+    return str(tiny.save(family, folder, seed=seed))
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,30 @@ def on_tiny(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any
     return make
 
 
+def amateur(base: str | None) -> str:
+    """A model with the vocabulary of a base."""
+    return model("llama" if base == model("llama") else "gpt2", seed=1)
+
+
 CASES: Mapping[str, Case] = {
     "base": Case(on_tiny(UncontrolledBase), refused=None, strength=False),
+    "cfg": Case(
+        on_tiny(ClassifierFreeGuidance),
+        refused={"topic": ("science", "politics")},
+        options={"strength": 3.0, "against": "opposite", "template": "A {sentiment} text: "},
+    ),
+    "contrastive": Case(
+        lambda **options: ContrastiveDecoding(
+            **{"model": model(), "amateur": amateur(options.get("model")), **options}
+        ),
+        refused=None,
+        options={
+            "strength": 3.0,
+            "form": "plain",
+            "alpha": 0.3,
+            "amateur": model(),
+            "amateur_temperature": 0.5,
+            "sees_prompt": False,
+        },
+    ),
 }

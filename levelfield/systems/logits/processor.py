@@ -29,7 +29,7 @@ def plausible(alpha: float) -> Support:
 
 
 class SteeringProcessor(LogitsProcessor):
-    """Replaces the base's logits by what a formula makes of them.
+    """Replaces the base's logits by the log-probabilities that a formula makes of them.
 
     For each row: logits with the repetition penalty → log-probabilities of the base → the tokens
     that `decoding` leaves of them, and `support` of these → the formula on those, divided by the
@@ -68,10 +68,11 @@ class SteeringProcessor(LogitsProcessor):
         self._readers = Readers()
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Logits of the next token (rows, vocabulary) → scores (rows, vocabulary)."""
+        """Logits of the next token (rows, vocabulary) → log-probabilities (rows, vocabulary)."""
         self._follow(input_ids)
         decoding = self._decoding
-        logits = penalised(scores.float(), input_ids, self._mask, decoding.repetition_penalty)
+        plain = scores.float()
+        logits = penalised(plain, input_ids, self._mask, decoding.repetition_penalty)
         log_p = logits.log_softmax(-1)
         may = possible(log_p / decoding.temperature, decoding.top_k, decoding.top_p)
         if self._bound is None:
@@ -79,11 +80,13 @@ class SteeringProcessor(LogitsProcessor):
         else:
             if self._support:
                 may &= self._support(log_p)
-            values = self._bound.values(Step(input_ids, self._mask, log_p, may))
+            plain = log_p if logits is plain else plain.log_softmax(-1)
+            values = self._bound.values(Step(input_ids, self._mask, log_p, plain, may))
             # a term may leave tokens out; where it leaves none, it has no say
             none = (values.isneginf() | ~may).all(-1, keepdim=True)
             values = torch.where(none, log_p, values)
-        return (values / decoding.temperature).masked_fill(~may, -torch.inf)
+        values = (values / decoding.temperature).masked_fill(~may, -torch.inf)
+        return values.log_softmax(-1)  # terms have constants of their own, and beams are compared
 
     @property
     def passes(self) -> int:

@@ -26,19 +26,32 @@ class Texts(NamedTuple):
         return [row[1:] if row and row[0] == bos_id else row for row in tokens]
 
 
+class Slot(NamedTuple):
+    """What a model reads of every row.
+
+    Attributes:
+        prefixes: one a row.
+        sees_prompt: whether it reads the whole prompt, or its last token only.
+    """
+
+    prefixes: tuple[Prefix, ...]
+    sees_prompt: bool
+
+    def prompts(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
+        """What it reads of the prompts, without the prefixes."""
+        return [list(text if self.sees_prompt else text[-1:]) for text in texts]
+
+
 class Reader:
     """One model that reads the rows of a batch, each behind one or several prefixes.
 
     The prefixes of all terms are rows of one batch with one cache, so that no step reads a text
-    again. A slot is a prefix for every row; equal slots are one.
-
-    Attributes:
-        slots: slots -> a prefix for every row.
+    again. Equal slots are one.
     """
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self.slots: list[tuple[Prefix, ...]] = []
+        self._slots: list[Slot] = []
         self._scores_prompts = False
         self._rows: CausalRows | None = None
         self._n = 0
@@ -46,43 +59,47 @@ class Reader:
         self._prompt_log_p: torch.Tensor | None = None
         self.passes = 0
 
-    def slot(self, prefixes: Sequence[Prefix], *, scores_prompts: bool = False) -> int:
+    def slot(
+        self,
+        prefixes: Sequence[Prefix],
+        *,
+        scores_prompts: bool = False,
+        sees_prompt: bool = True,
+    ) -> int:
         """The place of a prefix for every row, added if it is new; before the first step."""
         self._scores_prompts |= scores_prompts
-        if (wanted := tuple(prefixes)) not in self.slots:
-            self.slots.append(wanted)
-        return self.slots.index(wanted)
+        if (wanted := Slot(tuple(prefixes), sees_prompt)) not in self._slots:
+            self._slots.append(wanted)
+        return self._slots.index(wanted)
 
     def start(self, texts: Texts) -> None:
         """Reads what the base has read, behind every prefix."""
         bos = self._model.bos_id
-        texts_of_rows = texts.rows(bos)
-        self._n = len(texts_of_rows)
-        prompts = [
-            [bos, *prefix, *text]
-            for slot in self.slots
-            for prefix, text in zip(slot, texts_of_rows, strict=True)
-        ]
+        rows = texts.rows(bos)
+        self._n = len(rows)
+        read = [text for slot in self._slots for text in slot.prompts(rows)]
+        prefixes = [prefix for slot in self._slots for prefix in slot.prefixes]
+        prompts = [[bos, *prefix, *text] for prefix, text in zip(prefixes, read, strict=True)]
         device = self._model.device
         self._rows = CausalRows.of(self._model.model, prompts, bos, device)
         self._current = None
         if self._scores_prompts:
-            lengths = torch.tensor([len(text) for text in texts_of_rows * len(self.slots)])
+            lengths = torch.tensor([len(text) for text in read])
             places = torch.arange(self._rows.ids.shape[1], 0, -1)
             scored = places[None, :] <= lengths[:, None]
             self._prompt_log_p = self._rows.log_likelihood(scored.to(device))
-            self.passes += len(self.slots)
+            self.passes += len(self._slots)
 
     def read(self, tokens: torch.Tensor) -> None:
         """One more token a row, the same behind every prefix: (rows,)."""
         assert self._rows is not None
-        self._rows.read(tokens.repeat(len(self.slots)))
+        self._rows.read(tokens.repeat(len(self._slots)))
         self._current = None
 
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only, in this order."""
         assert self._rows is not None
-        every = torch.cat([rows + self._n * slot for slot in range(len(self.slots))])
+        every = torch.cat([rows + self._n * slot for slot in range(len(self._slots))])
         self._rows.keep(every)
         if self._current is not None:
             self._current = self._current[every]
@@ -95,7 +112,7 @@ class Reader:
         assert self._rows is not None
         if self._current is None:
             self._current = self._rows.logits()
-            self.passes += len(self.slots)
+            self.passes += len(self._slots)
         return self._current[slot * self._n : (slot + 1) * self._n]
 
     def prompt_log_p(self, slot: int) -> torch.Tensor:

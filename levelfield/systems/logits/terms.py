@@ -8,6 +8,7 @@ choose stay out, whatever the terms say of them.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,12 +28,14 @@ class Step:
         ids: what the base has read, (rows, tokens), padding on the left.
         mask: (rows, tokens), 0 for padding.
         log_p: the base's log-probabilities of the next token, (rows, vocabulary).
+        plain: the same without the repetition penalty.
         support: which tokens may be chosen, (rows, vocabulary), bool.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
     log_p: torch.Tensor
+    plain: torch.Tensor
     support: torch.Tensor
 
 
@@ -59,6 +62,11 @@ class Term(abc.ABC):
     @abc.abstractmethod
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         """Makes the term follow the rows of a batch, one control each."""
+
+    def room(self, control: Control) -> float:  # noqa: ARG002  (terms without a model)
+        """The most tokens behind BOS that the base may have while the term's models can read them
+        all."""
+        return math.inf
 
     def __add__(self, other: Term) -> Formula:
         return Formula((*_weighted(self), *_weighted(other)))
@@ -93,12 +101,13 @@ class Formula(Term):
     @property
     def is_base(self) -> bool:
         """Whether nothing but the base is left of it."""
-        return all(isinstance(term, BaseLM) for _, term in self._effective()) and (
-            sum(weight for weight, _ in self._effective()) == 1
-        )
+        return self._effective() == [(1.0, BaseLM())]
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         return _Sum([(w, term.bind(controls, readers)) for w, term in self._effective()])
+
+    def room(self, control: Control) -> float:
+        return min((term.room(control) for _, term in self._effective()), default=math.inf)
 
     def _effective(self) -> list[tuple[float, Term]]:
         """Each term once, without those of weight 0."""
@@ -139,15 +148,25 @@ class Stateless:
 
 @dataclass(frozen=True)
 class BaseLM(Term):
-    """log p(x_t | x_<t) of the base model, which the processor has already."""
+    """log p(x_t | x_<t) of the base model, which the processor has already.
+
+    Attributes:
+        penalised: whether the repetition penalty is in it. What is subtracted from a model without
+            the penalty has none either, so that the penalty of the sum stays as it is.
+    """
+
+    penalised: bool = True
 
     def bind(self, _: Sequence[Control], __: Readers) -> Bound:
-        return _OfBase()
+        return _OfBase(self.penalised)
 
 
 class _OfBase(Stateless):
+    def __init__(self, penalised: bool) -> None:
+        self._penalised = penalised
+
     def values(self, step: Step) -> torch.Tensor:
-        return step.log_p
+        return step.log_p if self._penalised else step.plain
 
 
 def no_prefix(_: Control) -> Prefix:
@@ -163,16 +182,22 @@ class HelperLM(Term):
         model: a causal model with the base's vocabulary; may be the base itself.
         prefix: the tokens that it reads between BOS and the text, by the control of a row.
         temperature: τ.
+        sees_prompt: whether it reads the whole prompt, or its last token only.
     """
 
     model: LanguageModel
     prefix: Callable[[Control], Prefix] = no_prefix
     temperature: float = 1.0
+    sees_prompt: bool = True
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         reader = readers.of(self.model)
-        slot = reader.slot([self.prefix(control) for control in controls])
+        prefixes = [self.prefix(control) for control in controls]
+        slot = reader.slot(prefixes, sees_prompt=self.sees_prompt)
         return _OfHelper(lambda: reader.logits(slot), self.temperature)
+
+    def room(self, control: Control) -> float:
+        return self.model.tokens.limit - 1 - len(self.prefix(control))
 
 
 class _OfHelper(Stateless):

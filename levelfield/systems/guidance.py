@@ -1,0 +1,98 @@
+"""Classifier-free guidance: the base against itself, asked for the control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal
+
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control
+from levelfield.systems.control_text import (
+    control_text,
+    opposite,
+    template_attributes,
+    unspeakable,
+)
+from levelfield.systems.logits.readers import Prefix
+from levelfield.systems.logits.terms import BaseLM, Formula, HelperLM, Term
+from levelfield.systems.technique import LocalTechnique
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierFreeGuidance(LocalTechnique):
+    """log p(x_t | x_<t) + s · (E − A): what a request for the control changes, s times.
+
+    E is the base behind a text that asks for the control, A the base without that text, or behind
+    the text that asks for the opposite. s = 0 is the base, s = 1 the prompted base (with A the base
+    itself), and s > 1 guidance. In the form of contrastive decoding, (1 + β) z_E − β z_A, that is
+    s = 1 + β with A the base itself. No training; an attribute is controlled as far as the base
+    understands the request. Sanchez et al. (2023), "Stay on topic with classifier-free guidance".
+
+    Controls any attribute with one value, keywords, and several attributes at once, in one request.
+
+    Args:
+        strength: s.
+        against: A: `base`, or `opposite` where each attribute has two known values (sentiment).
+        template: the text that asks for the control, with `{ATTRIBUTE}` where a value stands, e.g.
+            `A {sentiment} review: `; empty for the shipped one.
+        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+            (`LocalTechnique`).
+
+    Raises:
+        UserError: the template has no place for a value.
+    """
+
+    name: ClassVar[str] = "cfg"
+    strength: float = 2.0
+    against: Literal["base", "opposite"] = "base"
+    template: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            places = template_attributes(self.template)
+        except ValueError as error:
+            raise UserError(f"template: {error}; write {{sentiment}} or {{{{ for a brace") from None
+        if self.template and not places:
+            raise UserError(
+                f"template is '{self.template:.40}'; expected a place such as {{sentiment}}"
+            )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            "against": self.against,
+            "template": self.template or "shipped",
+        }
+
+    def refusal(self, control: Control) -> str:
+        if why := unspeakable(control):
+            return f"{self.name}: {why}"
+        if self.template and (places := template_attributes(self.template)) != control.keys():
+            return (
+                f"{self.name}: the template shows {', '.join(sorted(places))}, and the control has "
+                f"{', '.join(sorted(control)) or 'nothing'}"
+            )
+        if self.against == "opposite":
+            for attribute, value in control.items():
+                if opposite(attribute, value) is None:
+                    return f"{self.name}: no opposite of {attribute} '{value}' is known"
+        return ""
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        if not attributes:
+            return None
+        asked = HelperLM(self.base, partial(self._request, attributes, False))
+        anti: Term = BaseLM(penalised=False)
+        if self.against == "opposite":
+            anti = HelperLM(self.base, partial(self._request, attributes, True))
+        return BaseLM() + self.strength * (asked - anti)
+
+    def _request(self, attributes: frozenset[str], is_opposite: bool, control: Control) -> Prefix:
+        wanted = {a: v for a, v in control.items() if a in attributes}
+        if is_opposite:
+            wanted = {a: opposite(a, v) or v for a, v in wanted.items()}
+        return tuple(self.base.ids(control_text(wanted, self.template)))
