@@ -52,12 +52,16 @@ class LanguageModel:
 
     def continuation(self, before: Sequence[int], ids: Sequence[int]) -> str:
         """The text of tokens that follow others; a character cut in two is left out."""
-        decode = functools.partial(
-            self.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        beginning, whole = decode(list(before)), decode([*before, *ids])
-        text: str = whole[len(beginning) :] if whole.startswith(beginning) else decode(list(ids))
+        beginning, whole = self.text(before), self.text([*before, *ids])
+        text = whole[len(beginning) :] if whole.startswith(beginning) else self.text(ids)
         return text.rstrip("\N{REPLACEMENT CHARACTER}")
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens that nothing precedes, without special ones."""
+        text: str = self.tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
 
 
 @functools.lru_cache(maxsize=KEPT)

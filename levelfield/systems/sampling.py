@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -107,6 +107,7 @@ def continue_all(
     budgets: Sequence[int],
     *,
     ends: frozenset[int] | None = None,
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     use_cache: bool = True,
 ) -> list[Continuation]:
     """Continues prompts token by token; texts that have ended leave the batch.
@@ -116,6 +117,7 @@ def continue_all(
         prompts: what it reads, BOS included.
         budgets: the most tokens of each continuation, at least 1.
         ends: ids that end a text; those of the model if not given.
+        is_over: whether a continuation ends with the tokens that it has, for other reasons.
         use_cache: False reads everything anew at every step; slow, the same texts.
     """
     ends = base.ends if ends is None else ends
@@ -133,7 +135,7 @@ def continue_all(
                 one.steps, one.passes = step, step + steering.passes
                 if token not in ends:
                     one.ids.append(token)
-                    if step < budgets[live[row]]:
+                    if step < budgets[live[row]] and not is_over(one.ids):
                         going.append(row)
             if not going:
                 break

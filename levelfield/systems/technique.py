@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar, NamedTuple
@@ -34,6 +34,16 @@ class _Prompted(NamedTuple):
     request: Request
     ids: list[int]
     cut: bool
+
+
+def until(text: str, stops: Sequence[str]) -> tuple[str, str]:
+    """What precedes the first of these strings, and which it is; all of the text without one.
+
+    >>> until("It froze.\\nUser: And then?", ["\\nUser:", "\\nSystem:"])
+    ('It froze.', '\\nUser:')
+    """
+    at, stop = min(((text.find(stop), stop) for stop in stops if stop in text), default=(None, ""))
+    return text[:at], stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +195,20 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         """What the base reads between BOS and the prompt."""
         return []
 
+    def _start(self, request: Request) -> list[int]:
+        """What the base reads before the prompt."""
+        return [self._writer.bos_id, *self._prefix(request)]
+
+    @property
+    def _ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        return self._writer.ends
+
+    @property
+    def _stops(self) -> tuple[str, ...]:
+        """Strings that end a text; neither they nor what follows them is part of it."""
+        return ()
+
     @property
     def _writer(self) -> LanguageModel:
         """The model whose logits are changed: the base, or what a technique makes of it."""
@@ -193,7 +217,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
     def _prompted(self, request: Request, budget: int) -> _Prompted:
         """The ids that the base reads; of a prompt that is too long the end is kept."""
         base = self._writer
-        start = [base.bos_id, *self._prefix(request)]
+        start = self._start(request)
         prompt = base.ids(request.prompt.rstrip(" \t"))
         formula = self._formula(frozenset(request.control))
         helpers = formula.room(request.control) if formula else math.inf
@@ -214,7 +238,15 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         width = self._writer.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
-        return self._run(prompted, decoding, Draw(noise), budgets)
+        return self._run(prompted, decoding, Draw(noise), budgets, self._ends, self._is_over)
+
+    def _is_over(self, ids: Sequence[int]) -> bool:
+        """Whether a continuation has a string that ends it."""
+        if not self._stops:
+            return False
+        # a token is a byte at least, and a character four bytes at most
+        tail = self._writer.text(ids[-4 * max(map(len, self._stops)) :])
+        return any(stop in tail for stop in self._stops)
 
     def _run(
         self,
@@ -222,7 +254,8 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         decoding: Decoding,
         choice: Choice,
         budgets: Sequence[int],
-        ends: frozenset[int] | None = None,
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     ) -> list[Continuation]:
         prompts = [one.ids for one in prompted]
         longest = max(map(len, prompts))
@@ -230,13 +263,16 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         steering = self.processor(
             [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
         )
-        return continue_all(self._writer, prompts, steering, choice, budgets, ends=ends)
+        return continue_all(
+            self._writer, prompts, steering, choice, budgets, ends=ends, is_over=is_over
+        )
 
     def _answer(self, one: _Prompted, continuation: Continuation, seconds: float) -> Answer:
         request = one.request
         written = self._writer.continuation(one.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):
             written = written.lstrip(" ")
+        written, stop = until(written, self._stops)
         return Answer(
             id=request.id,
             prompt=request.prompt,
@@ -246,7 +282,10 @@ class LocalTechnique(LoadingOptions, abc.ABC):
             seconds=seconds,
             forward_passes=continuation.passes,
             control=request.control,
-            extra={"prompt_cut": True} if one.cut else {},
+            extra={
+                **({"prompt_cut": True} if one.cut else {}),
+                **({"stopped_at": stop} if stop else {}),
+            },
         )
 
     def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
