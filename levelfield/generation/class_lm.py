@@ -1,0 +1,104 @@
+"""Class-conditional language models: log P(token | label, text so far) for a guide's labels.
+
+One model serves all labels. It reads BOS, the code of a label, and the text; a code is the label
+and a line break, in tokens of the base's vocabulary (Krause et al. 2021, "GeDi", section 3; Keskar
+et al. 2019, "CTRL", section 3).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from safetensors.torch import load_file
+
+from levelfield.core.errors import ModelError
+from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.models.guides import Guide
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.torch.adapters import AdaptedModel, Adapter
+
+KEPT = 8
+"""How many of these a process keeps, those used last."""
+
+Codes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLM:
+    """A base model under the adapter of a guide of kind `class-lm`.
+
+    The posterior of a label c given a text x of T tokens is softmax_c((α / T) log P(x | c) + b_c).
+
+    Attributes:
+        guide: what was learnt.
+        lm: the base with the guide's adapter on, which shares the base's weights; it reads the code
+            of a label between BOS and the text.
+        codes: label -> tokens.
+        scale: α.
+        bias: label -> b.
+    """
+
+    guide: Guide
+    lm: LanguageModel
+    codes: Codes
+    scale: float
+    bias: Mapping[str, float]
+
+    @property
+    def attribute(self) -> str:
+        """What the labels are values of."""
+        return self.guide.attribute
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels of the guide."""
+        return self.guide.labels
+
+
+@functools.lru_cache(maxsize=KEPT)
+def class_lm(
+    guide: Guide,
+    model: str = OFFLINE_LM,
+    loading: Loading = Loading(),  # noqa: B008
+) -> ClassLM:
+    """The class-conditional model of a guide on its base, loaded once a process.
+
+    Raises:
+        ModelError: the guide is of another kind or base, or its files are damaged.
+    """
+    if guide.kind != "class-lm":
+        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected class-lm")
+    guide.check_base(model, allow_pickle=loading.allow_pickle)
+    base = language_model(model, loading)
+    with reading(guide.name):
+        adapter = Adapter(base.model, **guide.settings["adapter"])
+        adapter.load_state_dict(load_file(guide.weights, device=str(base.device)))
+        scale = float(guide.settings["scale"])
+        bias = {label: float(guide.settings["bias"][label]) for label in guide.labels}
+    lm = adapted(base, adapter.requires_grad_(False), guide.label)
+    return ClassLM(guide, lm, codes_of(guide.labels, base), scale, bias)
+
+
+def adapted(base: LanguageModel, adapter: Adapter, label: str) -> LanguageModel:
+    """A base under an adapter."""
+    model = AdaptedModel(base.model, adapter)
+    return LanguageModel(model, base.tokenizer, f"{base.label}+{label}", base.tokens, base.ends)
+
+
+def codes_of(labels: Sequence[str], base: LanguageModel) -> Codes:
+    """The tokens of each label's code: the label and a line break, after which any text may begin.
+
+    Raises:
+        ModelError: two labels are the same tokens.
+    """
+    codes = {label: tuple(base.ids(f"{label}\n")) for label in labels}
+    if len(set(codes.values())) < len(codes):
+        raise ModelError(
+            f"labels {', '.join(labels)}: some are the same tokens to {base.label}; name them "
+            "otherwise"
+        )
+    return codes

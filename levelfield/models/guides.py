@@ -1,0 +1,270 @@
+"""Guides by name: what techniques of controlled generation learn on a base, kept in a folder.
+
+A folder has `guide.json`, which says what the guide is, `guide.safetensors` and a card. Nothing
+here needs PyTorch, so techniques refuse a control before they load a model.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from levelfield.core.errors import ModelError, UserError, first_line
+from levelfield.core.sample import Control
+from levelfield.io.digest import sha256
+from levelfield.io.json_input import read_json
+from levelfield.io.problems import shown
+from levelfield.models.resolve import OFFLINE_LM, resolve
+
+GuideKind = Literal["class-lm", "future"]
+"""`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
+far)."""
+
+ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
+
+SHIPPED: Mapping[str, str] = {}
+"""Guides that come with the package, and their checksums (`Guide.checksum`)."""
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What is known of a guide without its weights.
+
+    Attributes:
+        name: `offline/NAME` of one that comes with the package, else the folder's name.
+        path: the folder.
+        kind: what the guide predicts.
+        attribute: what the labels are values of.
+        labels: in the order of the weights.
+        base: the name of the model that the guide was trained on.
+        revision: which revision of that model.
+        checksum: of `guide.json` and `guide.safetensors`.
+        settings: the rest of `guide.json`, which readers of the guide's kind understand.
+    """
+
+    name: str
+    path: Path
+    kind: GuideKind
+    attribute: str
+    labels: tuple[str, ...]
+    base: str
+    revision: str
+    checksum: str
+    settings: Mapping[str, Any] = field(compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """How signatures name it: `offline/sentiment-lm@0a1b2c3d4e5f`."""
+        return f"{self.name}@{self.checksum[:12]}"
+
+    @property
+    def weights(self) -> Path:
+        """The file of the weights."""
+        return self.path / WEIGHTS
+
+    def check_base(self, model: str, *, allow_pickle: bool = False) -> None:
+        """Nothing, if the guide was trained on this model.
+
+        Raises:
+            ModelError: it was trained on another one, or there is no model of this name.
+        """
+        if model == self.base == OFFLINE_LM:  # which the package pins
+            return
+        resolved = resolve(model, allow_pickle=allow_pickle)
+        if resolved.revision != self.revision:
+            raise ModelError(
+                f"guide '{self.name}' is of the base {self.base}@{self.revision[:12]}, and the "
+                f"model is {resolved.label}; {_how_to_make(self.kind, self.attribute, model)}"
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def guide_named(name: str) -> Guide:
+    """The guide of this name: one that comes with the package, or a folder.
+
+    Raises:
+        ModelError: there is no such guide, or its folder is damaged.
+    """
+    if name.startswith("offline/") and name not in SHIPPED:
+        known = f"there are {', '.join(SHIPPED)}" if SHIPPED else "none comes with the package"
+        raise ModelError(f"there is no guide '{name}'; {known}")
+    if name in SHIPPED:
+        guide = _read(_FOLDER / name.replace("/", os.sep), name)
+        if guide.checksum != SHIPPED[name]:
+            raise ModelError(
+                f"guide '{name}' is damaged: its checksum begins {guide.checksum[:12]}, expected "
+                f"{SHIPPED[name][:12]}; install levelfield again"
+            )
+        return guide
+    try:
+        path = Path(name).expanduser().resolve()
+        is_folder = path.is_dir()
+    except (OSError, RuntimeError, ValueError):
+        is_folder = False
+    if not is_folder:
+        raise ModelError(
+            f"there is no guide folder {shown(name)}; `levelfield train guide` makes one"
+        )
+    return _read(path, path.name)
+
+
+def shipped_guides() -> tuple[Guide, ...]:
+    """The guides that come with the package."""
+    return tuple(map(guide_named, SHIPPED))
+
+
+def guide_for(
+    attribute: str,
+    kind: GuideKind,
+    names: str = "",
+    base: str = OFFLINE_LM,
+    *,
+    allow_pickle: bool = False,
+) -> Guide:
+    """The guide that serves an attribute.
+
+    Args:
+        names: a guide's name or folder, or several with commas between them, each of another
+            attribute; empty for those that come with the package.
+        base: the model that the guide has to be of.
+        allow_pickle: the base may have pickled weights.
+
+    Raises:
+        ModelError: there is none, it is of another kind or base, or its folder is damaged.
+        UserError: two of the names serve the attribute.
+    """
+    if not names.strip():
+        served = {g.attribute: g for g in shipped_guides() if g.kind == kind}
+        if base != OFFLINE_LM or attribute not in served:
+            there = ", ".join(f"{g.name} for {g.attribute}" for g in served.values()) or "none"
+            raise ModelError(
+                f"no guide of kind {kind} for {shown(attribute)} on {base} comes with the package "
+                f"(there is {there}{f', on {OFFLINE_LM}' if served else ''}); "
+                f"{_how_to_make(kind, attribute, base)}"
+            )
+        return served[attribute]
+    guides = [guide_named(name) for part in names.split(",") if (name := part.strip())]
+    for guide in guides:
+        if guide.kind != kind:
+            raise ModelError(
+                f"guide '{guide.name}' is of kind {guide.kind}; expected {kind}: "
+                f"{_how_to_make(kind, guide.attribute, base)}"
+            )
+    mine = [guide for guide in guides if guide.attribute == attribute]
+    if not mine:
+        raise ModelError(
+            f"no guide for {shown(attribute)} among "
+            f"{', '.join(f'{g.name} (for {g.attribute})' for g in guides)}; "
+            f"{_how_to_make(kind, attribute, base)}"
+        )
+    if len(mine) > 1:
+        raise UserError(
+            f"guides {mine[0].name} and {mine[1].name} are both for {attribute}; give one of them"
+        )
+    mine[0].check_base(base, allow_pickle=allow_pickle)
+    return mine[0]
+
+
+def guide_refusal(
+    control: Control,
+    kind: GuideKind,
+    names: str = "",
+    base: str = OFFLINE_LM,
+    *,
+    allow_pickle: bool = False,
+) -> str:
+    """Why guides can't serve a control; empty if they can. Loads no model.
+
+    Args:
+        control: attribute -> wanted label, each an attribute of one guide.
+        kind, names, base, allow_pickle: as of `guide_for`.
+    """
+    for attribute, value in control.items():
+        try:
+            guide = guide_for(attribute, kind, names, base, allow_pickle=allow_pickle)
+        except UserError as error:
+            return first_line(error)
+        if not isinstance(value, str):
+            return f"{attribute} has {len(value)} values; a guide takes one label"
+        if value not in guide.labels:
+            return (
+                f"{attribute} {shown(value)} is no label of guide {guide.name}, which has "
+                f"{', '.join(guide.labels)}"
+            )
+    return ""
+
+
+def checksum(folder: Path) -> str:
+    """One checksum for the files of a guide that can change what it computes."""
+    digest = hashlib.sha256()
+    for name in (ABOUT, WEIGHTS):
+        digest.update(f"{name} {sha256(folder / name)}\n".encode())
+    return digest.hexdigest()
+
+
+def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
+    technique = {"class-lm": "gedi", "future": "fudge"}[kind]
+    model = "" if base == OFFLINE_LM else f" --model {base}"
+    return (
+        f"make one with `levelfield train guide --technique {technique}{model} --data FILE "
+        f"--attribute {attribute} --out FOLDER` and give guide=FOLDER"
+    )
+
+
+def _read(path: Path, name: str) -> Guide:
+    about = _about(path, name)
+    for key, is_right, expected in (
+        ("kind", _is_one_of(get_args(GuideKind)), f"one of {', '.join(get_args(GuideKind))}"),
+        ("attribute", _is_text, "a name"),
+        ("labels", _are_labels, "a list of at least two different names"),
+        ("base", _is_text, "the name of a model"),
+        ("revision", _is_text, "the revision of that model"),
+    ):
+        if not is_right(about.get(key)):
+            raise ModelError(
+                f"guide '{name}': {ABOUT}: {key} is {shown(about.get(key))}; expected {expected}"
+            )
+    if not (path / WEIGHTS).is_file():
+        raise ModelError(f"guide '{name}': {path} has no {WEIGHTS}; make the guide again")
+    labels = tuple(about.pop("labels"))
+    known = {key: about.pop(key) for key in ("kind", "attribute", "base", "revision")}
+    return Guide(name, path, labels=labels, checksum=checksum(path), settings=about, **known)
+
+
+def _about(path: Path, name: str) -> dict[str, Any]:
+    try:
+        about = read_json(path / ABOUT)
+    except FileNotFoundError as error:
+        raise ModelError(
+            f"guide '{name}': {path} has no {ABOUT}; expected a folder that `levelfield train "
+            "guide` made"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"guide '{name}': {ABOUT} can't be read: {first_line(error)}") from error
+    if not isinstance(about, dict):
+        raise ModelError(f"guide '{name}': {ABOUT} is no object")
+    return about
+
+
+def _is_one_of(names: Sequence[str]) -> Any:
+    return lambda value: isinstance(value, str) and value in names
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_labels(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(map(_is_text, value))
+        and len(set(value)) == len(value)
+    )
