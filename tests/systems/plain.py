@@ -1,0 +1,39 @@
+"""Distributions written down plainly: every text read anew, one row, no cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from levelfield.core.sample import Control
+from levelfield.systems.contract import Decoding, Request
+from levelfield.systems.technique import LocalTechnique
+
+WHOLE = Decoding(top_p=1.0)
+
+
+def logits(technique: LocalTechnique, text: str, before: str = "", model: Any = None) -> Any:
+    """The next token's of a model (the base if not named) behind BOS and two texts."""
+    base = technique.base
+    ids = [base.bos_id, *base.ids(before), *base.ids(text)]
+    with torch.inference_mode():
+        return (model or base).model(input_ids=torch.tensor([ids])).logits[0, -1].double()
+
+
+def steered(
+    technique: LocalTechnique, text: str, control: Control, decoding: Decoding = WHOLE
+) -> Any:
+    """The technique's log-probabilities of the next token: (vocabulary,)."""
+    row = torch.tensor([technique._prompted(Request("1", text, control), 20).ids])
+    with torch.inference_mode():
+        scores = technique._writer.model(input_ids=row).logits[:, -1]
+        return technique.processor([control], decoding=decoding)(row, scores)[0].double()
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Equal distributions, given as scores up to a constant; −∞ in the same places."""
+    actual, expected = actual.log_softmax(-1), expected.log_softmax(-1)
+    assert torch.equal(actual.isneginf(), expected.isneginf())
+    kept = actual.isfinite()
+    torch.testing.assert_close(actual[kept], expected[kept], atol=2e-5, rtol=0)
