@@ -13,6 +13,11 @@ COLUMNS = 32
 """So many tokens a row are read at once where all of their logits are needed."""
 
 
+def normalised(logits: torch.Tensor) -> torch.Tensor:
+    """Logits → log-probabilities over the last dimension, in float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+
+
 class GrowingRows(abc.ABC):
     """One model over rows of tokens that grow together.
 
@@ -136,19 +141,19 @@ class CausalRows(GrowingRows):
         return logits
 
     def log_likelihood(self, scored: torch.Tensor) -> torch.Tensor:
-        """Sum of log P(token | tokens before it) over what is written so far: (rows,).
+        """Sum of log P(token | tokens before it) over what is written so far: (rows,), float64.
 
         Reads all but the last token, so it comes before the first `logits`.
 
         Args:
             scored: (rows, tokens), which tokens count; never the first of a row.
         """
-        total = torch.zeros(len(self._ids), device=self._ids.device)
+        total = torch.zeros(len(self._ids), dtype=torch.float64, device=self._ids.device)
         last = self._ids.shape[1] - 1
         size = COLUMNS if self._cache is not None else max(1, last)
         for begin in range(0, last, size):
             end = min(begin + size, last)
-            log_p = self._forward(self._ids[:, begin:end], last_only=False).float().log_softmax(-1)
+            log_p = normalised(self._forward(self._ids[:, begin:end], last_only=False))
             tokens = self._ids[:, begin + 1 : end + 1]
             chosen = log_p.gather(-1, tokens[..., None]).squeeze(-1)
             total += chosen.masked_fill(~scored[:, begin + 1 : end + 1].bool(), 0).sum(-1)

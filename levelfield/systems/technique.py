@@ -197,26 +197,26 @@ class LocalTechnique(LoadingOptions, abc.ABC):
 
     def _start(self, request: Request) -> list[int]:
         """What the base reads before the prompt."""
-        return [self._writer.bos_id, *self._prefix(request)]
+        return [self.base.bos_id, *self._prefix(request)]
 
     @property
     def _ends(self) -> frozenset[int]:
         """Tokens that end a text."""
-        return self._writer.ends
+        return self.base.ends
 
     @property
     def _stops(self) -> tuple[str, ...]:
         """Strings that end a text; neither they nor what follows them is part of it."""
         return ()
 
-    @property
-    def _writer(self) -> LanguageModel:
-        """The model whose logits are changed: the base, or what a technique makes of it."""
+    def _writer(self, control: Control) -> LanguageModel:  # noqa: ARG002
+        """The model whose logits are changed: the base, or what a technique makes of it for
+        requests of these attributes. Its tokens are the base's."""
         return self.base
 
     def _prompted(self, request: Request, budget: int) -> _Prompted:
         """The ids that the base reads; of a prompt that is too long the end is kept."""
-        base = self._writer
+        base = self.base
         start = self._start(request)
         prompt = base.ids(request.prompt.rstrip(" \t"))
         formula = self._formula(frozenset(request.control))
@@ -235,7 +235,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         self, prompted: Sequence[_Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
         ids = [one.request.id for one in prompted]
-        width = self._writer.tokens.vocabulary_size
+        width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
         return self._run(prompted, decoding, Draw(noise), budgets, self._ends, self._is_over)
@@ -245,7 +245,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         if not self._stops:
             return False
         # a token is a byte at least, and a character four bytes at most
-        tail = self._writer.text(ids[-4 * max(map(len, self._stops)) :])
+        tail = self.base.text(ids[-4 * max(map(len, self._stops)) :])
         return any(stop in tail for stop in self._stops)
 
     def _run(
@@ -263,13 +263,12 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         steering = self.processor(
             [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
         )
-        return continue_all(
-            self._writer, prompts, steering, choice, budgets, ends=ends, is_over=is_over
-        )
+        writer = self._writer(prompted[0].request.control)
+        return continue_all(writer, prompts, steering, choice, budgets, ends=ends, is_over=is_over)
 
     def _answer(self, one: _Prompted, continuation: Continuation, seconds: float) -> Answer:
         request = one.request
-        written = self._writer.continuation(one.ids, continuation.ids)
+        written = self.base.continuation(one.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):
             written = written.lstrip(" ")
         written, stop = until(written, self._stops)

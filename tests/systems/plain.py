@@ -27,7 +27,7 @@ def steered(
     """The technique's log-probabilities of the next token: (vocabulary,)."""
     row = torch.tensor([technique._prompted(Request("1", text, control), 20).ids])
     with torch.inference_mode():
-        scores = technique._writer.model(input_ids=row).logits[:, -1]
+        scores = technique._writer(control).model(input_ids=row).logits[:, -1]
         return technique.processor([control], decoding=decoding)(row, scores)[0].double()
 
 

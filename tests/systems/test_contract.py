@@ -170,7 +170,7 @@ def test_padding_and_cache_change_no_probability(name, family):
         for step, token in enumerate(tokens):
             row = torch.tensor([[*ids, *tokens[:step]]])
             with torch.inference_mode():
-                logits = technique._writer.model(input_ids=row).logits[:, -1]
+                logits = technique._writer(request.control).model(input_ids=row).logits[:, -1]
                 scores = technique.processor([request.control], decoding=decoding)(row, logits)
             expected = scores.double().log_softmax(-1)[0, token]
             assert log_p[step] == pytest.approx(float(expected), abs=1e-5)
@@ -188,7 +188,7 @@ def test_probabilities_sum_to_one_over_what_may_be_chosen(name):
     ids = technique._prompted(request, 20).ids
     row = torch.tensor([ids])
     with torch.inference_mode():
-        logits = technique._writer.model(input_ids=row).logits[:, -1]
+        logits = technique._writer(request.control).model(input_ids=row).logits[:, -1]
         scores = technique.processor([request.control], decoding=Decoding(top_p=0.8))(row, logits)
         base = logits.softmax(-1)
     kept = scores.isfinite()

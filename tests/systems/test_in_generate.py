@@ -49,7 +49,7 @@ def test_greedy_texts_are_those_of_the_technique(name):
     decoding = Decoding(max_new_tokens=NEW, greedy=True)
     prompts = Prompts(technique, CASES[name].controls[0])
     steering = processor(technique, prompts, decoding)
-    written = technique._writer.model.generate(
+    written = technique.base.model.generate(
         **prompts.inputs, do_sample=False, logits_processor=[steering]
     )
     expected = [one.continuation for one in technique.generate(prompts.requests, decoding=decoding)]
@@ -68,7 +68,7 @@ def test_sampled_tokens_have_the_probabilities_of_the_technique(name):
     decoding = Decoding(top_p=0.95)
     prompts = Prompts(technique, CASES[name].controls[0])
     torch.manual_seed(0)
-    written = technique._writer.model.generate(
+    written = technique.base.model.generate(
         **prompts.inputs,
         do_sample=True,
         top_k=0,
@@ -84,7 +84,7 @@ def test_beams_are_followed_when_they_change_places(name):
     technique = CASES[name].make()
     decoding = Decoding(top_p=1.0)
     prompts = Prompts(technique, CASES[name].controls[0])
-    written = technique._writer.model.generate(
+    written = technique.base.model.generate(
         **prompts.inputs,
         num_beams=4,
         num_return_sequences=3,
@@ -127,6 +127,6 @@ def anew(technique, row, tokens, decoding, control):
     for step, token in enumerate(tokens):
         ids = torch.tensor([[*row, *tokens[:step]]])
         with torch.inference_mode():
-            logits = technique._writer.model(input_ids=ids).logits[:, -1]
+            logits = technique.base.model(input_ids=ids).logits[:, -1]
             scores = technique.processor([control], decoding=decoding)(ids, logits)
         yield float(scores.double().log_softmax(-1)[0, token])

@@ -71,7 +71,7 @@ class SteeringProcessor(LogitsProcessor):
         """Logits of the next token (rows, vocabulary) → log-probabilities (rows, vocabulary)."""
         self._follow(input_ids)
         decoding = self._decoding
-        plain = scores.float()
+        plain = scores.to(torch.promote_types(scores.dtype, torch.float32))
         logits = penalised(plain, input_ids, self._mask, decoding.repetition_penalty)
         log_p = logits.log_softmax(-1)
         may = possible(log_p / decoding.temperature, decoding.top_k, decoding.top_p)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from levelfield.generation.language_model import LanguageModel
-from levelfield.generation.rows import CausalRows
+from levelfield.generation.rows import CausalRows, normalised
 
 Prefix = tuple[int, ...]
 """Tokens that a model reads between BOS and the prompt."""
@@ -55,7 +55,7 @@ class Reader:
         self._scores_prompts = False
         self._rows: CausalRows | None = None
         self._n = 0
-        self._current: torch.Tensor | None = None
+        self._log_p: torch.Tensor | None = None
         self._prompt_log_p: torch.Tensor | None = None
         self.passes = 0
 
@@ -82,7 +82,7 @@ class Reader:
         prompts = [[bos, *prefix, *text] for prefix, text in zip(prefixes, read, strict=True)]
         device = self._model.device
         self._rows = CausalRows.of(self._model.model, prompts, bos, device)
-        self._current = None
+        self._log_p = None
         if self._scores_prompts:
             lengths = torch.tensor([len(text) for text in read])
             places = torch.arange(self._rows.ids.shape[1], 0, -1)
@@ -94,29 +94,29 @@ class Reader:
         """One more token a row, the same behind every prefix: (rows,)."""
         assert self._rows is not None
         self._rows.read(tokens.repeat(len(self._slots)))
-        self._current = None
+        self._log_p = None
 
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only, in this order."""
         assert self._rows is not None
         every = torch.cat([rows + self._n * slot for slot in range(len(self._slots))])
         self._rows.keep(every)
-        if self._current is not None:
-            self._current = self._current[every]
+        if self._log_p is not None:
+            self._log_p = self._log_p[every]
         if self._prompt_log_p is not None:
             self._prompt_log_p = self._prompt_log_p[every]
         self._n = len(rows)
 
-    def logits(self, slot: int) -> torch.Tensor:
-        """Of the next token behind a prefix: (rows, vocabulary)."""
+    def log_p(self, slot: int) -> torch.Tensor:
+        """log P(next token | prefix, text): (rows, vocabulary), float32 at least."""
         assert self._rows is not None
-        if self._current is None:
-            self._current = self._rows.logits()
+        if self._log_p is None:
+            self._log_p = normalised(self._rows.logits())
             self.passes += len(self._slots)
-        return self._current[slot * self._n : (slot + 1) * self._n]
+        return self._log_p[slot * self._n : (slot + 1) * self._n]
 
     def prompt_log_p(self, slot: int) -> torch.Tensor:
-        """log P(prompt | prefix), the sum over the prompt's tokens: (rows,)."""
+        """log P(prompt | prefix), the sum over the prompt's tokens: (rows,), float64."""
         assert self._prompt_log_p is not None
         return self._prompt_log_p[slot * self._n : (slot + 1) * self._n]
 

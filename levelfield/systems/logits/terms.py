@@ -194,15 +194,15 @@ class HelperLM(Term):
         reader = readers.of(self.model)
         prefixes = [self.prefix(control) for control in controls]
         slot = reader.slot(prefixes, sees_prompt=self.sees_prompt)
-        return _OfHelper(lambda: reader.logits(slot), self.temperature)
+        return _OfHelper(lambda: reader.log_p(slot), self.temperature)
 
     def room(self, control: Control) -> float:
         return self.model.tokens.limit - 1 - len(self.prefix(control))
 
 
 class _OfHelper(Stateless):
-    def __init__(self, logits: Callable[[], torch.Tensor], temperature: float) -> None:
-        self._logits, self._temperature = logits, temperature
+    def __init__(self, log_p: Callable[[], torch.Tensor], temperature: float) -> None:
+        self._log_p, self._temperature = log_p, temperature
 
     def values(self, step: Step) -> torch.Tensor:
-        return self._logits()[:, : step.log_p.shape[1]].to(step.log_p.dtype) / self._temperature
+        return self._log_p()[:, : step.log_p.shape[1]].to(step.log_p.dtype) / self._temperature
