@@ -63,6 +63,15 @@ _ENTRIES = (
         "F + F of the amateur",
         "Li et al. (2022)",
     ),
+    TechniqueEntry(
+        "prompting",
+        "levelfield.systems.prompting.local:Prompting",
+        "input",
+        "Instructions, and examples if wanted, before a text that is already begun.",
+        "any attributes, in words; several at once",
+        "F, after a pass over the instructions",
+        "Brown et al. 2020",
+    ),
 )
 
 TECHNIQUES: Mapping[str, TechniqueEntry] = {entry.name: entry for entry in _ENTRIES}

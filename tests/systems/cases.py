@@ -18,6 +18,7 @@ from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
 from levelfield.systems.contrastive import ContrastiveDecoding
 from levelfield.systems.guidance import ClassifierFreeGuidance
+from levelfield.systems.prompting.local import Prompting
 
 
 @functools.cache
@@ -60,6 +61,25 @@ def amateur(base: str | None) -> str:
     return model("llama" if base == model("llama") else "gpt2", seed=1)
 
 
+def terse_instructions() -> Path:
+    """Templates of few tokens."""
+    path = Path(tempfile.mkdtemp(prefix="levelfield-prompts-")) / "terse.toml"
+    path.write_text(
+        """
+        system = "Write."
+        task = "A text{wishes}."
+        opening = "Begin: {prompt}"
+        wishes = { other = "{values}" }
+        [plain]
+        system = "{content} "
+        user = "U: {content}\\n"
+        assistant = "A: {content}\\n"
+        """,
+        encoding="utf-8",
+    )
+    return path
+
+
 CASES: Mapping[str, Case] = {
     "base": Case(on_tiny(UncontrolledBase), refused=None, strength=False),
     "cfg": Case(
@@ -80,5 +100,12 @@ CASES: Mapping[str, Case] = {
             "amateur_temperature": 0.5,
             "sees_prompt": False,
         },
+    ),
+    "prompting": Case(
+        on_tiny(Prompting),
+        controls=({"sentiment": "positive"}, {"keywords": ("court", "culture")}),
+        refused={"sentiment": ()},
+        strength=False,
+        options={"shots": 1, "instructions": str(terse_instructions())},
     ),
 }
