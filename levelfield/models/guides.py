@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.sample import Control
 from levelfield.io.digest import sha256
-from levelfield.io.json_input import read_json
+from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
@@ -246,8 +246,10 @@ def _about(path: Path, name: str) -> dict[str, Any]:
             f"guide '{name}': {path} has no {ABOUT}; expected a folder that `levelfield train "
             "guide` made"
         ) from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise ModelError(f"guide '{name}': {ABOUT} can't be read: {first_line(error)}") from error
+    except ValueError as error:
+        raise ModelError(f"guide '{name}': {ABOUT} can't be read: {reason(error)}") from error
     if not isinstance(about, dict):
         raise ModelError(f"guide '{name}': {ABOUT} is no object")
     return about

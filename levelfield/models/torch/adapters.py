@@ -108,6 +108,10 @@ class AdaptedModel:
         with self._adapter.on():
             return module(*args, **options)
 
+    def get_output_embeddings(self) -> Any:
+        """The layer that makes logits of states, which no adapter changes."""
+        return self._base.get_output_embeddings()
+
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """Those of the base."""
         parameters: Iterator[torch.nn.Parameter] = self._base.parameters()

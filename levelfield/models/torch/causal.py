@@ -55,11 +55,11 @@ class TorchCausalModel:
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
         self._block = Block.on(self._device)
-        self._body, self._head, is_whole = self._body_and_head(model)
+        self._few = self._some_ids(model)
+        self._body, self._head, is_whole = body_and_head(model, self._few)
         if is_whole:
             most = max(1, WHOLE_LOGITS // self.vocabulary_size)
             self._batch_tokens = min(self._batch_tokens, most)
-        self._few = self._some_ids(model)
         self._dtype = next(model.parameters()).dtype
         self._config = model.config.get_text_config()
         check_causal(self._body, self._few, model)
@@ -326,38 +326,41 @@ class TorchCausalModel:
         few = [self._tokens.bos_id, *few[:15]][: self._tokens.limit]
         return torch.tensor([few], device=self._device)
 
-    def _body_and_head(self, model: Any) -> tuple[Body, Head, bool]:
-        """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
 
-        Some models do more to logits than their output layer does (Gemma caps, Cohere scales
-        them). Where the two steps do not give what the whole model gives, the first is the whole
-        model and the second takes the part; the third thing returned says whether that is so.
-        """
-        layer = model.get_output_embeddings()
+def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
+    """The model as two steps, ids -> states, and states -> logits of a part of the vocabulary.
 
-        def whole(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
-            return logits
+    Some models do more to logits than their output layer does (Gemma caps, Cohere scales
+    them). Where the two steps do not give what the whole model gives, the first is the whole
+    model and the second takes the part; the third thing returned says whether that is so.
 
-        def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
-            return logits[..., of].clone()  # a head's logits are its caller's to change
+    Args:
+        ids: (1, tokens) to try it on.
+    """
+    layer = model.get_output_embeddings()
 
-        def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
-            states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
-            return states
+    def whole(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = model(input_ids=ids, use_cache=False, **how).logits
+        return logits
 
-        def head(states: torch.Tensor, of: slice) -> torch.Tensor:
-            bias = None if layer.bias is None else layer.bias[of]
-            return torch.nn.functional.linear(states, layer.weight[of], bias)
+    def part(logits: torch.Tensor, of: slice) -> torch.Tensor:
+        return logits[..., of].clone()  # a head's logits are its caller's to change
 
-        if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
-            with torch.inference_mode():
-                ids = self._some_ids(model)
-                states = body(ids)
-                fits = states.shape[-1] == layer.in_features
-                if fits and torch.equal(head(states, slice(None)), whole(ids)):
-                    return body, head, False
-        return whole, part, True
+    def body(ids: torch.Tensor, **how: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = model.base_model(input_ids=ids, use_cache=False, **how)[0]
+        return states
+
+    def head(states: torch.Tensor, of: slice) -> torch.Tensor:
+        bias = None if layer.bias is None else layer.bias[of]
+        return torch.nn.functional.linear(states, layer.weight[of], bias)
+
+    if isinstance(layer, torch.nn.Linear) and model.base_model is not model:
+        with torch.inference_mode():
+            states = body(ids)
+            fits = states.shape[-1] == layer.in_features
+            if fits and torch.equal(head(states, slice(None)), whole(ids)):
+                return body, head, False
+    return whole, part, True
 
 
 def _end(ids: Sequence[int], most: int) -> Sequence[int]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from levelfield.core.arrays import Codes
 from levelfield.training.judge.labelled import Labelled
 from levelfield.training.loop import Loss, Recipe
+from levelfield.training.passes import Passes
 
 CHECKPOINT_STEPS = 500
 """Fewest steps between two checkpoints."""
@@ -46,11 +46,7 @@ def passes(
 
 @dataclass(frozen=True)
 class Classification:
-    """The task of a model that reads ids; a batch is a function of the seed and the step's number.
-
-    Every pass has all texts, each as often as it is to be learnt from, in an order of its own.
-    Texts of `POOL` batches are sorted by length, so that little of a batch is padding, and the
-    batches of a pool come in random order.
+    """The task of a model that reads ids.
 
     Attributes:
         rows: texts and their labels.
@@ -66,8 +62,6 @@ class Classification:
     read: str
     batch: int
     seed: int
-
-    POOL = 50
 
     @property
     def identity(self) -> str:
@@ -86,27 +80,9 @@ class Classification:
         return {}
 
     @functools.cached_property
-    def _repeated(self) -> Codes:
-        return np.repeat(np.arange(len(self.rows)), self.rows.times)
-
-    @functools.cached_property
-    def _passes(self) -> dict[int, list[Codes]]:
-        return {}
+    def _passes(self) -> Passes:
+        lengths = [len(ids) for ids in self.ids]
+        return Passes(self.rows.times, lengths, self.batch, self.seed)
 
     def _batch(self, step: int) -> Codes:
-        each = -(-len(self._repeated) // self.batch)
-        epoch, at = divmod(step, each)
-        if epoch not in self._passes:
-            self._passes.clear()
-            self._passes[epoch] = self._pass(np.random.default_rng([self.seed, epoch]))
-        return self._passes[epoch][at]
-
-    def _pass(self, rng: np.random.Generator) -> list[Codes]:
-        order = rng.permutation(self._repeated)
-        batches = []
-        for begin in range(0, len(order), self.POOL * self.batch):
-            pool = order[begin : begin + self.POOL * self.batch]
-            pool = pool[np.argsort([len(self.ids[i]) for i in pool], kind="stable")]
-            of_pool = [pool[i : i + self.batch] for i in range(0, len(pool), self.batch)]
-            batches += [of_pool[i] for i in rng.permutation(len(of_pool))]
-        return batches
+        return self._passes.rows(step)

@@ -1,0 +1,84 @@
+"""The texts that a guide is trained and tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from levelfield.core.sample import Sample
+from levelfield.datasets import dataset, load, names
+from levelfield.io import open_samples
+from levelfield.training.guide.written import as_written
+from levelfield.training.judge.labelled import from_controls
+from levelfield.training.judge.texts import JudgeTexts, own_texts
+
+TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk-movie-reviews"})
+"""Sets whose texts are lower case, with blanks around punctuation, one sentence a line."""
+
+
+def guide_texts(
+    data: Sequence[str],
+    attribute: str,
+    *,
+    held_out: Sequence[str] = (),
+    share: float = 0.05,
+    seed: int = 0,
+    format: str | None = None,
+    mapping: Mapping[str, str] = {},
+    sources: Sequence[str] = (),
+) -> JudgeTexts:
+    """Labelled texts of sets by name and of files, and those held out.
+
+    Of a set by name all parts are learnt from but `test`; its sentences are written as people write
+    them, a review line by line.
+
+    Args:
+        data, held_out: names of sets, or files; without `held_out` a share of the texts.
+        format, mapping: of files.
+        sources: more lines for the card.
+
+    Raises:
+        UserError, InputError: a file can't be read, a sample has no label.
+        FetchError: a set can't be fetched.
+    """
+
+    def read(of: Sequence[str], part_is_test: bool) -> list[Sample]:
+        named = [name for name in of if _is_set(name)]
+        files = [name for name in of if not _is_set(name)]
+        samples = [sample for name in named for sample in _of_set(name, part_is_test)]
+        if files:
+            source = open_samples(files, format=format, mapping=mapping, ids="any")
+            source.check()
+            samples += source
+        return samples
+
+    rows = from_controls(read(data, False), attribute)
+    test = from_controls(read(held_out, True), attribute, rows.labels) if held_out else None
+    lines = [_source(name) for name in data if _is_set(name)]
+    return own_texts(rows, test, (*lines, *sources), share=share, seed=seed)
+
+
+def _is_set(name: str) -> bool:
+    return name in names() and not Path(name).exists()
+
+
+def _of_set(name: str, part_is_test: bool) -> list[Sample]:
+    parts = dataset(name).parts
+    chosen = [part for part in parts if (part == "test") == part_is_test] or list(parts)
+    samples = load(name, part=chosen)
+    if name not in TOKENISED:
+        return samples
+    return [
+        replace(sample, text=as_written(line))
+        for sample in samples
+        for line in sample.text.splitlines()
+    ]
+
+
+def _source(name: str) -> str:
+    known = dataset(name)
+    parts = ", ".join(part for part in known.parts if part != "test") or "all"
+    return (
+        f"{name}, {parts}: {known.title}; {known.licence or 'no licence stated'}; {known.citation}"
+    )
