@@ -1,4 +1,4 @@
-"""levelfield measures generated text, and measures the measures.
+"""levelfield measures generated text, measures the measures, and generates text under control.
 
 The verbs are imported when they are first used, so that `import levelfield` is quick.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from levelfield.meta.evaluation import correlate
     from levelfield.run.compare import compare
     from levelfield.run.score import score
+    from levelfield.systems.run import generate
 
 __all__ = [
     "Sample",
@@ -24,6 +25,7 @@ __all__ = [
     "agreement",
     "compare",
     "correlate",
+    "generate",
     "load_samples",
     "score",
 ]
@@ -34,6 +36,7 @@ _MODULES = {
     "agreement": "levelfield.meta.agreement",
     "compare": "levelfield.run.compare",
     "correlate": "levelfield.meta.evaluation",
+    "generate": "levelfield.systems.run",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.run.score",
 }

@@ -111,3 +111,17 @@ def chromium() -> Iterator[Any]:
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes `stub` the name of a technique that needs no model; `asked` has the ids it was asked
+    for, and `before` is called with each request."""
+    import stub_technique
+
+    from levelfield.systems.table import TECHNIQUES
+
+    monkeypatch.setitem(TECHNIQUES, "stub", stub_technique.ENTRY)  # type: ignore[arg-type]
+    monkeypatch.setattr(stub_technique.Stub, "asked", [])
+    monkeypatch.setattr(stub_technique.Stub, "before", None)
+    return stub_technique.Stub

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import levelfield
 
 ROOT = Path(levelfield.__file__).parent
@@ -84,9 +86,18 @@ def test_no_module_imports_from_a_folder_above_its_own():
     assert wrong == []
 
 
-def test_help_and_lists_do_not_wait_for_pytorch():
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["metrics"], "ctrleval.coherence"),
+        (["techniques"], "base"),
+        (["generate", "--help"], "--technique"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_help_and_lists_do_not_wait_for_pytorch(words: list[str], said: str):
     code = (
-        "import sys; sys.argv = ['levelfield', 'metrics']\n"
+        f"import sys; sys.argv = {['levelfield', *words]}\n"
         "from levelfield.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -94,7 +105,7 @@ def test_help_and_lists_do_not_wait_for_pytorch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "ctrleval.coherence" in done.stdout
+    assert said in done.stdout
 
 
 def test_help_of_commands_does_not_wait_for_polars():

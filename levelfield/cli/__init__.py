@@ -20,11 +20,16 @@ from levelfield.version import __version__
 
 _COMMANDS = {
     "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
+    "generate": ("levelfield.cli.generate:generate", "Generate texts under control."),
     "correlate": ("levelfield.cli.correlate:correlate", "Say how far metrics agree with people."),
     "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
     "study": ("levelfield.cli.study:study", "Run, audit and report a comparison of systems."),
     "rate": ("levelfield.cli.rate:rate", "Collect people's ratings on a web page."),
     "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
+    "techniques": (
+        "levelfield.cli.techniques:techniques",
+        "List the techniques of controlled generation, or explain one.",
+    ),
     "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
     "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),

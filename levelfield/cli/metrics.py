@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
-import typing
 from collections.abc import Set
 from importlib import resources
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import JSON
+from levelfield.cli.parameters import parameter_documents
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
@@ -71,28 +70,8 @@ def _describe(name: str) -> dict[str, Any]:
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
         "from": installed()[name].value if name in installed() else name,
-        "options": {
-            option: {
-                "default": _default(p.default),
-                "values": _values(p.annotation),
-            }
-            for option, p in parameters.items()
-        },
+        "options": parameter_documents(parameters),
     }
-
-
-def _default(value: object) -> object:
-    if value is inspect.Parameter.empty:
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def _values(annotation: object) -> str:
-    if typing.get_origin(annotation) is typing.Literal:
-        return "|".join(map(str, typing.get_args(annotation)))
-    if isinstance(annotation, type):
-        return annotation.__name__
-    return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", str(annotation))  # a class without its module
 
 
 def _page(metric: dict[str, Any]) -> str:

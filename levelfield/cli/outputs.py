@@ -114,7 +114,12 @@ def check_outputs(targets: Sequence[OutputTarget]) -> None:
     from levelfield.io.outputs import check_targets
 
     ctx = click.get_current_context()
-    check_targets(targets, list(_inputs(ctx)), force=ctx.meta.get(_FORCE, False))
+    check_targets(targets, list(_inputs(ctx)), force=is_forced())
+
+
+def is_forced() -> bool:
+    """Whether the command that runs was given `--force`."""
+    return bool(click.get_current_context().meta.get(_FORCE, False))
 
 
 def _inputs(ctx: click.Context) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -54,8 +54,14 @@ def console() -> Console:
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
-    """A bar on stderr while work goes on; where stderr is no terminal, a line a minute."""
+def progress_bar(
+    what: str, total: int | None, beside: Callable[[], str] | None = None
+) -> Iterator[Progress]:
+    """A bar on stderr while work goes on; where stderr is no terminal, a line a minute.
+
+    Args:
+        beside: what stands beside the bar, such as a rate; asked for at each advance.
+    """
     if not sys.stderr.isatty():
         yield _progress_lines(what, total)
         return
@@ -75,10 +81,11 @@ def progress_bar(what: str, total: int | None) -> Iterator[Progress]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[beside]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(visible(what), total=total)
-        yield lambda n: bar.advance(task, n)
+        task = bar.add_task(visible(what), total=total, beside="")
+        yield lambda n: bar.update(task, advance=n, beside=beside() if beside else "")
 
 
 LINE_EVERY_S = 60.0

@@ -124,8 +124,16 @@ def _is_markdown(head: FileHead) -> bool:
     return "\n| :-- |" in head.text
 
 
+def _is_generated(head: FileHead) -> bool:
+    fields = ("id", "text", "continuation", "seed", "signature")
+    # a first line that a crash has torn loses nothing
+    torn = head.text.startswith('{"id": ') and not (head.fields or "\n" in head.text)
+    return head.fields.issuperset(fields) or torn
+
+
 def _is_samples(head: FileHead) -> bool:
-    return head.fields.issuperset(("id", "text")) and "metric" not in head.fields
+    is_other = "metric" in head.fields or _is_generated(head)
+    return head.fields.issuperset(("id", "text")) and not is_other
 
 
 def _is_number(text: str) -> bool:
@@ -157,6 +165,7 @@ KINDS: Mapping[str, Callable[[FileHead], bool]] = {
         or head.text.partition("\n")[0].endswith(": codebook")
     ),
     "ratings": _fields("id", "aspect", "rater", "value"),
+    "texts of `levelfield generate`": _is_generated,
     "samples": _is_samples,
 }
 """The kinds of files that commands write -> whether a file is one."""

@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
@@ -39,10 +39,10 @@ MISSING = object()
 class BadRecord(Exception):  # noqa: N818 (a finding, like `Wrong`)
     """A record that is no sample, with everything that is wrong with it."""
 
-    def __init__(self, problems: list[Wrong], *, no_text_field: bool) -> None:
+    def __init__(self, problems: list[Wrong], *, no_required_field: bool) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems
-        self.no_text_field = no_text_field
+        self.no_required_field = no_required_field
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class Rules:
             that a record has.
         control, system, prompt: defaults of records that do not name them.
         wanted: fields that the message about a missing text asks for as well.
+        required: the field that every record must have: `text`, or `prompt` of requests, whose
+            text is yet to be written. A record with nothing but a `text`, as a line of plain text
+            is, has it in the field that is required.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Rules:
     system: str = ""
     prompt: str = ""
     wanted: tuple[str, ...] = ()
+    required: Literal["text", "prompt"] = "text"
 
     def __post_init__(self) -> None:
         for ours, theirs in self.mapping.items():
@@ -103,9 +107,11 @@ class Rules:
         entries: list[tuple[tuple[str, ...], Any]] = []
         problems: list[Wrong] = []
         named = self._renamed(record, extra, problems, cells) if self.mapping else record
+        if named.keys() == {"text"}:
+            named = {self.required: named["text"]}
         for name, value in named.items():
             if name in _CONVERT:
-                if values.absent(value) and not (name == "text" and value == ""):
+                if values.absent(value) and not (name == self.required and value == ""):
                     continue
                 try:
                     fields[name] = _CONVERT[name](value, cells)
@@ -123,10 +129,11 @@ class Rules:
                 _enter(fields, name, path, value, cells)
             except Wrong as wrong:
                 problems.append(wrong.inside(".".join((name, *path))))
-        if "text" not in fields:
-            problems.insert(0, self._no_text(record, there="text" in named))
+        if self.required not in fields:
+            problems.insert(0, self._incomplete(record, there=self.required in named))
         if problems:
-            raise BadRecord(problems, no_text_field="text" not in named)
+            raise BadRecord(problems, no_required_field=self.required not in named)
+        fields.setdefault("text", "")
         fields["id"] = prefix + fields["id"] if fields.get("id") else id
         fields["system"] = fields.get("system") or self.system or system
         if self.prompt and not fields.get("prompt"):
@@ -153,23 +160,26 @@ class Rules:
         extra.update((name, rest.pop(name)) for name in mapped.keys() & rest.keys())
         return mapped | rest
 
-    def _no_text(self, record: Record, *, there: bool) -> Wrong:
+    def _incomplete(self, record: Record, *, there: bool) -> Wrong:
+        required = self.required
         if there:
-            return Wrong('null, expected a string; an empty text is written ""', "text")
-        theirs = self.mapping.get("text")
+            return Wrong(f'null, expected a string; an empty {required} is written ""', required)
+        theirs = self.mapping.get(required)
         what = "missing" if theirs is None else f"there is no {shown(theirs)}"
         fields = f"the fields are {listed(record)}" if record else "there are no fields at all"
-        known = {name for pair in self.mapping.items() if pair[0] != "text" for name in pair}
+        known = {name for pair in self.mapping.items() if pair[0] != required for name in pair}
         rest = {name: value for name, value in record.items() if name not in known}
-        wanted = [f for f in ("text", *self.wanted) if f not in known and f not in record]
+        wanted = [f for f in (required, *self.wanted) if f not in known and f not in record]
         guesses = {
             ours: column
             for ours, column in field_guesses(rest, wanted).items()
             if ours not in known and (ours in _CONVERT or _entry(ours))
         }
-        if "text" in guesses:
-            return Wrong(f"{what}; {fields}; name yours, for example {map_words(guesses)}", "text")
-        return Wrong(f"{what}; {fields}; name the one with the text: --map text=COLUMN", "text")
+        if required in guesses:
+            example = map_words(guesses)
+            return Wrong(f"{what}; {fields}; name yours, for example {example}", required)
+        mend = f"name the one with the {required}: --map {required}=COLUMN"
+        return Wrong(f"{what}; {fields}; {mend}", required)
 
 
 def as_record(sample: Sample) -> dict[str, Any]:

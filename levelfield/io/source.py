@@ -69,12 +69,29 @@ class Source:
         inputs: where the records come from.
     """
 
-    def __init__(self, inputs: Sequence[Input], rules: Rules, ids: Ids) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        rules: Rules,
+        ids: Ids,
+        refusal: Callable[[Sample], str] = lambda _: "",
+    ) -> None:
         self.names = tuple(i.name for i in inputs)
         self.inputs = tuple(inputs)
         self._rules = rules
         self._ids = ids
+        self._refusal = refusal
         self._checked = False
+
+    def as_requests(self, refusal: Callable[[Sample], str]) -> Source:
+        """The same records as requests: each needs a prompt, and none a text.
+
+        Args:
+            refusal: why a request can't be answered, which is a problem as any other; empty if it
+                can.
+        """
+        rules = replace(self._rules, required="prompt")
+        return Source(self.inputs, rules, self._ids, refusal)
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples in the order of the files.
@@ -146,9 +163,9 @@ class Source:
                             cells=source.cells,
                         )
                     except BadRecord as bad:
-                        if bad.no_text_field:
-                            unseen.pop("text", None)  # said below
-                        whole_table = bad.no_text_field and source.is_table
+                        if bad.no_required_field:
+                            unseen.pop(self._rules.required, None)  # said below
+                        whole_table = bad.no_required_field and source.is_table
                         for problem in bad.problems:
                             report(f"{source.place(0 if whole_table else number)}: {problem}")
                         if whole_table:
@@ -160,6 +177,9 @@ class Source:
                         if first != here:
                             report(self._used_twice(sample.id, here, first))
                             continue
+                    if why := self._refusal(sample):
+                        report(f"{source.place(number)}: {why}")
+                        continue
                     yield sample, source.name
             except OSError as error:
                 said = printable(error.strerror or str(error))

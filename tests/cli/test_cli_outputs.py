@@ -24,6 +24,7 @@ WORDS = {
         "--device",
         "--encoder",
         "--format",
+        "--guide",
         "--high",
         "--host",
         "--judge",
@@ -33,7 +34,7 @@ WORDS = {
         "--lower-is-better",
     ),
     *("--map", "--metric", "--model", "--only", "--option", "--part", "--rating", "--recipe"),
-    *("--source", "--start", "--system", "--tokenizer", "--url", "--without"),
+    *("--source", "--start", "--system", "--technique", "--tokenizer", "--url", "--without"),
     *("id", "name", "rater"),
 }
 """Options and arguments whose value names no file that a command opens for writing or protects."""
@@ -106,7 +107,7 @@ def test_outputs_of_all_commands_are_known() -> None:
         ),
         *("train iwf --out", "train unigram --out", "train pooler --out", "train perturb --out"),
         *("train infiller --out", "train discriminator --out", "train judge --out"),
-        *("train cdm --out", "data fetch --out"),
+        *("train cdm --out", "data fetch --out", "generate --out"),
     }
 
 

@@ -1,0 +1,91 @@
+"""`levelfield techniques`: which there are, and what each one does."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from levelfield.cli.options import JSON
+from levelfield.cli.parameters import argument_lines, parameter_documents
+from levelfield.cli.terminal import console, tell, tell_json
+from levelfield.core.registry import parameters
+from levelfield.systems.making import technique_class, technique_entry
+from levelfield.systems.table import TECHNIQUES, TechniqueEntry
+
+
+@click.command()
+@click.argument("name", required=False)
+@JSON
+def techniques(name: str | None, as_json: bool) -> None:
+    """List the techniques of controlled generation, or explain the one of this NAME.
+
+    Cost is in forward passes a token: F is one of the base model.
+    """
+    if name:
+        described = _describe(technique_entry(name))
+        if as_json:
+            tell_json(described, indent=2)
+        else:
+            tell(_page(described))
+        return
+    if as_json:
+        tell_json([_listed(entry) for entry in TECHNIQUES.values()], indent=2)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    titles = ("technique", "control enters at", "controls", "cost", "paper")
+    table = Table(*titles, box=None, pad_edge=False)
+    for entry in TECHNIQUES.values():
+        cells = (entry.name, entry.mechanism, entry.controls, entry.cost, entry.paper)
+        table.add_row(*map(Text, cells))
+    console().print(table)
+
+
+def _listed(entry: TechniqueEntry) -> dict[str, Any]:
+    document = asdict(entry)
+    return {**document, "from": document.pop("target")}
+
+
+def _describe(entry: TechniqueEntry) -> dict[str, Any]:
+    """What is known of a technique without loading a model."""
+    made = technique_class(entry.name)
+    said = argument_lines(made)
+    options = parameter_documents(parameters(made))
+    return {
+        **_listed(entry),
+        "doc": inspect.getdoc(made) or "",
+        "options": {name: {**o, "help": said.get(name, "")} for name, o in options.items()},
+        "documentation": f"docs/techniques/{entry.name}.md",
+    }
+
+
+def _page(technique: dict[str, Any]) -> str:
+    doc = technique["doc"].partition("\nArgs:")[0].strip()
+    facts = [
+        ("controls", technique["controls"]),
+        ("control enters at", technique["mechanism"]),
+        ("cost a token", technique["cost"]),
+        ("paper", technique["paper"]),
+        ("documentation", technique["documentation"]),
+    ]
+    given = [
+        line
+        for name, option in technique["options"].items()
+        for line in (f"  {name}={option['default']}  ({option['values']})", f"    {option['help']}")
+        if line.strip()
+    ]
+    return "\n".join(
+        [
+            f"{technique['name']}: {technique['summary']}",
+            "",
+            *([doc, ""] if doc else []),
+            *(f"{name + ':':<19}{fact}" for name, fact in facts if fact),
+            "",
+            "Options and defaults (--option NAME=VALUE):",
+            *given,
+        ]
+    )
