@@ -7,9 +7,9 @@ samples; all parts of a study speak of it in these words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from levelfield.core.sample import Control, Sample
@@ -69,12 +69,14 @@ class SystemAnswer:
         text: as the system gave it.
         input: what the system says its model was given; empty if it does not say.
         tokens: how many tokens it generated; None if it does not say.
+        forward_passes: rows sent through any model for it; None if it does not say.
     """
 
     id: str
     text: str
     input: str = ""
     tokens: int | None = None
+    forward_passes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,16 +84,32 @@ class Cost:
     """The cost of answering (Tables 14 and 15 of the study).
 
     Attributes:
-        wall_s: seconds from the first request sent to the last answer, all attempts together.
+        wall_s: seconds from the first request sent to the last answer, all attempts together;
+            of a technique without `loading_s`.
         texts: answers obtained in that time.
         tokens: tokens generated, as the system counts them; None if it does not.
         peak_bytes: most memory its process and their children held at once; None if unknown.
+        forward_passes: rows sent through any model, as the system counts them; None if it does
+            not.
+        loading_s: seconds until a technique was ready for the cell, in the last run that asked it.
+            It loads its models for the first cell of a run. None of other systems.
     """
 
     wall_s: float
     texts: int
     tokens: int | None = None
     peak_bytes: int | None = None
+    forward_passes: int | None = None
+    loading_s: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the object that reads as this cost again.
+
+        The last two fields are left out where they are unknown, as cells of older versions have
+        none.
+        """
+        unknown = [name for name in ("forward_passes", "loading_s") if getattr(self, name) is None]
+        return {name: value for name, value in asdict(self).items() if name not in unknown}
 
 
 @dataclass(frozen=True)

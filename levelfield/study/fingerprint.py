@@ -10,11 +10,20 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from levelfield.core.errors import UserError
+from levelfield.io.problems import shown
 from levelfield.study.ask.callable_worker import GROUP
 from levelfield.study.ask.files import file_of
 from levelfield.study.ask.requests import request_record
+from levelfield.study.ask.techniques import technique_identity
 from levelfield.study.cells import CellKey, CellRequest
-from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
+from levelfield.study.plan import (
+    CallableSource,
+    CommandSource,
+    FilesSource,
+    Plan,
+    TechniqueSource,
+)
 
 
 @dataclass(frozen=True)
@@ -36,11 +45,16 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
     For the answers: the source as the study file has it, without time limits and retries; the
     content of the files below the study file's folder that the command names, of the callable's
     module if it is there, or of the cell's file; and the requests. What a command reads besides
-    (a model, say) is not looked at.
+    (a model, say) is not looked at. A technique is its signature, with the checksums of models and
+    guides.
+
+    Raises:
+        UserError: a model or guide of a technique is not on this machine.
     """
     system = plan.system(key.system)
     folder = plan.file.parent
     definition: list[object] = [type(system.source).__name__]
+    files: list[Path] = []
     match system.source:
         case CommandSource() as source:
             files = [folder / part for word in source.command for part in _file_names(word)]
@@ -54,6 +68,11 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
         case FilesSource() as source:
             files = [file_of(source, key, folder)]
             definition += [source.pattern, source.format, dict(source.mapping)]
+        case TechniqueSource() as source:
+            try:
+                definition += technique_identity(source)
+            except UserError as error:
+                raise UserError(f"system {shown(system.name)}: {error}") from error
     home = None if isinstance(system.source, FilesSource) else folder.resolve()
     content = [sha for file in files if (sha := _content(file, home))]
     asked = [request_record(request) for request in requests]

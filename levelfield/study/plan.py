@@ -12,6 +12,7 @@ from typing import Any
 
 from levelfield.core.sample import Control
 from levelfield.study.cells import CellKey
+from levelfield.systems.contract import Decoding
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,34 @@ class CallableSource:
 
 
 @dataclass(frozen=True)
+class TechniqueSource:
+    """A technique of `levelfield.systems`, in a process that answers all cells of the system.
+
+    Attributes:
+        technique: its name.
+        options: those of its class, by name; `model` is always there if the class has it.
+        decoding: how tokens are chosen.
+        timeout_s, retries: as of a command; the time of loading models is part of the first
+            attempt.
+    """
+
+    technique: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    decoding: Decoding = field(default_factory=Decoding)
+    timeout_s: float = 3600.0
+    retries: int = 1
+
+    @property
+    def base(self) -> str:
+        """The base model as tables have it: its name, or that of its folder; empty if none."""
+        model = str(self.options.get("model", ""))
+        return Path(model).name if Path(model).is_absolute() else model
+
+
+Source = FilesSource | CommandSource | CallableSource | TechniqueSource
+
+
+@dataclass(frozen=True)
 class SystemPlan:
     """A system of a study.
 
@@ -105,7 +134,7 @@ class SystemPlan:
     """
 
     name: str
-    source: FilesSource | CommandSource | CallableSource
+    source: Source
     controls: tuple[str, ...]
     labels: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     postprocess: tuple[str, ...] = ()

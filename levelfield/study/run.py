@@ -6,7 +6,7 @@ import contextlib
 import errno
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,9 +19,10 @@ from levelfield.io.problems import printable
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.ask.systems import AskOutcome, answer
+from levelfield.study.ask.technique_process import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
-from levelfield.study.plan import FilesSource, Plan
+from levelfield.study.plan import FilesSource, Plan, TechniqueSource
 from levelfield.study.postprocess import process
 from levelfield.study.status import CellStatus, cell_status, status_of
 from levelfield.study.store.folder import StudyStore
@@ -69,7 +70,7 @@ def run(
     the end.
 
     Args:
-        jobs: number of cells at once.
+        jobs: number of cells at once; those of a technique are run one after the other.
         only: which cells.
         progress: called with the number of requests just answered, or answered before.
         on_cell: called with every finished cell, one at a time.
@@ -120,7 +121,7 @@ class _Work:
         """Runs cells, `jobs` at once."""
         pool = ThreadPoolExecutor(jobs)
         try:
-            futures = [pool.submit(self._cell, key) for key in keys]
+            futures = [pool.submit(self._lane, lane) for lane in self._lanes(keys)]
             # not for ever at once: where polars is loaded, Ctrl-C does not wake a waiting thread
             while wait(futures, timeout=_TICK_S).not_done:
                 pass
@@ -133,7 +134,25 @@ class _Work:
         for future in futures:
             future.result()
 
-    def _cell(self, key: CellKey) -> None:
+    def _lanes(self, keys: Sequence[CellKey]) -> list[list[CellKey]]:
+        """The cells that are run one after the other: those of a technique, as one process answers
+        them all; others are by themselves."""
+        lanes: dict[object, list[CellKey]] = {}
+        for key in keys:
+            is_technique = isinstance(self._plan.system(key.system).source, TechniqueSource)
+            lanes.setdefault(key.system if is_technique else key, []).append(key)
+        return list(lanes.values())
+
+    def _lane(self, keys: Sequence[CellKey]) -> None:
+        source = self._plan.system(keys[0].system).source
+        with contextlib.ExitStack() as until_done:
+            process = None
+            if isinstance(source, TechniqueSource):
+                process = until_done.enter_context(TechniqueProcess(source))
+            for key in keys:
+                self._cell(key, process)
+
+    def _cell(self, key: CellKey, process: TechniqueProcess | None) -> None:
         if self._stop.is_set() or self._disk_is_full.is_set():
             return
         requests = requests_of(self._plan, key)
@@ -144,7 +163,7 @@ class _Work:
                     if not is_ours:
                         self.held.add(key)
                         return
-                    self._finish(key, requests, mark)
+                    self._finish(key, requests, mark, process)
             except (LevelfieldError, OSError) as error:
                 self._fail(key, requests, mark, error)
                 return
@@ -158,7 +177,13 @@ class _Work:
             self.ended[status.key] = status
             self._on_cell(status)
 
-    def _finish(self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint) -> None:
+    def _finish(
+        self,
+        key: CellKey,
+        requests: Sequence[CellRequest],
+        mark: Fingerprint,
+        process: TechniqueProcess | None,
+    ) -> None:
         """Asks for what a cell lacks and writes it; this process holds the cell."""
         state = self.store.state(key, mark)
         if state == "done":  # another process has been quicker
@@ -172,7 +197,7 @@ class _Work:
                 f"{self.store.folder(key)}"
             )
         self.fresh.add(key)
-        kept, outcome = self._obtain(key, requests, mark)
+        kept, outcome = self._obtain(key, requests, mark, process)
         if outcome.attempts and fingerprint(self._plan, key, requests) != mark:
             self.notes.append(
                 f"{key}: a file that it is made from has changed while it ran, so the next run "
@@ -201,7 +226,11 @@ class _Work:
         self.store.finish(key, record, [answers[r.id] for r in answered], samples)
 
     def _obtain(
-        self, key: CellKey, requests: Sequence[CellRequest], mark: Fingerprint
+        self,
+        key: CellKey,
+        requests: Sequence[CellRequest],
+        mark: Fingerprint,
+        process: TechniqueProcess | None,
     ) -> tuple[list[TimedAnswer], AskOutcome]:
         """Returns the answers of earlier runs with those that the system gives now."""
         source = self._plan.system(key.system).source
@@ -213,6 +242,7 @@ class _Work:
             folder=self._plan.file.parent,
             workplace=self.store.folder(key),
             stop=self._stop,
+            process=process,
         )
         if isinstance(source, FilesSource):  # read anew every time, which costs nothing
             read: list[TimedAnswer] = []
@@ -267,14 +297,21 @@ class _Work:
 
 
 def _cost(kept: Sequence[TimedAnswer], outcome: AskOutcome) -> Cost:
-    tokens = [one.answer.tokens for one in kept]
     peaks = [outcome.peak_bytes, *(one.peak_bytes for one in kept)]
     return Cost(
         wall_s=max((one.wall_s for one in kept), default=0.0),
         texts=len(kept),
-        tokens=None if None in tokens or not tokens else sum(t for t in tokens if t is not None),
+        tokens=_total(one.answer.tokens for one in kept),
         peak_bytes=max((peak for peak in peaks if peak is not None), default=None),
+        forward_passes=_total(one.answer.forward_passes for one in kept),
+        loading_s=None if outcome.loading_s is None else round(outcome.loading_s, 3),
     )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if one is unknown, or there are none."""
+    known = list(counts)
+    return None if None in known or not known else sum(n for n in known if n is not None)
 
 
 def _together(earlier: CellRecord, now: CellRecord) -> CellRecord:

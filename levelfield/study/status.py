@@ -57,7 +57,7 @@ class CellStatus:
             "answered": self.answered,
             "problems": list(self.problems),
             "failure": self.failure,
-            "cost": vars(self.cost) if self.cost else None,
+            "cost": self.cost.to_dict() if self.cost else None,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.registry import parameters, parsed, required
@@ -51,13 +52,25 @@ def make_technique(name: str, options: Mapping[str, object] = {}) -> Technique:
     8
     """
     made = technique_class(name)
-    known = parameters(made)
+    values = technique_options(name, options)
+    if missing := required(parameters(made), values):
+        raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
+    return made(**values)
+
+
+def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """The values of a technique's options.
+
+    Args:
+        options: by name, as the user wrote them or as values.
+
+    Raises:
+        UserError: there is no such technique or option, or a value is none of the option's.
+    """
+    known = parameters(technique_class(name))
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise UserError(f"{name}: there is no option '{option}'; {hint}")
-    values = parsed(name, known, options)
-    if missing := required(known, values):
-        raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
-    return made(**values)
+    return parsed(name, known, options)

@@ -22,6 +22,7 @@ from levelfield.generation.draws import Exponentials
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.torch.causal_tokens import resolve_causal
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
 from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import Formula
@@ -74,7 +75,8 @@ class LocalTechnique(LoadingOptions, abc.ABC):
 
     @property
     def signature(self) -> str:
-        base = {"base": self.base.label, "dtype": self.dtype}
+        resolved = resolve_causal(self.model, self.loading)  # the label of `base`, without weights
+        base = {"base": resolved.label, "dtype": self.dtype}
         return signature(self.name, {**base, **self.choices})
 
     @property

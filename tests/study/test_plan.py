@@ -307,7 +307,8 @@ def test_an_empty_file_lacks_one_of_each(tmp_path):
         (
             "systems",
             '[[systems]]\nname = "a"\ncommand = ["a"]\nfiles = "a.txt"',
-            'systems[1] "a": expected one of command, files, callable; found command, files',
+            'systems[1] "a": expected one of command, files, callable, technique; found command, '
+            "files",
         ),
         ("metrics", '[[metrics]]\nname = 3', "metrics[1]: name: expected a string"),
     ],
@@ -329,7 +330,10 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ('command = ["a"]\nenvironment = { A = 1 }', "environment: A: expected a string"),
         ('command = ["a"]\nenvironment = { "A=" = "1" }', "environment: A=: no name"),
         ('command = ["a"]\nformat = "csv"', "format: only a system with files has this"),
-        ('files = "a.csv"\nretries = 1', "retries: only a system with command or callable has"),
+        (
+            'files = "a.csv"\nretries = 1',
+            "retries: only a system with command, callable or technique has",
+        ),
         ('command = ["a"]\ncontrols = []', "controls: expected a list of strings"),
         ('command = ["a"]\ncontrols = ["s"]', 'controls[1]: there is no control "s"; there are'),
         ('command = ["a"]\ntime = 1', 'time: there is no such key; did you mean "timeout_s"?'),

@@ -1,30 +1,24 @@
-"""A system as a command: requests as JSONL on its stdin, answers as JSONL on its stdout."""
+"""One attempt at a cell: requests as JSONL on a system's stdin, answers as JSONL on its stdout."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
 from levelfield.io.json_input import DECODER, reason
 from levelfield.io.problems import Wrong, shown
-from levelfield.study.ask.descendants import Descendants
 from levelfield.study.ask.intake import Intake, TimedAnswer
-from levelfield.study.ask.memory import PeakMemory
-from levelfield.study.ask.pipes import MOST_BYTES, LineReader, ProcessPipes, StderrLog
-from levelfield.study.ask.requests import parse_answer, request_record
-from levelfield.study.cells import SystemAnswer
+from levelfield.study.ask.pipes import MOST_BYTES, LineReader, StderrLog
+from levelfield.study.ask.requests import parse_answer
+from levelfield.study.ask.running import SystemProcess
+from levelfield.study.cells import CellRequest
 
-_GRACE_S = 2.0
 _FAREWELL_S = 10.0
 """How long a command may go on after its last answer before it is ended."""
 _SILENCE_S = 0.5
@@ -33,15 +27,55 @@ _SILENCE_S = 0.5
 
 @dataclass(frozen=True)
 class AttemptEnd:
-    """How an attempt ended: in words if badly, by our being stopped, with no use in another."""
+    """How an attempt ended.
+
+    Attributes:
+        reason: in words; empty if well.
+        stopped: whether by our being stopped.
+        final: whether there is no use in another.
+        stays: whether the system can go on with another cell.
+    """
 
     reason: str = ""
     stopped: bool = False
     final: bool = False
+    stays: bool = False
+
+
+class Endpoint(Protocol):
+    """Where the requests of an attempt go.
+
+    Attributes:
+        name: what is started, for messages.
+        stays: whether it goes on with another cell, and so says where the answers to one begin
+            and end.
+    """
+
+    name: str
+    stays: bool
+
+    def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
+        """Starts the system, or goes on with it; the requests are on their way.
+
+        Raises:
+            OSError, ValueError: it can't be started.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the system, and leaves none of its processes behind."""
+        ...
 
 
 class Attempt:
-    """One start of a command, with all requests that are open."""
+    """One attempt at a cell, with all requests that are open.
+
+    Attributes:
+        peak_bytes: most memory held in it; None if unknown.
+        spent_s: seconds up to the last answer, those of earlier attempts included.
+        loading_s: seconds until a system that stays was ready for the cell, which are not in
+            `spent_s`; None of others.
+    """
 
     def __init__(
         self,
@@ -53,6 +87,7 @@ class Attempt:
     ) -> None:
         self.peak_bytes: int | None = None
         self.spent_s = spent_s
+        self.loading_s: float | None = None
         self._before_s = spent_s
         self._number = number
         self._intake = intake
@@ -61,134 +96,124 @@ class Attempt:
         self._started = time.monotonic()
         self._lines = 0
         self._held = 0
+        self._end: AttemptEnd | None = None
 
-    def run(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        folder: Path,
-        timeout_s: float,
-        stderr_file: Path,
-    ) -> AttemptEnd:
-        """Starts the command, hears it to its end, and leaves none of its processes behind."""
-        descendants = Descendants()
-        requests = "".join(json.dumps(request_record(r)) + "\n" for r in self._intake.open)
+    def run(self, endpoint: Endpoint, seed: int, timeout_s: float, stderr_file: Path) -> AttemptEnd:
+        """Hears the system to its end, or to that of the cell if it stays."""
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env={**environment, **descendants.environment},
-                bufsize=0,
-                start_new_session=True,
-            )
+            system = endpoint.open(self._intake.open, seed)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            return AttemptEnd(f"{shown(command[0])} can't be started: {why}; check it", final=True)
+            return AttemptEnd(
+                f"{shown(endpoint.name)} can't be started: {why}; check it", final=True
+            )
         stderr = StderrLog(stderr_file)
         try:
-            forced = self._hear(process, requests.encode(), stderr, timeout_s)
+            self._hear(system, stderr, timeout_s, notices=endpoint.stays)
         finally:
-            _end(process)
-            descendants.kill()
+            if not (self._end and self._end.stays):
+                endpoint.close()
         stderr.end()
-        return forced or AttemptEnd(self._farewell(process.returncode, stderr.last_line()))
+        return self._end or self._farewell(system, stderr)
 
-    def _farewell(self, code: int, last: str) -> str:
-        """What there is to say of a command that ended by itself; empty if all is well."""
+    def _farewell(self, system: SystemProcess, stderr: StderrLog) -> AttemptEnd:
+        """What there is to say of a system that ended by itself; nothing if all is well."""
+        code, last = system.process.returncode, stderr.last_line()
         if code == 0:
-            return "" if self._intake.is_complete() else "ended without an error"
+            return AttemptEnd("" if self._intake.is_complete() else "ended without an error")
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return f"{how}: {last}" if last else f"{how}, and nothing on stderr"
+        return AttemptEnd(f"{how}: {last}" if last else f"{how}, and nothing on stderr")
 
     def _hear(
-        self, process: subprocess.Popen[bytes], requests: bytes, stderr: StderrLog, timeout_s: float
-    ) -> AttemptEnd | None:
-        """Writes requests and takes answers; None if the process ended by itself."""
-        memory = PeakMemory(process.pid)
+        self, system: SystemProcess, stderr: StderrLog, timeout_s: float, *, notices: bool
+    ) -> None:
+        """Writes requests and takes answers until there is an end, or the process has ended by
+        itself.
+
+        Args:
+            notices: whether the system says where the answers begin and end.
+        """
+        process, pipes = system.process, system.pipes
         lines = LineReader()
-        forced = None
         goodbye = self._started + timeout_s
         was_complete = has_ended = False
-        with ProcessPipes(process, requests) as pipes:
-            while True:
-                memory.look()
-                self.peak_bytes = memory.bytes
-                if not has_ended and process.poll() is not None:
-                    has_ended = True
-                    heard = time.monotonic()
-                # children that it left behind may hold its pipes open for ever
-                if has_ended and (not pipes.are_open or time.monotonic() > heard + _SILENCE_S):
-                    break
-                for pipe, chunk in pipes.exchange():
-                    heard = time.monotonic()
-                    if pipe is process.stderr:
-                        stderr.feed(chunk)
-                    else:
-                        self._take(lines.feed(chunk))
-                if self._held > CELL_BYTES:
-                    return AttemptEnd(
-                        f"answered with more than {CELL_BYTES:,} bytes, so it was ended", final=True
+        while self._end is None:
+            system.memory.look()
+            self.peak_bytes = system.memory.bytes
+            if not has_ended and process.poll() is not None:
+                has_ended = True
+                heard = time.monotonic()
+            # children that it left behind may hold its pipes open for ever
+            if has_ended and (not pipes.are_open or time.monotonic() > heard + _SILENCE_S):
+                break
+            for pipe, chunk in pipes.exchange():
+                heard = time.monotonic()
+                if pipe is process.stderr:
+                    stderr.feed(chunk)
+                else:
+                    self._take(lines.feed(chunk), notices=notices)
+            if self._held > CELL_BYTES:
+                self._end = AttemptEnd(
+                    f"answered with more than {CELL_BYTES:,} bytes, so it was ended", final=True
+                )
+                return
+            if self._stop.is_set() and not self._end:
+                self._end = AttemptEnd(stopped=True)
+                return
+            if self._intake.is_complete() and not was_complete:
+                was_complete = True
+                goodbye = min(goodbye, time.monotonic() + _FAREWELL_S)
+            if time.monotonic() > goodbye:
+                if not (has_ended or self._end):
+                    self._end = AttemptEnd(
+                        "did not end after its last answer, so it was ended"
+                        if was_complete
+                        else f"ran into its time limit of {timeout_s:g} s, so it was ended"
                     )
-                if self._stop.is_set():
-                    return AttemptEnd(stopped=True)
-                if self._intake.is_complete() and not was_complete:
-                    was_complete = True
-                    goodbye = min(goodbye, time.monotonic() + _FAREWELL_S)
-                if time.monotonic() > goodbye:
-                    if not has_ended:
-                        forced = AttemptEnd(
-                            "did not end after its last answer, so it was ended"
-                            if was_complete
-                            else f"ran into its time limit of {timeout_s:g} s, so it was ended"
-                        )
-                    break
-        self._take(lines.end())
-        return forced
+                break
+        self._take(lines.end(), notices=notices)
 
-    def _take(self, lines: Iterable[bytes | None]) -> None:
+    def _take(self, lines: Iterable[bytes | None], *, notices: bool) -> None:
         for line in lines:
             self._lines += 1
             place = f"attempt {self._number}, line {self._lines}"
+            if line is not None and not line.strip():
+                continue
             try:
-                answer = _parse(line)
-            except Wrong as wrong:
+                record = _parse(line)
+                if notices and self._is_notice(record):
+                    continue
+                answer = parse_answer(record)
+            except (Wrong, UserError) as wrong:
                 self._intake.refuse(str(wrong), place)
                 continue
-            if answer and self._intake.take(answer, place):
+            if self._intake.take(answer, place):
                 self._held += len(line or b"")
                 self.spent_s = self._before_s + time.monotonic() - self._started
                 self._keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
 
+    def _is_notice(self, record: object) -> bool:
+        """Whether a line is no answer but says that the answers to a cell begin or end."""
+        match record:
+            case {"begin": True}:
+                now = time.monotonic()
+                self.loading_s, self._started = now - self._started, now
+            case {"end": True}:
+                self._end = AttemptEnd(stays=True)
+            case {"error": str(why)}:
+                self._end = AttemptEnd(why, final=True, stays=True)
+            case _:
+                return False
+        return True
 
-def _parse(line: bytes | None) -> SystemAnswer | None:
-    """The answer in a line; None if the line is blank."""
+
+def _parse(line: bytes | None) -> object:
+    """The JSON value in a line."""
     if line is None:
         raise Wrong(f"longer than {MOST_BYTES:,} bytes")
-    if not line.strip():
-        return None
     try:
-        return parse_answer(DECODER.decode(line.decode()))
+        return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
         raise Wrong(f"not UTF-8: byte 0x{line[error.start]:02x}") from None
-    except UserError as error:
-        raise Wrong(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise Wrong(f"{reason(error)}, in {shown(line.decode(), 40)}") from None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process politely, then by force; and by force what it left behind in its group."""
-    if process.poll() is None:
-        _signal(process, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-    _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # nobody is left in the group
-        os.killpg(process.pid, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from levelfield.study.ask.processes import process_folders
@@ -31,19 +32,27 @@ class PeakMemory:
         self._pause = _FIRST_S
         self._next = 0.0
 
+    def restart(self) -> None:
+        """Forgets what was held before, where the system lets us (Linux)."""
+        for folder, _, _ in self._processes():
+            with suppress(OSError):  # "5" makes VmHWM what is held now
+                (folder / "clear_refs").write_text("5")
+        self.bytes = None
+        self._pause, self._next = _FIRST_S, 0.0
+
     def look(self) -> None:
         """Takes a look if it is time for one; costs a few milliseconds."""
         if time.monotonic() < self._next:
             return
-        seen = list(self._resident())
+        seen = list(self._processes())
         if seen:
-            at_once, alone = sum(now for now, _ in seen), max(most for _, most in seen)
+            at_once, alone = sum(now for _, now, _ in seen), max(most for _, _, most in seen)
             self.bytes = max(at_once, alone, self.bytes or 0)
         self._next = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_S)
 
-    def _resident(self) -> Iterator[tuple[int, int]]:
-        """VmRSS and VmHWM of each process of the session."""
+    def _processes(self) -> Iterator[tuple[Path, int, int]]:
+        """The folder, VmRSS and VmHWM of each process of the session."""
         for folder in process_folders(self._proc):
             try:
                 # the name of the program, in parentheses, may hold anything
@@ -57,4 +66,4 @@ class PeakMemory:
             if (
                 "VmRSS" in held and "VmHWM" in held
             ):  # what has ended but was not waited for has none
-                yield int(held["VmRSS"][0]) * 1024, int(held["VmHWM"][0]) * 1024
+                yield folder, int(held["VmRSS"][0]) * 1024, int(held["VmHWM"][0]) * 1024

@@ -96,22 +96,33 @@ class StderrLog:
 class ProcessPipes:
     """The three pipes to a process, none of which may keep the others waiting."""
 
-    def __init__(self, process: subprocess.Popen[bytes], requests: bytes) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._unsent = memoryview(requests)
+        self._unsent = memoryview(b"")
+        self._closes_stdin = False
         self._selector = selectors.DefaultSelector()
-
-    def __enter__(self) -> ProcessPipes:
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe:
                 os.set_blocking(pipe.fileno(), False)
-                event = selectors.EVENT_WRITE if pipe.writable() else selectors.EVENT_READ
-                self._selector.register(pipe, event)
-        return self
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                self._selector.register(pipe, selectors.EVENT_READ)
 
-    def __exit__(self, *_: object) -> None:
-        for key in list(self._selector.get_map().values()):
-            self._close(key.fileobj)
+    def send(self, requests: bytes, *, last: bool) -> None:
+        """Has requests sent with the next exchanges.
+
+        Args:
+            last: whether stdin is closed after them.
+        """
+        self._unsent, self._closes_stdin = memoryview(requests), last
+        if self._process.stdin:
+            self._selector.register(self._process.stdin, selectors.EVENT_WRITE)
+
+    def close(self) -> None:
+        """Closes all pipes."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
         self._selector.close()
 
     @property
@@ -130,7 +141,7 @@ class ProcessPipes:
             elif chunk := os.read(key.fd, _CHUNK):
                 yield key.fileobj, chunk
             else:
-                self._close(key.fileobj)
+                self._drop(key.fileobj, closed=True)
 
     def _send(self, pipe: object, fd: int) -> None:
         try:
@@ -138,9 +149,10 @@ class ProcessPipes:
         except BrokenPipeError:  # it may well answer without having read everything
             self._unsent = self._unsent[:0]
         if not self._unsent:
-            self._close(pipe)
+            self._drop(pipe, closed=self._closes_stdin)
 
-    def _close(self, pipe: object) -> None:
+    def _drop(self, pipe: object, *, closed: bool) -> None:
         if isinstance(pipe, io.IOBase):
             self._selector.unregister(pipe)
-            pipe.close()
+            if closed:
+                pipe.close()

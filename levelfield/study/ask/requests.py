@@ -96,7 +96,8 @@ def request_record(request: CellRequest) -> dict[str, Any]:
 
 
 def parse_answer(record: object) -> SystemAnswer:
-    """Returns the answer that a JSON value holds: `id` and `text`, perhaps `input` and `tokens`.
+    """Returns the answer that a JSON value holds: `id` and `text`, perhaps `input`, `tokens` and
+    `forward_passes`.
 
     Other fields are the system's own business and not kept.
 
@@ -105,14 +106,19 @@ def parse_answer(record: object) -> SystemAnswer:
     """
     if not isinstance(record, Mapping):
         raise UserError(f'expected an object such as {{"id": …, "text": …}}, found {kind(record)}')
-    tokens = record.get("tokens")
-    if tokens is not None and (type(tokens) is not int or tokens < 0):
-        raise UserError(f"tokens: expected a whole number from 0 on, found {kind(tokens)}")
+    tokens, passes = _count(record, "tokens"), _count(record, "forward_passes")
     id = _string(record, "id")
     if not id:
         raise UserError('id: expected that of a request, found ""')
     model_input = _string(record, "input") if record.get("input") is not None else ""
-    return SystemAnswer(id=id, text=_string(record, "text"), input=model_input, tokens=tokens)
+    return SystemAnswer(id, _string(record, "text"), model_input, tokens, passes)
+
+
+def _count(record: Mapping[Any, Any], name: str) -> int | None:
+    count = record.get(name)
+    if count is None or (type(count) is int and count >= 0):
+        return count
+    raise UserError(f"{name}: expected a whole number from 0 on, found {kind(count)}")
 
 
 def _string(record: Mapping[Any, Any], name: str) -> str:

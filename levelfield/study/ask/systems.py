@@ -1,4 +1,5 @@
-"""Getting a system's answers: from a command, a Python callable, or files that exist already.
+"""Getting a system's answers: from a command, a Python callable, files that exist already, or a
+technique of ours.
 
 Whatever the source, an answer belongs to a request by its id (texts of files also by prompt and
 control), never by its place in the output; the first answer to a request counts; and all that is
@@ -7,22 +8,21 @@ wrong with the rest is counted and said with an example.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
-from levelfield.study.ask.attempt import Attempt
+from levelfield.study.ask.attempt import Attempt, Endpoint
+from levelfield.study.ask.command import CommandEndpoint
 from levelfield.study.ask.files import read
 from levelfield.study.ask.intake import Intake, TimedAnswer
+from levelfield.study.ask.technique_process import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
-from levelfield.study.plan import CallableSource, CommandSource, FilesSource
-
-Source = FilesSource | CommandSource | CallableSource
+from levelfield.study.plan import FilesSource, Source, TechniqueSource
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class AskOutcome:
         failure: why requests are without answer; empty if none is.
         attempts: how often the system was started or read.
         peak_bytes: most memory its processes held at once; None if unknown.
+        loading_s: seconds until a technique was ready; None of other sources.
         stopped: whether it ended because it was told to stop.
     """
 
@@ -41,6 +42,7 @@ class AskOutcome:
     failure: str = ""
     attempts: int = 0
     peak_bytes: int | None = None
+    loading_s: float | None = None
     stopped: bool = False
 
 
@@ -54,6 +56,7 @@ def answer(
     keep: Callable[[TimedAnswer], object],
     known: Collection[SystemAnswer] = (),
     stop: threading.Event | None = None,
+    process: TechniqueProcess | None = None,
 ) -> AskOutcome:
     """Asks a system for the answers that are not known yet.
 
@@ -62,6 +65,9 @@ def answer(
     answer goes to `keep` as soon as its line is complete. Requests that are still open are asked
     again, as often as the source's `retries` say. A line longer than 16 MiB is no answer.
     Answers of more than `CELL_BYTES` in one attempt end the command.
+
+    A technique does the same in a process that goes on with the next cell; it is ended where a
+    command would be.
 
     Args:
         source: where answers come from.
@@ -72,49 +78,44 @@ def answer(
         keep: called with every answer that counts; what it raises ends the command and goes on.
         known: answers of an earlier run.
         stop: when set, the command is ended and what is open stays open.
+        process: of a technique; without it, one of this cell's own.
     """
     intake = Intake(requests, known)
     if isinstance(source, FilesSource):
         why = read(source, key, folder, intake, keep)
         return AskOutcome(intake.problems(), intake.failure(why), attempts=1)
     if os.name != "posix":
-        raise UserError("commands and callables as systems need Linux, macOS or another POSIX")
-    command, environment = _command(source)
-    environment = {
-        **os.environ,
-        "PYTHONUNBUFFERED": "1",
-        **environment,
-        "LEVELFIELD_SEED": str(key.seed),
-    }
+        raise UserError("systems that are asked need Linux, macOS or another POSIX")
     stderr = workplace / "stderr.txt"
     stderr.unlink(missing_ok=True)
     peak: int | None = None
+    loading_s: float | None = None
     ends: list[str] = []
     attempts = 0
     spent_s = 0.0
-    while not intake.is_complete() and attempts <= source.retries:
-        attempts += 1
-        attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)
-        end = attempt.run(command, environment, folder, source.timeout_s, stderr)
-        peak = _larger(peak, attempt.peak_bytes)
-        spent_s = attempt.spent_s
-        if end.reason:
-            ends.append(f"attempt {attempts}: {end.reason}")
-        if end.stopped:
-            return AskOutcome((*intake.problems(), *ends), "", attempts, peak, stopped=True)
-        if end.final:
-            break
+    with contextlib.ExitStack() as own:
+        endpoint: Endpoint
+        if isinstance(source, TechniqueSource):
+            endpoint = process or own.enter_context(TechniqueProcess(source))
+        else:
+            endpoint = CommandEndpoint(source, folder)
+        while not intake.is_complete() and attempts <= source.retries:
+            attempts += 1
+            attempt = Attempt(attempts, intake, keep, stop or threading.Event(), spent_s)
+            end = attempt.run(endpoint, key.seed, source.timeout_s, stderr)
+            peak = _larger(peak, attempt.peak_bytes)
+            spent_s = attempt.spent_s
+            if attempt.loading_s is not None:
+                loading_s = (loading_s or 0.0) + attempt.loading_s
+            if end.reason:
+                ends.append(f"attempt {attempts}: {end.reason}")
+            if end.stopped:
+                problems = (*intake.problems(), *ends)
+                return AskOutcome(problems, "", attempts, peak, loading_s, stopped=True)
+            if end.final:
+                break
     failure = intake.failure(ends[-1] if ends else "")
-    return AskOutcome((*intake.problems(), *ends), failure, attempts, peak)
-
-
-def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Mapping[str, str]]:
-    """What is started, and what is added to the environment."""
-    if isinstance(source, CommandSource):
-        return source.command, source.environment
-    # -P: a file of the study that is named as a standard module must not take its place
-    worker = [sys.executable, "-P", "-m", "levelfield.study.ask.callable_worker"]
-    return [*worker, source.target, json.dumps(dict(source.options))], {}
+    return AskOutcome((*intake.problems(), *ends), failure, attempts, peak, loading_s)
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

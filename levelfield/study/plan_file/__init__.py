@@ -43,7 +43,7 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         out=file.parent / Path(out).expanduser(),
         datasets=datasets,
         controls=controls,
-        systems=read_systems(top, controls),
+        systems=read_systems(top, controls, file.parent),
         seeds=seeds,
         metrics=read_metrics(top, file.parent),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TypeVar
 from levelfield.core.errors import UserError
 from levelfield.io import FORMATS
 from levelfield.io.formats import Format
-from levelfield.io.toml import TomlTable
+from levelfield.io.toml import TomlTable, toml_kind
 from levelfield.study.cells import CellKey
 
 T = TypeVar("T")
@@ -59,11 +60,42 @@ def product(counts: Sequence[int]) -> str:
     return f"{factors} = {math.prod(counts):,}" if len(counts) > 1 else factors
 
 
-def attempt(table: TomlTable, key: str, call: Callable[..., T], *args: object) -> T | None:
+def attempt(
+    table: TomlTable, key: str, call: Callable[..., T], *args: object, **options: object
+) -> T | None:
     """Returns what the call returns; None, and a note in the table, after a `UserError`."""
     try:
-        return call(*args)
+        return call(*args, **options)
     except UserError as error:
         reason = str(error).replace("\n", "; ")
         table.wrong(f"{key}: {reason}" if key else reason)
         return None
+
+
+def option_words(fields: TomlTable, folder: Path) -> dict[str, str]:
+    """Returns options as a user would write them on the command line.
+
+    Args:
+        fields: name -> a string, a number, true or false.
+        folder: of the study file; a string that begins with `./` or `../` is a path from there.
+    """
+    options = {}
+    for name in fields:
+        match fields.take(name):
+            case bool() as value:
+                options[name] = str(value).lower()
+            case int() | float() as number:
+                options[name] = str(number)
+            case str() as text:
+                options[name] = path_from(text, folder)
+            case other:
+                fields.wrong_field(
+                    name, f"expected a string, a number, true or false; found {toml_kind(other)}"
+                )
+    return options
+
+
+def path_from(text: str, folder: Path) -> str:
+    """Returns what a string stands for, which is another thing in another folder if it begins with
+    `./` or `../`."""
+    return os.path.normpath(folder / text) if text.startswith(("./", "../")) else text

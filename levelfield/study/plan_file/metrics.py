@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,11 @@ from levelfield.core import registry
 from levelfield.core.errors import UserError
 from levelfield.core.metric_file import MetricFile
 from levelfield.io.problems import shown
-from levelfield.io.toml import TomlTable, toml_kind
+from levelfield.io.toml import TomlTable
 from levelfield.study.plan import (
     MetricPlan,
 )
-from levelfield.study.plan_file.checks import attempt
+from levelfield.study.plan_file.checks import attempt, option_words
 
 _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset", "seed"})
 """Fields of a sample that the texts of a study have."""
@@ -30,7 +29,7 @@ def read_metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
         name = table.text("name", '"diversity"')
         if file := MetricFile.parse(name):
             name = str(MetricFile(folder / file.path, file.cls))
-        options = _metric_options(table, folder)
+        options = option_words(table.table("options"), folder)
         table.finish()
         if name:
             members.update(attempt(table, "", _members, name, options) or ())
@@ -55,24 +54,3 @@ def _members(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
                 "have"
             )
     return names
-
-
-def _metric_options(table: TomlTable, folder: Path) -> dict[str, str]:
-    """Returns options as a user would write them on the command line."""
-    fields = table.table("options")
-    options = {}
-    for name in fields:
-        match fields.take(name):
-            case bool() as value:
-                options[name] = str(value).lower()
-            case int() | float() as number:
-                options[name] = str(number)
-            case str() as text:
-                # the one kind of value that means another thing in another folder
-                is_path = text.startswith(("./", "../"))
-                options[name] = os.path.normpath(folder / text) if is_path else text
-            case other:
-                fields.wrong_field(
-                    name, f"expected a string, a number, true or false; found {toml_kind(other)}"
-                )
-    return options

@@ -1,4 +1,4 @@
-"""Sources of texts in a study file: a command, a callable, or files."""
+"""Sources of texts in a study file: a command, a callable, files, or a technique."""
 
 from __future__ import annotations
 
@@ -20,28 +20,34 @@ from levelfield.study.plan import (
     CallableSource,
     CommandSource,
     FilesSource,
+    Source,
 )
 from levelfield.study.plan_file.checks import attempt, format_of_path
+from levelfield.study.plan_file.techniques import TechniqueDefaults, read_technique
 
+_SOURCES = ("command", "files", "callable", "technique")
 ONLY_FOR = {
-    "timeout_s": "only a system with command or callable has this",
-    "retries": "only a system with command or callable has this",
+    "timeout_s": "only a system with command, callable or technique has this",
+    "retries": "only a system with command, callable or technique has this",
     "environment": "only a system with command has this",
-    "options": "only a system with callable has this",
+    "options": "only a system with callable or technique has this",
+    "model": "only a system with technique has this",
+    "guide": "only a system with technique has this",
+    "decoding": "only a system with technique has this",
     "format": "only a system with files has this",
     "map": "only a system with files has this",
 }
 """Keys that not every system has."""
 
 
-def read_source(table: TomlTable) -> FilesSource | CommandSource | CallableSource:
+def read_source(table: TomlTable, defaults: TechniqueDefaults) -> Source:
     """Returns where the texts of a system come from."""
-    sources = [key for key in ("command", "files", "callable") if key in table]
+    sources = [key for key in _SOURCES if key in table]
     if len(sources) != 1:
         there = f"found {', '.join(sources)}" if sources else "there is none"
-        table.wrong(f"expected one of command, files, callable; {there}")
+        table.wrong(f"expected one of {', '.join(_SOURCES)}; {there}")
         # nobody can say which of the keys of sources belong here, so none is called unknown
-        for key in ("command", "files", "callable", *ONLY_FOR):
+        for key in (*_SOURCES, *ONLY_FOR):
             table.take(key)
         return CommandSource(())
     if "files" in sources:
@@ -49,6 +55,8 @@ def read_source(table: TomlTable) -> FilesSource | CommandSource | CallableSourc
         return FilesSource(_pattern(table, format), format or None, _mapping(table))
     timeout_s = table.number("timeout_s", CommandSource.timeout_s)
     retries = table.whole("retries", CommandSource.retries, RETRIES)
+    if "technique" in sources:
+        return read_technique(table, defaults, timeout_s, retries)
     if "command" in sources:
         return CommandSource(_command(table), timeout_s, retries, _environment(table))
     return CallableSource(_target(table), timeout_s, retries, _options(table))

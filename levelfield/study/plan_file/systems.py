@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from levelfield.core.sample import Control
 from levelfield.io.problems import shown
@@ -11,15 +12,20 @@ from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.study.plan import (
     ControlKind,
     SystemPlan,
+    TechniqueSource,
 )
 from levelfield.study.plan_file.checks import MISPLACED, attempt, check_name, once
 from levelfield.study.plan_file.sources import ONLY_FOR, read_source
+from levelfield.study.plan_file.techniques import check_controls, read_defaults
 from levelfield.study.postprocess import parse_step
 
 
-def read_systems(top: TomlTable, controls: Sequence[ControlKind]) -> tuple[SystemPlan, ...]:
+def read_systems(
+    top: TomlTable, controls: Sequence[ControlKind], folder: Path
+) -> tuple[SystemPlan, ...]:
     """Returns the systems; each takes part in all kinds of control unless it names some."""
     systems = []
+    defaults = read_defaults(top, folder)
     for table in top.list_of_tables("systems", '[[systems]] name = "gedi"'):
         name = table.text("name", '"gedi"')
         if name:
@@ -27,7 +33,7 @@ def read_systems(top: TomlTable, controls: Sequence[ControlKind]) -> tuple[Syste
         taking_part = _taking_part(table, controls)
         system = SystemPlan(
             name=name,
-            source=read_source(table),
+            source=read_source(table, defaults),
             controls=tuple(control.name for control in taking_part),
             labels=_labels(table, controls),
             postprocess=table.texts("postprocess", '["strip"]') or (),
@@ -42,8 +48,12 @@ def read_systems(top: TomlTable, controls: Sequence[ControlKind]) -> tuple[Syste
                     f"leave nothing to ask of {shown(control.name)}; name the controls that the "
                     "system takes part in: controls = [ … ]",
                 )
+        check_controls(table, system, taking_part)
         table.finish(elsewhere=MISPLACED | ONLY_FOR)
         systems.append(system)
+    for key in ("model", "decoding"):
+        if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
+            top.wrong_field(key, "is of techniques, and there is no system with one; leave it out")
     names = [system.name for system in systems if system.name]
     for name, n in Counter(names).items():
         if n > 1:

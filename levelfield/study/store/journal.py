@@ -86,9 +86,8 @@ def answer_record(answer: SystemAnswer) -> dict[str, Any]:
     record: dict[str, Any] = {"id": answer.id, "text": answer.text}
     if answer.input:
         record["input"] = answer.input
-    if answer.tokens is not None:
-        record["tokens"] = answer.tokens
-    return record
+    counts = {"tokens": answer.tokens, "forward_passes": answer.forward_passes}
+    return record | {name: count for name, count in counts.items() if count is not None}
 
 
 def _timed_record(timed: TimedAnswer) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class CellRecord:
     def to_json(self, key: CellKey) -> dict[str, Any]:
         """Returns the object that reads as this record again."""
         when = self.when or datetime.now(UTC).isoformat(timespec="seconds")
-        return {"key": key._asdict(), **asdict(self), "when": when}
+        cost = self.cost.to_dict() if self.cost else None
+        return {"key": key._asdict(), **asdict(self), "cost": cost, "when": when}
 
     @classmethod
     def of_json(cls, record: Any) -> CellRecord:

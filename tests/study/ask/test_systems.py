@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies import KEY, Source, command, lines, requests
 
-from levelfield.study.ask import attempt
+from levelfield.study.ask import attempt, running
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.pipes import STDERR_BYTES, LineReader
 from levelfield.study.ask.systems import AskOutcome, answer
@@ -52,7 +52,7 @@ WELL = {f"{i}:positive": f"Opening {i} and so on." for i in range(4)}
 
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    monkeypatch.setattr(attempt, "_GRACE_S", 0.2)
+    monkeypatch.setattr(running, "_GRACE_S", 0.2)
     return Asked(tmp_path)
 
 

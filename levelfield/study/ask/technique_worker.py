@@ -1,0 +1,97 @@
+"""The process of a technique: a cell as a JSON line on stdin, its answers as JSONL on stdout.
+
+Run by `levelfield study run` as
+`python -m levelfield.study.ask.technique_worker NAME OPTIONS DECODING`. For each cell it writes
+`{"begin": true}` when all models are loaded, a line an answer, and `{"end": true}`, or
+`{"error": …}` where asking again is of no use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.study.ask.techniques import identity
+from levelfield.systems.contract import Answer, Decoding, Request, Technique
+from levelfield.systems.making import make_technique
+from levelfield.systems.technique import LocalTechnique
+
+_CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
+
+
+def main(name: str, options: str, decoding: str) -> None:
+    """Answers the cells on stdin; whatever is printed meanwhile goes to stderr."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n") as out:
+        os.dup2(2, 1)
+
+        def write(record: Mapping[str, Any]) -> None:
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+
+        worker = Worker(make_technique(name, json.loads(options)), Decoding(**json.loads(decoding)))
+        for line in sys.stdin.buffer:
+            try:
+                for record in worker.answers(json.loads(line)):
+                    write(record)
+            except LevelfieldError as error:
+                write({"error": str(error)})
+
+
+class Worker:
+    """A technique that is asked for one cell after the other."""
+
+    def __init__(self, technique: Technique, decoding: Decoding) -> None:
+        self._technique = technique
+        self._decoding = decoding
+        self._loaded: set[frozenset[str]] = set()
+
+    def answers(self, cell: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the lines of a cell.
+
+        Raises:
+            LevelfieldError: asking again is of no use.
+        """
+        if cell["identity"] != identity(self._technique, self._decoding):
+            raise UserError(_CHANGED)
+        requests = [_request(record) for record in cell["requests"]]
+        self._load(requests)
+        yield {"begin": True}
+        of = self._technique.generate(requests, decoding=self._decoding, seed=cell["seed"])
+        yield from map(_record, of)
+        yield {"end": True}
+
+    def _load(self, requests: Sequence[Request]) -> None:
+        """Has the models loaded that these requests need, so that no text's time has it in it: by
+        one token for each new combination of attributes."""
+        short = replace(self._decoding, max_new_tokens=1)
+        for request in requests:
+            attributes = frozenset(request.control)
+            if attributes not in self._loaded and isinstance(self._technique, LocalTechnique):
+                with suppress(UserError):  # the requests themselves will say it
+                    list(self._technique.generate([request], decoding=short))
+            self._loaded.add(attributes)
+
+
+def _request(record: Mapping[str, Any]) -> Request:
+    labels = {a: v if isinstance(v, str) else tuple(v) for a, v in record["labels"].items()}
+    return Request(record["id"], record["prompt"], labels)
+
+
+def _record(answer: Answer) -> dict[str, Any]:
+    return {
+        "id": answer.id,
+        "text": answer.text,
+        "input": answer.extra.get("input", answer.prompt),
+        "tokens": answer.tokens,
+        "forward_passes": answer.forward_passes,
+    }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
