@@ -120,6 +120,20 @@ def shipped_guides() -> tuple[Guide, ...]:
     return tuple(map(guide_named, SHIPPED))
 
 
+def guides_for(kind: GuideKind, names: str = "") -> tuple[Guide, ...]:
+    """All guides with these names; without a name all of a kind that come with the package.
+
+    Args:
+        names: as of `guide_for`.
+
+    Raises:
+        ModelError: there is no guide of a name, or its folder is damaged.
+    """
+    if not names.strip():
+        return tuple(guide for guide in shipped_guides() if guide.kind == kind)
+    return tuple(guide_named(name) for part in names.split(",") if (name := part.strip()))
+
+
 def guide_for(
     attribute: str,
     kind: GuideKind,
@@ -140,8 +154,9 @@ def guide_for(
         ModelError: there is none, it is of another kind or base, or its folder is damaged.
         UserError: two of the names serve the attribute.
     """
+    guides = guides_for(kind, names)
     if not names.strip():
-        served = {g.attribute: g for g in shipped_guides() if g.kind == kind}
+        served = {guide.attribute: guide for guide in guides}
         if base != OFFLINE_LM or attribute not in served:
             there = ", ".join(f"{g.name} for {g.attribute}" for g in served.values()) or "none"
             raise ModelError(
@@ -150,7 +165,6 @@ def guide_for(
                 f"{_how_to_make(kind, attribute, base)}"
             )
         return served[attribute]
-    guides = [guide_named(name) for part in names.split(",") if (name := part.strip())]
     for guide in guides:
         if guide.kind != kind:
             raise ModelError(

@@ -72,6 +72,15 @@ _ENTRIES = (
         "F, after a pass over the instructions",
         "Brown et al. 2020",
     ),
+    TechniqueEntry(
+        "fudge",
+        "levelfield.systems.fudge:FUDGE",
+        "logits",
+        "The base times what a small model expects the complete text to be, token by token.",
+        "attributes with a guide of kind future: sentiment, and what you train; several at once",
+        "F + a pass of a small model over up to 200 candidates",
+        "Yang and Klein (2021)",
+    ),
 )
 
 TECHNIQUES: Mapping[str, TechniqueEntry] = {entry.name: entry for entry in _ENTRIES}

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+import tiny_future
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
 from levelfield.systems.contrastive import ContrastiveDecoding
+from levelfield.systems.fudge import FUDGE
 from levelfield.systems.guidance import ClassifierFreeGuidance
 from levelfield.systems.prompting.local import Prompting
 
@@ -80,6 +82,21 @@ def terse_instructions() -> Path:
     return path
 
 
+@functools.cache
+def future_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `future`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-future-"))
+    labels = tiny_future.SENTIMENT if attribute == "sentiment" else ("arts", "science", "sports")
+    return str(tiny_future.save(base, folder / attribute, attribute, labels, seed=seed))
+
+
+def fudge(**options: Any) -> FUDGE:
+    """With a guide for its base."""
+    base = options.get("model", model())
+    guide = future_guide(base if base == model("llama") else model())
+    return FUDGE(**{"model": base, "guide": guide, **options})
+
+
 CASES: Mapping[str, Case] = {
     "base": Case(on_tiny(UncontrolledBase), refused=None, strength=False),
     "cfg": Case(
@@ -107,5 +124,14 @@ CASES: Mapping[str, Case] = {
         refused={"sentiment": ()},
         strength=False,
         options={"shots": 1, "instructions": str(terse_instructions())},
+    ),
+    "fudge": Case(
+        fudge,
+        options={
+            "strength": 3.0,
+            "guide": future_guide(model(), seed=1),
+            "candidates": 20,
+            "keep": 10,
+        },
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -121,29 +121,61 @@ class Reader:
         return self._prompt_log_p[slot * self._n : (slot + 1) * self._n]
 
 
+class Follower(Protocol):
+    """What reads along with the base; a `Reader` is one."""
+
+    @property
+    def passes(self) -> int:
+        """Rows sent through a model so far, for each row of the batch."""
+        ...
+
+    def start(self, texts: Texts) -> None:
+        """Reads what the base has read."""
+        ...
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order."""
+        ...
+
+
+AnyFollower = TypeVar("AnyFollower", bound=Follower)
+
+
 class Readers:
-    """The readers of a batch, one a model."""
+    """What reads along with a batch: one reader a model, and what terms have of their own."""
 
     def __init__(self) -> None:
         self._of: dict[str, Reader] = {}
+        self._followers: list[Follower] = []
 
     def of(self, model: LanguageModel) -> Reader:
         """The reader of a model, made when it is first asked for."""
-        return self._of.setdefault(model.label, Reader(model))
+        if model.label not in self._of:
+            self._of[model.label] = self.add(Reader(model))
+        return self._of[model.label]
+
+    def add(self, follower: AnyFollower) -> AnyFollower:
+        """Lets something else read along; returns it."""
+        self._followers.append(follower)
+        return follower
 
     def start(self, texts: Texts) -> None:
-        for reader in self._of.values():
-            reader.start(texts)
+        for follower in self._followers:
+            follower.start(texts)
 
     def read(self, tokens: torch.Tensor) -> None:
-        for reader in self._of.values():
-            reader.read(tokens)
+        for follower in self._followers:
+            follower.read(tokens)
 
     def keep(self, rows: torch.Tensor) -> None:
-        for reader in self._of.values():
-            reader.keep(rows)
+        for follower in self._followers:
+            follower.keep(rows)
 
     @property
     def passes(self) -> int:
         """Rows sent through the models so far, for each row of the batch."""
-        return sum(reader.passes for reader in self._of.values())
+        return sum(follower.passes for follower in self._followers)

@@ -136,6 +136,41 @@ class _Sum:
             term.read(tokens)
 
 
+@dataclass(frozen=True)
+class Likeliest(Term):
+    """A formula on the tokens that it makes likeliest; −∞ elsewhere.
+
+    Attributes:
+        formula: what the terms add up to.
+        keep: so many tokens; more where the last of them are equal.
+    """
+
+    formula: Formula
+    keep: int
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        return _Likeliest(self.formula.bind(controls, readers), self.keep)
+
+    def room(self, control: Control) -> float:
+        return self.formula.room(control)
+
+
+class _Likeliest:
+    def __init__(self, formula: Bound, keep: int) -> None:
+        self._formula, self._keep = formula, keep
+
+    def values(self, step: Step) -> torch.Tensor:
+        values = self._formula.values(step).masked_fill(~step.support, -torch.inf)
+        least = values.topk(min(self._keep, values.shape[-1]), dim=-1).values[:, -1:]
+        return values.masked_fill(values < least, -torch.inf)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._formula.keep(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        self._formula.read(tokens)
+
+
 class Stateless:
     """Base of bound terms that remember nothing of a text themselves."""
 

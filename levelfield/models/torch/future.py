@@ -1,0 +1,141 @@
+"""Future discriminators: P(label | x_1 … x_t), what a text will be when it is complete.
+
+Yang and Klein 2021, "FUDGE: Controlled Text Generation With Future Discriminators", section 3. A
+causal transformer of two layers or so reads the input embeddings of a base model and predicts the
+label of the whole text at every token of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class FutureShape:
+    """The size of a discriminator.
+
+    Attributes:
+        width: d of its states; a multiple of twice the heads.
+        layers: of attention and feed-forward, 4 d wide inside.
+        dropout: in training: of embeddings, and of what a layer adds.
+    """
+
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
+    dropout: float = 0.2
+
+
+class KeysValues(NamedTuple):
+    """What a layer has read: (rows, heads, tokens, width / heads) each."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+
+class FutureDiscriminator(nn.Module):
+    """A causal transformer with a head for the labels at every token.
+
+    The embeddings stay the base's: they are read, neither learnt nor saved.
+
+    Args:
+        embeddings: the base's, (vocabulary, width of the base).
+        labels: how many there are.
+    """
+
+    embeddings: torch.Tensor
+
+    def __init__(self, embeddings: torch.Tensor, labels: int, shape: FutureShape) -> None:
+        super().__init__()
+        self.register_buffer("embeddings", embeddings.detach(), persistent=False)
+        wide = embeddings.shape[1]
+        self.enter = nn.Sequential(
+            nn.LayerNorm(wide), nn.Dropout(shape.dropout), nn.Linear(wide, shape.width)
+        )
+        self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.layers))
+        self.norm, self.head = nn.LayerNorm(shape.width), nn.Linear(shape.width, labels)
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        places: torch.Tensor,
+        mask: torch.Tensor,
+        past: Sequence[KeysValues] = (),
+    ) -> tuple[torch.Tensor, list[KeysValues]]:
+        """Logits of the labels behind every token, (rows, tokens, labels), and what the layers have
+        read so far.
+
+        Args:
+            ids: (rows, tokens).
+            places: of the tokens in their texts, counted from 0: (rows, tokens).
+            mask: which of all tokens each of these sees, (rows or 1, tokens, past + tokens), bool.
+            past: of each layer, for tokens before these.
+        """
+        x = self.enter(F.embedding(ids, self.embeddings).to(self.head.weight.dtype))
+        read = []
+        for i, layer in enumerate(self.layers):
+            x, both = layer(x, places, mask[:, None], past[i] if past else None)
+            read.append(both)
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits, read
+
+    def whole(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits behind every token of texts, padded on the right: (rows, tokens, labels)."""
+        tokens = ids.shape[1]
+        places = torch.arange(tokens, device=ids.device).expand(len(ids), tokens)
+        mask = torch.ones(1, tokens, tokens, dtype=torch.bool, device=ids.device).tril()
+        logits: torch.Tensor = self(ids, places, mask)[0]
+        return logits
+
+
+class _Layer(nn.Module):
+    """Attention with rotary positions, then a feed-forward network; each behind a norm."""
+
+    def __init__(self, shape: FutureShape) -> None:
+        super().__init__()
+        d = shape.width
+        self.heads = shape.heads
+        self.norm, self.norm_inner = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.attention, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.inner, self.outer = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(
+        self, x: torch.Tensor, places: torch.Tensor, mask: torch.Tensor, past: KeysValues | None
+    ) -> tuple[torch.Tensor, KeysValues]:
+        rows, tokens, d = x.shape
+        qkv = self.attention(self.norm(x)).view(rows, tokens, 3, self.heads, d // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        q, k = rotated(q, places), rotated(k, places)
+        if past is not None:
+            k, v = torch.cat([past.keys, k], dim=2), torch.cat([past.values, v], dim=2)
+        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = x + self.dropout(self.out(seen.transpose(1, 2).reshape(rows, tokens, d)))
+        x = x + self.dropout(self.outer(F.gelu(self.inner(self.norm_inner(x)))))
+        return x, KeysValues(k, v)
+
+
+def rotated(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Rotary positions (Su et al. 2021, "RoFormer", section 3.4.2): x (rows, heads, tokens, even),
+    places (rows, tokens)."""
+    half = x.shape[-1] // 2
+    rates = 10_000.0 ** (-torch.arange(half, device=x.device, dtype=x.dtype) / half)
+    angles = places[:, None, :, None].to(x.dtype) * rates
+    first, second = x[..., :half], x[..., half:]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
+def padded(texts: Sequence[Sequence[int]], bos_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """BOS and the tokens of texts, padded on the right, and which are no padding: (rows, tokens)
+    each."""
+    longest = 1 + max(map(len, texts))
+    ids = [[bos_id, *text, *[bos_id] * (longest - 1 - len(text))] for text in texts]
+    lengths = torch.tensor([[1 + len(text)] for text in texts])
+    return torch.tensor(ids), torch.arange(longest) < lengths
