@@ -70,9 +70,9 @@ def test_candidates_are_within_what_the_decoding_leaves():
 
 
 def test_of_the_candidates_the_best_by_the_sum_are_kept():
-    technique = fudge(strength=30.0, candidates=40, keep=3)
+    technique = fudge(strength=8.0, candidates=40, keep=3)
     base = logits(technique, LAKE)
-    score = base + 30 * log_b(technique, LAKE, "positive")
+    score = base + 8 * log_b(technique, LAKE, "positive")
     outside = torch.ones_like(score, dtype=torch.bool).scatter(0, base.topk(40).indices, False)
     score = score.masked_fill(outside, -torch.inf)
     best = score.topk(3).indices
