@@ -154,9 +154,9 @@ def test_an_exact_discriminator_gives_the_exact_conditional_distribution(wanted)
 @pytest.mark.parametrize(
     ("control", "why"),
     [
-        ({"sentiment": "mixed"}, "fudge: sentiment 'mixed' is no label"),
+        ({"sentiment": "mixed"}, 'fudge: sentiment "mixed" is no label'),
         ({"sentiment": ("positive", "negative")}, "2 values"),
-        ({"keywords": ("court", "culture")}, "no guide for 'keywords'"),
+        ({"keywords": ("court", "culture")}, 'no guide for "keywords"'),
     ],
 )
 def test_what_no_guide_serves_is_refused(control, why):
