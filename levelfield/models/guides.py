@@ -27,7 +27,9 @@ far)."""
 
 ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
-SHIPPED: Mapping[str, str] = {}
+SHIPPED: Mapping[str, str] = {
+    "offline/sentiment-lm": "370b98dafd960b69f4a8f4916b47e6b3b74728d3858e72b579c2de55568e900b",
+}
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 
 _FOLDER = Path(__file__).parent

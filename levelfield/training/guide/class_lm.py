@@ -235,8 +235,8 @@ def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide
     about = {
         "lambda": settings.lam,
         "adapter": model.shape,
-        "scale": float(model.scale),
-        "bias": dict(zip(codes, model.bias.tolist(), strict=True)),
+        "scale": float(model.scale.detach()),
+        "bias": dict(zip(codes, model.bias.detach().tolist(), strict=True)),
         "figures": of_test,
     }
     return TrainedGuide(about, tensors, _facts(settings, recipe, of_test, about), history)
