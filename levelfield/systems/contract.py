@@ -132,7 +132,8 @@ class Technique(Protocol):
 
     @property
     def signature(self) -> str:
-        """Every choice that could change a text: model, guides with checksums, strength."""
+        """Every choice that could change a text: model, guides with checksums, strength. Loads no
+        model."""
         ...
 
     def refusal(self, control: Control) -> str:

@@ -61,7 +61,7 @@ class ContrastiveDecoding(LocalTechnique):
         return {
             "strength": f"{self.strength:g}",
             "form": self.form,
-            "amateur": self._helper(self.amateur).label,
+            "amateur": self._label(self.amateur),
             "alpha": f"{self.alpha:g}",
             "amateur-temperature": f"{self.amateur_temperature:g}",
             "sees-prompt": str(self.sees_prompt).lower(),

@@ -70,14 +70,18 @@ class LocalTechnique(LoadingOptions, abc.ABC):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """Every choice that could change a text, by name; the base and its precision come first."""
+        """Every choice that could change a text, by name; the base and its precision come first.
+        No model is loaded."""
         return {}
 
     @property
     def signature(self) -> str:
-        resolved = resolve_causal(self.model, self.loading)  # the label of `base`, without weights
-        base = {"base": resolved.label, "dtype": self.dtype}
+        base = {"base": self._label(self.model), "dtype": self.dtype}
         return signature(self.name, {**base, **self.choices})
+
+    def _label(self, model: str) -> str:
+        """How signatures name a causal model; its weights are not loaded."""
+        return resolve_causal(model, self.loading).label
 
     @property
     def base(self) -> LanguageModel:

@@ -11,6 +11,7 @@ import torch
 from cases import CASES, Case
 
 from levelfield.core.errors import UserError
+from levelfield.generation import language_model
 from levelfield.systems.contract import Answer, Decoding, Request
 from levelfield.systems.table import TECHNIQUES
 from levelfield.systems.technique import LocalTechnique
@@ -127,6 +128,15 @@ def test_the_signature_names_every_option_that_changes_a_text(name):
     assert signature.startswith(f"{name}|")
     for option, value in case.options.items():
         assert case.make(**{option: value}).signature != signature, option
+
+
+@every
+def test_the_signature_is_known_without_a_model_in_memory(name, monkeypatch):
+    """So a study knows which of its texts are stale before anything is loaded."""
+    technique = CASES[name].make()
+    language_model.language_model.cache_clear()
+    monkeypatch.setattr(language_model, "load_pretrained", lambda *_: pytest.fail("loads a model"))
+    assert technique.signature.startswith(f"{name}|")
 
 
 @every

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from levelfield.core.sample import Control
 from levelfield.generation.language_model import KEPT, LanguageModel
+from levelfield.models.files import load_tokenizer
+from levelfield.models.torch.causal_tokens import resolve_causal
 from levelfield.systems.contract import Request
 from levelfield.systems.prompting.frames import ChatFrame, plain_text
 from levelfield.systems.prompting.instructions import digest
@@ -51,7 +53,7 @@ class Prompting(LocalTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        template = self.base.tokenizer.chat_template
+        template = load_tokenizer(resolve_causal(self.model, self.loading)).chat_template
         frame = f"chat@{digest(template)}" if template else "plain"
         return {**self._prompts.choices, "frame": frame}
 
