@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+import tiny_class_lm
 import tiny_future
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
 from levelfield.systems.contrastive import ContrastiveDecoding
+from levelfield.systems.ctrl_lite import CTRLLite
+from levelfield.systems.dexperts import DExperts
 from levelfield.systems.fudge import FUDGE
+from levelfield.systems.gedi import GeDi
 from levelfield.systems.guidance import ClassifierFreeGuidance
 from levelfield.systems.prompting.local import Prompting
 
@@ -61,6 +65,25 @@ def on_tiny(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any
 def amateur(base: str | None) -> str:
     """A model with the vocabulary of a base."""
     return model("llama" if base == model("llama") else "gpt2", seed=1)
+
+
+@functools.cache
+def class_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `class-lm`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-class-lm-")) / attribute
+    labels = {"sentiment": ("negative", "positive"), "topic": ("World", "Sports", "Sci/Tech")}
+    return str(tiny_class_lm.save(base, folder, attribute, labels[attribute], seed=seed))
+
+
+def with_class_guide(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+    """The technique on a tiny model, with a guide for it."""
+
+    def make(**options: Any) -> Any:
+        base = options.get("model", model())
+        guide = class_guide(base if base == model("llama") else model())
+        return technique(**{"model": base, "guide": guide, **defaults, **options})
+
+    return make
 
 
 def terse_instructions() -> Path:
@@ -116,6 +139,24 @@ CASES: Mapping[str, Case] = {
             "amateur": model(),
             "amateur_temperature": 0.5,
             "sees_prompt": False,
+        },
+    ),
+    "ctrl-lite": Case(
+        with_class_guide(CTRLLite),
+        strength=False,
+        options={"guide": class_guide(model(), seed=1)},
+    ),
+    "dexperts": Case(
+        with_class_guide(DExperts),
+        options={"strength": 1.0, "guide": class_guide(model(), seed=1)},
+    ),
+    "gedi": Case(
+        with_class_guide(GeDi, strength=5.0),  # which rounding errors are multiplied by
+        options={
+            "strength": 10.0,
+            "guide": class_guide(model(), seed=1),
+            "length": "sum",
+            "filter_p": 0.8,
         },
     ),
     "prompting": Case(

@@ -26,7 +26,7 @@ class Texts(NamedTuple):
         return [row[1:] if row and row[0] == bos_id else row for row in tokens]
 
 
-class Slot(NamedTuple):
+class _Slot(NamedTuple):
     """What a model reads of every row.
 
     Attributes:
@@ -51,24 +51,31 @@ class Reader:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
-        self._slots: list[Slot] = []
-        self._scores_prompts = False
+        self._slots: list[_Slot] = []
+        self._scores_texts = False
         self._rows: CausalRows | None = None
         self._n = 0
         self._log_p: torch.Tensor | None = None
-        self._prompt_log_p: torch.Tensor | None = None
+        self._text_log_p = torch.empty(0)
+        self._lengths = torch.empty(0)
         self.passes = 0
 
     def slot(
         self,
         prefixes: Sequence[Prefix],
         *,
-        scores_prompts: bool = False,
+        scores_texts: bool = False,
         sees_prompt: bool = True,
     ) -> int:
-        """The place of a prefix for every row, added if it is new; before the first step."""
-        self._scores_prompts |= scores_prompts
-        if (wanted := Slot(tuple(prefixes), sees_prompt)) not in self._slots:
+        """The place of a prefix for every row, added if it is new; before the first step.
+
+        Args:
+            prefixes: one a row.
+            scores_texts: `text_log_p` and `lengths` are asked for; they need a pass over prompts.
+            sees_prompt: whether the model reads the whole prompt, or its last token only.
+        """
+        self._scores_texts |= scores_texts
+        if (wanted := _Slot(tuple(prefixes), sees_prompt)) not in self._slots:
             self._slots.append(wanted)
         return self._slots.index(wanted)
 
@@ -83,17 +90,19 @@ class Reader:
         device = self._model.device
         self._rows = CausalRows.of(self._model.model, prompts, bos, device)
         self._log_p = None
-        if self._scores_prompts:
-            lengths = torch.tensor([len(text) for text in read])
-            places = torch.arange(self._rows.ids.shape[1], 0, -1)
-            scored = places[None, :] <= lengths[:, None]
-            self._prompt_log_p = self._rows.log_likelihood(scored.to(device))
-            self.passes += len(self._slots)
+        if self._scores_texts:
+            self._lengths = torch.tensor([len(text) for text in read], device=device)
+            places = torch.arange(self._rows.ids.shape[1], 0, -1, device=device)
+            self._text_log_p = self._rows.log_likelihood(places <= self._lengths[:, None])
 
     def read(self, tokens: torch.Tensor) -> None:
         """One more token a row, the same behind every prefix: (rows,)."""
         assert self._rows is not None
-        self._rows.read(tokens.repeat(len(self._slots)))
+        tokens = tokens.repeat(len(self._slots))
+        if self._scores_texts:
+            chosen = self._every_log_p().gather(1, tokens[:, None])[:, 0]
+            self._text_log_p, self._lengths = self._text_log_p + chosen, self._lengths + 1
+        self._rows.read(tokens)
         self._log_p = None
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -103,22 +112,32 @@ class Reader:
         self._rows.keep(every)
         if self._log_p is not None:
             self._log_p = self._log_p[every]
-        if self._prompt_log_p is not None:
-            self._prompt_log_p = self._prompt_log_p[every]
+        if self._scores_texts:
+            self._text_log_p, self._lengths = self._text_log_p[every], self._lengths[every]
         self._n = len(rows)
 
     def log_p(self, slot: int) -> torch.Tensor:
         """log P(next token | prefix, text): (rows, vocabulary), float32 at least."""
+        return self._of(slot, self._every_log_p())
+
+    def text_log_p(self, slot: int) -> torch.Tensor:
+        """log P(text so far | prefix), the sum over its tokens, the prompt's among them: (rows,),
+        float64."""
+        return self._of(slot, self._text_log_p)
+
+    def lengths(self, slot: int) -> torch.Tensor:
+        """The number of these tokens: (rows,)."""
+        return self._of(slot, self._lengths)
+
+    def _of(self, slot: int, values: torch.Tensor) -> torch.Tensor:
+        return values[slot * self._n : (slot + 1) * self._n]
+
+    def _every_log_p(self) -> torch.Tensor:
         assert self._rows is not None
         if self._log_p is None:
             self._log_p = normalised(self._rows.logits())
             self.passes += len(self._slots)
-        return self._log_p[slot * self._n : (slot + 1) * self._n]
-
-    def prompt_log_p(self, slot: int) -> torch.Tensor:
-        """log P(prompt | prefix), the sum over the prompt's tokens: (rows,), float64."""
-        assert self._prompt_log_p is not None
-        return self._prompt_log_p[slot * self._n : (slot + 1) * self._n]
+        return self._log_p
 
 
 class Follower(Protocol):

@@ -1,0 +1,80 @@
+"""GeDi: the base times the posterior of the wanted class, by Bayes' rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from levelfield.core.errors import UserError
+from levelfield.systems.guided import ClassGuidedTechnique
+from levelfield.systems.logits.classes import ClassPosterior, Length, PosteriorFilter
+from levelfield.systems.logits.terms import BaseLM, Formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeDi(ClassGuidedTechnique):
+    """log p(x_t | x_<t) + ω log P(c | x_1..t) for every candidate x_t.
+
+    P(c | x_1..t) = softmax_c(s_c) over all labels of the guide, with
+    s_c = (α / T) Σ_i≤t log P(x_i | x_<i, c) + b_c over the T tokens of the text, the prompt's and
+    the candidate among them. P(· | c) is the guide's class-conditional language model, which also
+    has α and b_c. Krause et al. (2021), "GeDi: Generative Discriminator Guided Sequence
+    Generation", section 3.
+
+    Controls attributes with one value, by a guide of kind `class-lm` each; several at once.
+
+    Args:
+        strength: ω.
+        length: `mean` as above; with `sum`, s_c = Σ_i≤t log P(x_i | x_<i, c), which is Bayes' rule
+            with equal priors and gets surer with every token.
+        filter_p: leaves out the tokens of the smallest posteriors, up to which the new
+            probabilities sum to less than this; 0 leaves out none, the authors' program has 0.8.
+        target_p: the filter leaves tokens of at least this posterior; the authors' program has 0.8.
+        guide: which guides: names or folders with commas between them, each of another attribute;
+            empty for those that come with the package.
+        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+            (`LocalTechnique`).
+
+    Raises:
+        UserError: `filter_p` or `target_p` out of range.
+    """
+
+    name: ClassVar[str] = "gedi"
+    strength: float = 30.0
+    length: Length = "mean"
+    filter_p: float = 0.0
+    target_p: float = 0.8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.filter_p < 1:
+            raise UserError(f"filter_p is {self.filter_p}; expected a number from 0 to below 1")
+        if not 0 < self.target_p <= 1:
+            raise UserError(f"target_p is {self.target_p}; expected a number above 0, at most 1")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            **super().choices,
+            "length": self.length,
+            "filter-p": f"{self.filter_p:g}",
+            "target-p": f"{self.target_p:g}",
+        }
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        if not attributes or not self.strength:
+            return None
+        posteriors = tuple((1.0, self._posterior(attribute)) for attribute in sorted(attributes))
+        return BaseLM() + self.strength * Formula(posteriors)
+
+    def _posterior(self, attribute: str) -> ClassPosterior:
+        learnt = self._class_lm(attribute)
+        return ClassPosterior(
+            self._classes(attribute),
+            self.length,
+            learnt.scale,
+            tuple(learnt.bias[label] for label in learnt.labels),
+            PosteriorFilter(self.strength, self.filter_p, self.target_p) if self.filter_p else None,
+        )
