@@ -44,5 +44,7 @@ class CTRLLite(ClassGuidedTechnique):
 
     def _prefix(self, request: Request) -> list[int]:
         for attribute in request.control:
-            return [*self._class_lm(attribute).codes[self._label(attribute, request.control)]]
+            return [
+                *self._class_lm(attribute).codes[self._wanted_label(attribute, request.control)]
+            ]
         return []

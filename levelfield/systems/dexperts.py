@@ -67,7 +67,7 @@ class DExperts(ClassGuidedTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         experts = ",".join(
-            f"{label}={self._helper(model).label if model else 'base'}"
+            f"{label}={self._label(model) if model else 'base'}"
             for label, model in self._expert_names.items()
         )
         which = {"experts": experts} if experts else super().choices
@@ -101,4 +101,4 @@ class DExperts(ClassGuidedTechnique):
             ClassModel(label, self._helper(model) if model else self.base)
             for label, model in self._expert_names.items()
         ]
-        return Classes(tuple(models), partial(self._label, attribute))
+        return Classes(tuple(models), partial(self._wanted_label, attribute))

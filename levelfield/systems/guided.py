@@ -57,7 +57,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
     def refusal(self, control: Control) -> str:
         for attribute in control:
             try:
-                self._label(attribute, control)
+                self._wanted_label(attribute, control)
             except UserError as error:
                 return f"{self.name}: {first_line(error)}"
         return ""
@@ -81,7 +81,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         guide = self._guide(attribute)
         return f"guide {guide.name}", guide.labels
 
-    def _label(self, attribute: str, control: Control) -> str:
+    def _wanted_label(self, attribute: str, control: Control) -> str:
         """Which of these labels a control asks for.
 
         Raises:
@@ -112,4 +112,4 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
         """The classes of an attribute's guide."""
         learnt = self._class_lm(attribute)
         models = [ClassModel(label, learnt.lm, learnt.codes[label]) for label in learnt.labels]
-        return Classes(tuple(models), partial(self._label, attribute))
+        return Classes(tuple(models), partial(self._wanted_label, attribute))
