@@ -7,15 +7,17 @@ import importlib
 from typing import Any
 
 from levelfield.systems.contract import Answer, Decoding, Request
-from levelfield.systems.table import CLASSES
+from levelfield.systems.table import CLASSES, TERMS
 
-__all__ = ["Answer", "Decoding", "Request", *CLASSES]
+_MODULES = {**CLASSES, **TERMS}
+
+__all__ = ["Answer", "Decoding", "Request", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in CLASSES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'levelfield.systems' has no attribute '{name}'")
-    return getattr(importlib.import_module(CLASSES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -64,6 +64,25 @@ _ENTRIES = (
         "Li et al. (2022)",
     ),
     TechniqueEntry(
+        "cat-paw",
+        "levelfield.systems.cat_paw:CATPAW",
+        "logits",
+        "Another technique, strong where the next word has to do with the control.",
+        "what the inner technique does, where there is a bag of words: sentiment, PPLM's topics, a "
+        "file",
+        "as the inner technique",
+        "Gu et al. (2022)",
+    ),
+    TechniqueEntry(
+        "combination",
+        "levelfield.systems.combination:Combination",
+        "logits",
+        "A weighted sum of models and techniques, as in base + 2 * (expert - anti).",
+        "what its terms read",
+        "F + that of its terms",
+        "Dekoninck et al. (2024)",
+    ),
+    TechniqueEntry(
         "prompting",
         "levelfield.systems.prompting.local:Prompting",
         "input",
@@ -117,3 +136,9 @@ CLASSES: Mapping[str, str] = {
     entry.target.partition(":")[2]: entry.target.partition(":")[0] for entry in _ENTRIES
 }
 """Class -> module."""
+
+TERMS: Mapping[str, str] = {
+    "ModelTerm": "levelfield.systems.combination",
+    "TechniqueTerm": "levelfield.systems.combination",
+}
+"""What techniques are combined of: class -> module."""

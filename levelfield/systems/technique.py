@@ -28,6 +28,9 @@ from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import Formula
 from levelfield.systems.sampling import Choice, Continuation, Draw, Forced, continue_all
 
+SHARED = ("model", "device", "dtype", "batch_tokens", "allow_pickle")
+"""The options that a technique within another has in common with it."""
+
 
 class _Prompted(NamedTuple):
     """What the base reads for a request, and whether the beginning of the prompt was cut off."""

@@ -18,6 +18,8 @@ import tiny_future
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
+from levelfield.systems.cat_paw import CATPAW
+from levelfield.systems.combination import Combination, ModelTerm
 from levelfield.systems.contrastive import ContrastiveDecoding
 from levelfield.systems.ctrl_lite import CTRLLite
 from levelfield.systems.dexperts import DExperts
@@ -60,6 +62,14 @@ def on_tiny(technique: Callable[..., Any], **defaults: Any) -> Callable[..., Any
         return technique(**{"model": model(), **defaults, **options})
 
     return make
+
+
+@functools.cache
+def bag() -> str:
+    """A file of words that the tiny models know."""
+    path = Path(tempfile.mkdtemp(prefix="levelfield-bag-")) / "bag.txt"
+    path.write_text("it\nwas\nthe\nvery\nand\na\n", encoding="utf-8")
+    return str(path)
 
 
 def amateur(base: str | None) -> str:
@@ -126,6 +136,31 @@ CASES: Mapping[str, Case] = {
         on_tiny(ClassifierFreeGuidance),
         refused={"topic": ("science", "politics")},
         options={"strength": 3.0, "against": "opposite", "template": "A {sentiment} text: "},
+    ),
+    "cat-paw": Case(
+        on_tiny(CATPAW, bag=bag(), tau=0.01),
+        refused={"topic": ("science", "politics")},
+        options={
+            "inner_options": "against=opposite",
+            "strength": 3.0,
+            "tau": 0.2,
+            "cap": 1.0,
+            "bag": "",
+            "words": "first",
+        },
+    ),
+    "combination": Case(
+        on_tiny(
+            Combination,
+            formula="base + strength * (expert - base)",
+            terms={"expert": ModelTerm("A {sentiment} text: ")},
+        ),
+        refused={"topic": "science"},
+        options={
+            "formula": "base + 2 * strength * expert",
+            "terms": {"expert": ModelTerm("So {sentiment}: ", temperature=2.0)},
+            "strength": 3.0,
+        },
     ),
     "contrastive": Case(
         lambda **options: ContrastiveDecoding(

@@ -1,0 +1,246 @@
+"""A technique of one's own: a weighted sum of models and of other techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control
+from levelfield.io.toml import read_toml
+from levelfield.systems.control_text import control_text, template_attributes, unspeakable
+from levelfield.systems.linear import weights
+from levelfield.systems.logits.processor import Support
+from levelfield.systems.logits.readers import Prefix
+from levelfield.systems.logits.terms import BaseLM, Formula, HelperLM, Term
+from levelfield.systems.making import make_technique, technique_entry
+from levelfield.systems.technique import SHARED, LocalTechnique
+
+_ZERO = Formula(())
+
+
+@dataclass(frozen=True)
+class ModelTerm:
+    """log p(x_t | text, x_<t) / τ of a model that reads a text before the prompt.
+
+    Attributes:
+        text: what it reads first, with `{ATTRIBUTE}` wherever a value of the control stands.
+        model: a causal model with the base's vocabulary; empty for the base.
+        temperature: τ.
+        sees_prompt: whether it reads the whole prompt, or its last token only.
+
+    Raises:
+        UserError: braces in the text that are no places for values, or τ is not above 0.
+    """
+
+    text: str = ""
+    model: str = ""
+    temperature: float = 1.0
+    sees_prompt: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            template_attributes(self.text)
+        except ValueError as error:
+            raise UserError(
+                f"text: {error}; write {{sentiment}} for a value, {{{{ for a brace"
+            ) from None
+        if not self.temperature > 0:
+            raise UserError(f"temperature is {self.temperature}; expected a number above 0")
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it reads."""
+        return template_attributes(self.text)
+
+
+@dataclass(frozen=True)
+class TechniqueTerm:
+    """log p' − log p: what another technique changes in the base.
+
+    Attributes:
+        technique: one that acts at the logits; it works on the combination's base, whatever its
+            own.
+        attribute: what it controls here; empty for a technique that controls nothing.
+
+    Raises:
+        UserError: a technique that changes no logits.
+    """
+
+    technique: LocalTechnique
+    attribute: str = ""
+
+    def __post_init__(self) -> None:
+        if technique_entry(self.technique.name).mechanism != "logits":
+            raise UserError(
+                f"technique {self.technique.name} does not act at the logits, so it is no term"
+            )
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it reads."""
+        return frozenset({self.attribute} - {""})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination(LocalTechnique):
+    """A weighted sum of log-probabilities, as in `base + 2 * (expert - anti)`.
+
+    The names in the formula are `base`, the base's log-probabilities; `strength`, a number; and
+    those of the terms: a model behind a text (`ModelTerm`), or what another technique changes in
+    the base (`TechniqueTerm`). The sum is the log-probability of the next token up to a constant,
+    among the tokens that the base could choose. The repetition penalty counts once, whatever the
+    weight of `base`. Dekoninck et al. (2024), "Controlled text generation via language model
+    arithmetic", have such formulas, too.
+
+    Controls the attributes that its terms read, all of which a request then names. A combination
+    whose terms read none takes any control and ignores it, as the base does.
+
+    Args:
+        formula: sums, differences, and products and quotients with numbers.
+        terms: name -> term; or a TOML file with a table for each. The keys of a table are those of
+            `ModelTerm`, or `technique`, `attribute` and options of the technique.
+        strength: the number of that name in the formula.
+        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+            (`LocalTechnique`).
+
+    Raises:
+        UserError: it is no such formula, a name has no term, or a term is wrong.
+    """
+
+    name: ClassVar[str] = "combination"
+    formula: str = "base"
+    terms: Mapping[str, Any] | str = field(default_factory=dict)
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.terms, str):
+            named: Mapping[str, Any] = read_toml(Path(self.terms).expanduser())
+        else:
+            named = self.terms
+        terms = {name: _term(name, value) for name, value in named.items()}
+        object.__setattr__(self, "terms", terms)
+        if wrong := [name for name in terms if name in ("base", "strength")]:
+            raise UserError(f"terms: {wrong[0]} has a meaning already; name the term otherwise")
+        _ = self._weights
+
+    @property
+    def _terms(self) -> Mapping[str, ModelTerm | TechniqueTerm]:
+        assert not isinstance(self.terms, str)
+        shared = {option: getattr(self, option) for option in SHARED}
+        return {
+            name: replace(term, technique=replace(term.technique, **shared))
+            if isinstance(term, TechniqueTerm)
+            else term
+            for name, term in self.terms.items()
+        }
+
+    @property
+    def _weights(self) -> Mapping[str, float]:
+        """Name -> weight, of names that the formula has."""
+        assert not isinstance(self.terms, str)
+        return weights(self.formula, {"strength": self.strength}, ["base", *self.terms])
+
+    @property
+    def _attributes(self) -> frozenset[str]:
+        """All attributes that the terms of the formula read."""
+        used = (self._terms[name].attributes for name in self._weights if name != "base")
+        return frozenset().union(*used)
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        named = {name: self._named(term) for name, term in self._terms.items()}
+        used = {name: label for name, label in named.items() if name in self._weights}
+        return {"formula": self.formula, "strength": f"{self.strength:g}", **used}
+
+    def _named(self, term: ModelTerm | TechniqueTerm) -> str:
+        if isinstance(term, ModelTerm):
+            model = self._label(term.model or self.model)
+            sees = "" if term.sees_prompt else " last"
+            return f"{model} {term.temperature:g}{sees} {term.text!r}"
+        options = ",".join(f"{name}={value}" for name, value in term.technique.choices.items())
+        return f"{term.technique.name}({options}) {term.attribute}".strip()
+
+    def refusal(self, control: Control) -> str:
+        attributes = self._attributes
+        if attributes and attributes != control.keys():
+            return (
+                f"{self.name}: the terms read {', '.join(sorted(attributes))}, and the control has "
+                f"{', '.join(sorted(control)) or 'nothing'}"
+            )
+        for name in self._weights.keys() - {"base"}:
+            term = self._terms[name]
+            mine = {a: control[a] for a in term.attributes}
+            why = unspeakable(mine) if isinstance(term, ModelTerm) else term.technique.refusal(mine)
+            if why:
+                return f"{self.name}: {name}: {why}"
+        return ""
+
+    def _formula(self, _: frozenset[str]) -> Formula | None:
+        total = _ZERO
+        for name, weight in self._weights.items():
+            if name == "base":
+                total = total + (BaseLM() + (weight - 1) * BaseLM(penalised=False))
+            elif weight:
+                total = total + weight * self._as_term(self._terms[name])
+        if "base" not in self._weights:
+            total = total + (BaseLM() - BaseLM(penalised=False))
+        return total
+
+    def _as_term(self, term: ModelTerm | TechniqueTerm) -> Term:
+        if isinstance(term, ModelTerm):
+            reads = partial(self._prefix_of, term)
+            model = self._helper(term.model or self.model)
+            return HelperLM(model, reads, term.temperature, term.sees_prompt)
+        formula = term.technique._formula(term.attributes)
+        return _ZERO if formula is None else formula - BaseLM()
+
+    def _prefix_of(self, term: ModelTerm, control: Control) -> Prefix:
+        values = {a: control[a] for a in term.attributes}
+        return tuple(self.base.ids(control_text(values, term.text)))
+
+    @property
+    def _support(self) -> Support | None:
+        terms = [self._terms[name] for name, weight in self._weights.items() if name != "base"]
+        every = [t.technique._support for t in terms if isinstance(t, TechniqueTerm)]
+        return reduce(_both, (one for one in every if one), None)
+
+
+def _both(a: Support | None, b: Support) -> Support:
+    def both(log_p: torch.Tensor) -> torch.Tensor:
+        return a(log_p) & b(log_p) if a else b(log_p)
+
+    return both
+
+
+def _term(name: str, value: object) -> ModelTerm | TechniqueTerm:
+    """A term as a table of a file has it."""
+    if isinstance(value, ModelTerm | TechniqueTerm):
+        return value
+    if not name.isidentifier() or not isinstance(value, Mapping):
+        raise UserError(
+            f"terms: {name}: expected a name without blanks, and ModelTerm, TechniqueTerm or a "
+            "table with the keys of one"
+        )
+    keys = dict(value)
+    try:
+        if "technique" in keys:
+            technique = make_technique(keys.pop("technique"), {**_options(keys)})
+            assert isinstance(technique, LocalTechnique)
+            return TechniqueTerm(technique, str(keys.get("attribute", "")))
+        return ModelTerm(**keys)
+    except TypeError:
+        known = ", ".join(ModelTerm.__dataclass_fields__)
+        raise UserError(f"terms: {name}: expected some of {known}, or technique") from None
+    except UserError as error:
+        raise UserError(f"terms: {name}: {error}") from error
+
+
+def _options(keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in keys.items() if name != "attribute"}

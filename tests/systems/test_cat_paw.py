@@ -1,0 +1,237 @@
+"""CAT-PAW against its formula, around guidance and around formulas made for the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cases
+import pytest
+import torch
+from plain import WHOLE, assert_same, logits, steered
+
+from levelfield.core.errors import UserError
+from levelfield.systems.bags import bag_words
+from levelfield.systems.cat_paw import CATPAW
+from levelfield.systems.contract import Request
+from levelfield.systems.guidance import ClassifierFreeGuidance
+from levelfield.systems.logits.pace import BagMass, Paced
+from levelfield.systems.logits.processor import SteeringProcessor
+from levelfield.systems.logits.terms import BaseLM, Stateless, Term
+
+LAKE = "The lake"
+POSITIVE = {"sentiment": "positive"}
+WORDS = 6
+
+
+@dataclass(frozen=True)
+class Table(Term):
+    """The same number for a token at every step."""
+
+    numbers: tuple[float, ...]
+
+    def bind(self, _controls, _readers):
+        return Constant(torch.tensor(self.numbers))
+
+
+class Constant(Stateless):
+    def __init__(self, numbers):
+        self._numbers = numbers
+
+    def values(self, step):
+        return self._numbers.expand_as(step.log_p)
+
+
+@dataclass(frozen=True)
+class Mass:
+    """A regulator that says the same at every step, or one number a row."""
+
+    r: tuple[float, ...]
+
+    def bind(self, _controls):
+        return Given(torch.tensor(self.r))
+
+
+class Given(Stateless):
+    def __init__(self, r):
+        self._r = r
+
+    def values(self, step):
+        return self._r.expand(len(step.log_p))
+
+    def keep(self, rows):
+        self._r = self._r[rows] if len(self._r) > 1 else self._r
+
+
+BASE = torch.tensor([[0.5, 1.0, -2.0, 0.0, 0.3, -1.0]])
+INNER = BaseLM() + 3.0 * Table((1.0, -0.5, 2.0, 0.0, -3.0, 0.25))
+
+
+def paced(r, *, inner=INNER, tau=0.2, cap=2.0, rows=1):
+    formula = Paced(inner, Mass(r), tau, cap) + 0.0 * BaseLM()
+    ids = torch.zeros(rows, 1, dtype=torch.long)
+    return SteeringProcessor(formula, [{}] * rows, decoding=WHOLE)(ids, BASE.repeat(rows, 1))
+
+
+def steered_by(formula):
+    ids = torch.zeros(1, 1, dtype=torch.long)
+    return SteeringProcessor(formula, [{}], decoding=WHOLE)(ids, BASE)
+
+
+def test_where_r_is_tau_the_scores_are_those_of_the_inner_formula():
+    assert torch.equal(paced((0.2,)), steered_by(INNER))
+
+
+def test_where_r_is_0_the_scores_are_those_of_the_base():
+    assert torch.equal(paced((0.0,)), steered_by(None))
+
+
+@pytest.mark.parametrize("r", [0.05, 0.1, 0.3])
+def test_between_and_beyond_the_strength_is_in_proportion(r):
+    expected = BaseLM() + (3.0 * r / 0.2) * INNER.terms[1][1]
+    torch.testing.assert_close(paced((r,)), steered_by(expected), atol=1e-6, rtol=0)
+
+
+def test_no_position_has_more_than_the_cap():
+    expected = BaseLM() + (3.0 * 1.5) * INNER.terms[1][1]
+    for r in (0.3, 0.9, 100.0):
+        actual = paced((r,), cap=1.5)
+        torch.testing.assert_close(actual, steered_by(expected), atol=1e-6, rtol=0)
+    assert not torch.allclose(paced((0.29,), cap=1.5), steered_by(expected), atol=1e-3)
+
+
+def test_rows_have_paces_of_their_own():
+    together = paced((0.2, 0.0, 0.1), rows=3)
+    for row, r in enumerate((0.2, 0.0, 0.1)):
+        assert torch.equal(together[row], paced((r,))[0])
+
+
+def test_tokens_that_the_inner_formula_leaves_out_stay_out_where_it_acts():
+    inner = BaseLM() + 1.0 * Table((0.0, float("-inf"), 1.0, 0.0, 0.0, 0.0))
+    for r in (0.01, 0.2, 5.0):
+        scores = paced((r,), inner=inner)
+        assert scores[0].isneginf().tolist() == [False, True, False, False, False, False]
+        assert not scores.isnan().any()
+    assert torch.equal(paced((0.0,), inner=inner), steered_by(None))
+
+
+def test_the_mass_of_a_bag_is_the_sum_of_the_bases_probabilities():
+    regulator = BagMass(lambda control: frozenset({0, 2}) if control else frozenset()).bind(
+        [POSITIVE, {}]
+    )
+    p = BASE.softmax(-1)[0]
+
+    class Step:
+        log_p = BASE.log_softmax(-1).repeat(2, 1)
+
+    assert regulator.values(Step).tolist() == pytest.approx([float(p[0] + p[2]), 0.0])
+    regulator.keep(torch.tensor([1]))
+    Step.log_p = Step.log_p[1:]
+    assert regulator.values(Step).tolist() == [0.0]
+
+
+def cat_paw(**options) -> CATPAW:
+    return CATPAW(**{"model": cases.model(), "bag": cases.bag(), "tau": 0.05, **options})
+
+
+def bag_mass(technique, text):
+    p = logits(technique, text).softmax(-1)
+    one = [
+        ids for w in bag_words("", "", cases.bag()) if len(ids := technique.base.ids(f" {w}")) == 1
+    ]
+    assert len(one) > 2
+    return float(p[[ids[0] for ids in one]].sum())
+
+
+@pytest.mark.parametrize("text", [LAKE, "", "It was a very"])
+def test_around_guidance_it_is_guidance_of_another_strength_at_each_position(text):
+    technique = cat_paw(strength=1.5, cap=3.0)
+    strength = 1.5 * min(bag_mass(technique, text) / 0.05, 3.0)
+    guidance = ClassifierFreeGuidance(model=technique.model, strength=strength)
+    assert_same(steered(technique, text, POSITIVE), steered(guidance, text, POSITIVE))
+
+
+def test_options_reach_the_inner_technique():
+    technique = cat_paw(inner_options="against=opposite template='A {sentiment} text: '")
+    tau = bag_mass(technique, LAKE)
+    guidance = ClassifierFreeGuidance(
+        model=technique.model, against="opposite", template="A {sentiment} text: "
+    )
+    inner = steered(guidance, LAKE, POSITIVE)
+    assert_same(steered(replace(technique, tau=tau), LAKE, POSITIVE), inner)
+    assert "against:opposite" in technique.signature
+
+
+def test_a_position_at_which_no_word_of_the_bag_can_come_is_left_untouched(tmp_path):
+    technique = cat_paw(strength=5.0)
+    token = technique.base.ids(" was")[0]
+    row = torch.tensor([technique._prompted(Request("1", LAKE, POSITIVE), 20).ids])
+    scores = logits(technique, LAKE)[None].float()
+    (tmp_path / "bag.txt").write_text("was\n")
+    technique = replace(technique, bag=str(tmp_path / "bag.txt"))
+    scores[0, token] = -torch.inf
+    actual = technique.processor([POSITIVE])(row, scores)
+    assert torch.equal(actual, scores.log_softmax(-1).log_softmax(-1))
+
+
+def test_each_attribute_has_a_pace_of_its_own():
+    """Guidance by attribute adds up, each with its own multiplier."""
+    control = {**POSITIVE, "topic": "science"}
+    technique = cat_paw(strength=2.0)
+    pace = min(bag_mass(technique, LAKE) / 0.05, 2.0)
+    base = logits(technique, LAKE).log_softmax(-1)
+    expected = base.clone()
+    for attribute, value in control.items():
+        alone = ClassifierFreeGuidance(model=technique.model, strength=2.0)
+        inner = steered(alone, LAKE, {attribute: value})
+        expected = expected + pace * (inner - base)
+    assert_same(steered(technique, LAKE, control), expected)
+
+
+def test_tokens_of_longer_words_count_if_asked_for(tmp_path: Path):
+    (tmp_path / "bag.txt").write_text("wasteland\n")
+    technique = cat_paw(bag=str(tmp_path / "bag.txt"))
+    with pytest.raises(UserError, match="none of its 1 words is one token"):
+        steered(technique, LAKE, POSITIVE)
+    first = replace(technique, words="first")
+    assert not torch.allclose(steered(first, LAKE, POSITIVE), logits(first, LAKE).log_softmax(-1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tau": 0.0}, "tau is 0"),
+        ({"cap": -1.0}, "cap is -1"),
+        ({"inner": "base"}, "which can't be paced"),
+        ({"inner": "cat-paw"}, "which can't be paced"),
+        ({"inner": "cgf"}, "did you mean cfg"),
+        ({"inner_options": "against"}, "expected NAME=VALUE"),
+        ({"inner_options": "agains=base"}, "there is no option 'agains'"),
+    ],
+)
+def test_options_that_make_no_technique_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        cat_paw(**options)
+
+
+def test_without_a_bag_a_control_is_refused(tmp_path: Path):
+    without = CATPAW(model="no/model")
+    assert "no bag of words of formality 'low' is known" in without.refusal({"formality": "low"})
+    assert "no bag of words of topic 'sports'" in without.refusal({"topic": "sports"})
+    assert "2 values" in without.refusal({"topic": ("science", "space")})
+    (tmp_path / "empty.txt").write_text("\n")
+    for file, why in (("empty.txt", "has no words"), ("none.txt", "expected a text file")):
+        technique = CATPAW(model="no/model", bag=str(tmp_path / file))
+        assert why in technique.refusal(POSITIVE)
+
+
+def test_the_bag_of_sentiment_has_words_of_both_kinds():
+    pytest.importorskip("vaderSentiment")
+    words = bag_words("sentiment", "positive")
+    assert {"good", "bad", "wonderful", "terrible"} <= set(words)
+    assert words == bag_words("sentiment", "negative")
+
+
+@pytest.mark.usefixtures("rated_data")
+def test_the_bag_of_a_topic_is_that_of_pplm():
+    assert "laboratory" in bag_words("topic", "Science")
