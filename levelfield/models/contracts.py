@@ -377,6 +377,20 @@ class ChatAnswer(NamedTuple):
     steps: tuple[AnswerToken, ...] | None = None
 
 
+class Completion(NamedTuple):
+    """What a server wrote to continue a chat.
+
+    Attributes:
+        text: of the answer.
+        tokens: of the answer, as the server counts them; 0 where it does not.
+        seconds: from the first request to the answer.
+    """
+
+    text: str
+    tokens: int
+    seconds: float
+
+
 class Refusal(NamedTuple):
     """Why a server never answers this prompt, and others perhaps."""
 

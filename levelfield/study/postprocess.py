@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
+from levelfield.core.preface import without_preface
 from levelfield.core.wanted import wanted_values
 from levelfield.io.problems import shown
 from levelfield.study.cells import CellRequest
@@ -27,9 +28,6 @@ _SPECIAL = re.compile(
     r"</?s>|<pad>|<bos>|<eos>|\[(?:PAD|CLS|SEP)\]|<extra_id_\d+>"  # encoder-decoders, encoders
     r"|<\|[a-z0-9_]{1,40}\|>"  # <|endoftext|>, <|im_start|>, <|eot_id|>
     r"|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"
-)
-_PREFACE = re.compile(
-    r"\s*(?:sure|certainly|of course|absolutely|okay|ok)\b[^\n]{0,200}:[ \t]*\n\s*", re.IGNORECASE
 )
 _BLANK = re.compile(r"\s+")
 _COUNT = re.compile(r"[1-9]\d{0,3}")
@@ -157,11 +155,6 @@ def _strip_words(text: str, context: StepContext) -> str:
     return parts[-1] if len(parts) > int(context.argument) else ""
 
 
-def _strip_preface(text: str, _: StepContext) -> str:
-    found = _PREFACE.match(text)
-    return text[found.end() :] if found else text
-
-
 def _cut_at(text: str, context: StepContext) -> str:
     return text.partition(context.argument)[0]
 
@@ -216,7 +209,7 @@ STEPS: Mapping[str, PostprocessStep] = {
         PostprocessStep(
             "strip-preface",
             "Removes a first line that announces the text, such as `Sure! Here is a story:`.",
-            _strip_preface,
+            lambda text, _: without_preface(text),
         ),
         PostprocessStep(
             "strip-special-tokens",

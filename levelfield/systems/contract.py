@@ -38,7 +38,8 @@ class Answer:
     Attributes:
         id, prompt, control: of the request.
         continuation: what was generated.
-        text: `prompt + continuation`.
+        text: `prompt + continuation`; or, where a chat server's answer does not begin with the
+            prompt, that answer, which then is the continuation, too.
         tokens: number of tokens generated.
         seconds: its share of the time that its batch took.
         forward_passes: rows sent through any model for this text, a prompt counting as one; of

@@ -92,6 +92,15 @@ _ENTRIES = (
         "Brown et al. (2020)",
     ),
     TechniqueEntry(
+        "chat",
+        "levelfield.systems.prompting.chat:ChatPrompting",
+        "input",
+        "The instructions of `prompting`, sent to a chat model behind a server.",
+        "any attributes, in words; several at once",
+        "F of the server's model, after a pass over the instructions",
+        "Brown et al. (2020)",
+    ),
+    TechniqueEntry(
         "ctrl-lite",
         "levelfield.systems.ctrl_lite:CTRLLite",
         "input",

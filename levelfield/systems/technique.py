@@ -27,6 +27,7 @@ from levelfield.systems.contract import Answer, Decoding, Request, check_request
 from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import Formula
 from levelfield.systems.sampling import Choice, Continuation, Draw, Forced, continue_all
+from levelfield.systems.stops import until
 
 SHARED = ("model", "device", "dtype", "batch_tokens", "allow_pickle")
 """The options that a technique within another has in common with it."""
@@ -38,16 +39,6 @@ class _Prompted(NamedTuple):
     request: Request
     ids: list[int]
     cut: bool
-
-
-def until(text: str, stops: Sequence[str]) -> tuple[str, str]:
-    """What precedes the first of these strings, and which it is; all of the text without one.
-
-    >>> until("It froze.\\nUser: And then?", ["\\nUser:", "\\nSystem:"])
-    ('It froze.', '\\nUser:')
-    """
-    at, stop = min(((text.find(stop), stop) for stop in stops if stop in text), default=(None, ""))
-    return text[:at], stop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,10 @@ A new technique is one entry in `CASES`.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
+import random
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +18,7 @@ from typing import Any
 import tiny
 import tiny_class_lm
 import tiny_future
+from chat_server import Reply, serving
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
@@ -26,6 +30,7 @@ from levelfield.systems.dexperts import DExperts
 from levelfield.systems.fudge import FUDGE
 from levelfield.systems.gedi import GeDi
 from levelfield.systems.guidance import ClassifierFreeGuidance
+from levelfield.systems.prompting.chat import ChatPrompting
 from levelfield.systems.prompting.local import Prompting
 
 
@@ -130,6 +135,32 @@ def fudge(**options: Any) -> FUDGE:
     return FUDGE(**{"model": base, "guide": guide, **options})
 
 
+OPENING = "It begins with exactly these words: "
+
+
+def writes(body: dict[str, Any], _: int) -> Reply:
+    """A chat model that goes on with the opening, by its seed."""
+    said = body["messages"][-1]["content"]
+    n = min(6, body["max_tokens"])
+    words = random.Random(body["seed"]).choices(["ice", "snow", "thaw", "lake"], k=n)
+    text = f"{said.partition(OPENING)[2]} {' '.join(words)}"
+    choices = [{"message": {"role": "assistant", "content": text}}]
+    return Reply({"choices": choices, "usage": {"prompt_tokens": 9, "completion_tokens": n}})
+
+
+@functools.cache
+def server() -> str:
+    """The address of a chat server, started once."""
+    url, _ = RUNNING.enter_context(serving(writes))
+    return url
+
+
+RUNNING = contextlib.ExitStack()
+"""Servers that live as long as the tests."""
+# later, when modules are taken apart, a server's thread can no longer say that it has ended
+atexit.register(RUNNING.close)
+
+
 CASES: Mapping[str, Case] = {
     "base": Case(on_tiny(UncontrolledBase), refused=None, strength=False),
     "cfg": Case(
@@ -209,5 +240,14 @@ CASES: Mapping[str, Case] = {
             "candidates": 20,
             "keep": 10,
         },
+    ),
+    "chat": Case(
+        lambda batch=8, **options: ChatPrompting(
+            **{"model": "m", "base_url": server(), "concurrency": batch, **options}
+        ),
+        controls=({"sentiment": "positive"}, {"keywords": ("court", "culture")}),
+        refused={"sentiment": ()},
+        strength=False,
+        options={"shots": 1, "instructions": str(terse_instructions()), "prefill": True},
     ),
 }

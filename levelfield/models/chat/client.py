@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from levelfield.core.errors import ModelError
@@ -26,8 +26,8 @@ from levelfield.models.chat.failures import (
     words_of,
 )
 from levelfield.models.chat.server import Asking, Server
-from levelfield.models.chat.threads import in_threads
-from levelfield.models.contracts import ChatAnswer, Costs, Refusal
+from levelfield.models.chat.threads import in_threads, results_in_threads
+from levelfield.models.contracts import ChatAnswer, Completion, Costs, Refusal
 
 if TYPE_CHECKING:
     import requests
@@ -77,13 +77,13 @@ class ChatClient:
         if self._tells is None:
             stop = threading.Event()
             try:
-                (answer,) = self._ask(Prompting(_PROBE, 1, None, True), stop)
+                (answer,) = self._ask(_Question(_PROBE, 1, None, True), stop)
                 self._tells = bool(answer.steps)
             except RejectedError as rejected:
                 if rejected.status not in (400, 422):
                     raise self._error(rejected) from None
                 try:  # it may be that it knows no log-probabilities, or that nothing works
-                    self._ask(Prompting(_PROBE, 1, None, False), stop)
+                    self._ask(_Question(_PROBE, 1, None, False), stop)
                 except RejectedError as again:
                     raise self._error(again) from None
                 self._tells = False
@@ -100,7 +100,7 @@ class ChatClient:
 
         def ask(prompt: str, stop: threading.Event) -> list[ChatAnswer] | Refusal:
             try:
-                return self._ask(Prompting(prompt, n, temperature, log_probabilities), stop)
+                return self._ask(_Question(prompt, n, temperature, log_probabilities), stop)
             except RejectedError as rejected:
                 if reason := rejected.concerns_prompt:
                     return Refusal(reason)
@@ -110,12 +110,36 @@ class ChatClient:
         found = in_threads(ask, distinct, self.server.concurrency)
         return [found[at] for at in place]
 
-    def _ask(self, question: Prompting, stop: threading.Event) -> list[ChatAnswer]:
+    def completions(self, chats: Sequence[Mapping[str, object]]) -> Iterator[Completion | Refusal]:
+        """What the server writes to continue each chat, in their order, as it comes.
+
+        Args:
+            chats: bodies of requests, `messages` and whatever else the server is to know, without
+                the model.
+
+        Raises:
+            ModelError: the server says no, or fails more often than `retries`.
+        """
+
+        def ask(chat: Mapping[str, object], stop: threading.Event) -> Completion | Refusal:
+            begin = time.perf_counter()
+            try:
+                response = self._post({"model": self.asking.model, **chat}, stop)
+            except RejectedError as rejected:
+                if reason := rejected.concerns_prompt:
+                    return Refusal(reason)
+                raise self._error(rejected) from None
+            seconds = time.perf_counter() - begin
+            return Completion(response.answers[0].text, response.tokens, seconds)
+
+        return results_in_threads(ask, chats, self.server.concurrency)
+
+    def _ask(self, question: _Question, stop: threading.Event) -> list[ChatAnswer]:
         answers: list[ChatAnswer] = []
         while len(answers) < question.n:
             want = question.n - len(answers) if self._several else 1
             try:
-                found = self._post(self._request(question, want, len(answers)), stop)
+                found = self._post(self._request(question, want, len(answers)), stop).answers
             except RejectedError as rejected:
                 if want == 1 or rejected.status not in (400, 422) or rejected.concerns_prompt:
                     raise
@@ -124,7 +148,7 @@ class ChatClient:
             answers += found[:want]
         return answers
 
-    def _request(self, question: Prompting, n: int, already: int) -> dict[str, object]:
+    def _request(self, question: _Question, n: int, already: int) -> dict[str, object]:
         asking = self.asking
         wanted: dict[str, object] = {
             "model": asking.model,
@@ -138,8 +162,8 @@ class ChatClient:
             wanted |= {"logprobs": True, "top_logprobs": asking.top_logprobs}
         return {name: value for name, value in wanted.items() if value is not None}
 
-    def _post(self, request: Mapping[str, object], stop: threading.Event) -> list[ChatAnswer]:
-        """The answers to one request, which is sent until there are some."""
+    def _post(self, request: Mapping[str, object], stop: threading.Event) -> _Response:
+        """The response to one request, which is sent until there is one."""
         wait = FIRST_WAIT_S
         for attempt in range(self.server.retries + 1):
             self._pause(max(0.0, self._not_before - time.monotonic()), stop)
@@ -159,7 +183,7 @@ class ChatClient:
         tries = self.server.retries + 1
         raise RejectedError(0, f"{failure} ({tries} {'try' if tries == 1 else 'tries'})")
 
-    def _try(self, request: Mapping[str, object]) -> list[ChatAnswer]:
+    def _try(self, request: Mapping[str, object]) -> _Response:
         import requests
 
         try:
@@ -195,11 +219,9 @@ class ChatClient:
             ) from error
         usage = body.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        self.count(
-            prompt_tokens=_whole(usage.get("prompt_tokens")),
-            answer_tokens=_whole(usage.get("completion_tokens")),
-        )
-        return answers
+        tokens = _whole(usage.get("completion_tokens"))
+        self.count(prompt_tokens=_whole(usage.get("prompt_tokens")), answer_tokens=tokens)
+        return _Response(answers, tokens)
 
     def _refusal(self, response: HttpAnswer) -> FailedForNowError | RejectedError:
         """What a status other than 200 means."""
@@ -250,11 +272,16 @@ class ChatClient:
             )
 
 
-class Prompting(NamedTuple):
+class _Question(NamedTuple):
     prompt: str
     n: int
     temperature: float | None
     log_probabilities: bool
+
+
+class _Response(NamedTuple):
+    answers: list[ChatAnswer]
+    tokens: int
 
 
 def _whole(value: object) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,7 +16,15 @@ _LISTEN_S = 0.2
 def in_threads(
     work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
 ) -> list[R]:
-    """`work` done on all items, so many at once, the results in the order of the items.
+    """`work` done on all items, so many at once: the results, in the order of the items."""
+    return list(results_in_threads(work, items, threads))
+
+
+def results_in_threads(
+    work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
+) -> Iterator[R]:
+    """`work` done on all items, so many at once: each result, in the order of the items, as soon
+    as those before it are there.
 
     The first exception, Ctrl-C among them, is raised at once: `work` is told by the event, and
     nobody waits for what is under way, since the threads are daemons.
@@ -41,16 +49,19 @@ def in_threads(
 
     for _ in range(min(threads, len(items))):
         threading.Thread(target=run, daemon=True).start()
-    results: dict[int, R] = {}
+    waiting: dict[int, R] = {}
+    next_one = 0
     try:
-        while len(results) < len(items):
+        while next_one < len(items):
             try:
                 at, result = done.get(timeout=_LISTEN_S)  # a wait without end may not hear Ctrl-C
             except queue.Empty:
                 continue
             if isinstance(result, BaseException):
                 raise result
-            results[at] = result
+            waiting[at] = result
+            while next_one in waiting:
+                yield waiting.pop(next_one)
+                next_one += 1
     finally:
         stop.set()
-    return [results[at] for at in range(len(items))]
