@@ -150,7 +150,7 @@ def resolve_causal(name: str, loading: Loading) -> Resolved:
     resolved = resolve(name, allow_pickle=loading.allow_pickle)
     if resolved.kind != "causal":
         raise ModelError(
-            f"model '{name}' is a {resolved.kind} model; fluency needs a causal language model, "
+            f"model '{name}' is a {resolved.kind} model; expected a causal language model, "
             "for example offline/smollm2"
         )
     return resolved
