@@ -43,7 +43,8 @@ class CATPAW(LocalTechnique):
 
     Args:
         inner: the technique that is paced, by name: one that acts at the logits.
-        inner_options: its options, as in `against=opposite strength=3`.
+        inner_options: its options, as in `candidates=100 keep=0`.
+        guide: its guide, for a technique that has one.
         strength: λ, the inner technique's strength, in place of its default.
         tau: τ, the mass of the bag at which the strength is λ; by default 0.05 for sentiment and
             0.005 for other attributes.
@@ -61,8 +62,9 @@ class CATPAW(LocalTechnique):
     """
 
     name: ClassVar[str] = "cat-paw"
-    inner: str = "cfg"
+    inner: str = "dexperts"
     inner_options: str = ""
+    guide: str = ""
     strength: float | None = None
     tau: float | None = None
     cap: float = 2.0
@@ -82,7 +84,7 @@ class CATPAW(LocalTechnique):
         if technique_entry(self.inner).mechanism != "logits" or self.inner == self.name:
             raise UserError(
                 f"inner is {self.inner}, which can't be paced; expected a technique that acts at "
-                "the logits, for example cfg"
+                "the logits, for example dexperts"
             )
         options: dict[str, object] = {}
         for word in shlex.split(self.inner_options):
@@ -90,6 +92,8 @@ class CATPAW(LocalTechnique):
             if not is_pair:
                 raise UserError(f"inner_options has '{word}'; expected NAME=VALUE")
             options[option] = value
+        if self.guide:
+            options["guide"] = self.guide
         if self.strength is not None:
             options["strength"] = self.strength
         shared = {option: getattr(self, option) for option in SHARED}

@@ -169,7 +169,7 @@ CASES: Mapping[str, Case] = {
         options={"strength": 3.0, "against": "opposite", "template": "A {sentiment} text: "},
     ),
     "cat-paw": Case(
-        on_tiny(CATPAW, bag=bag(), tau=0.01),
+        on_tiny(CATPAW, inner="cfg", bag=bag(), tau=0.01),
         refused={"topic": ("science", "politics")},
         options={
             "inner_options": "against=opposite",

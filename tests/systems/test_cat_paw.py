@@ -18,10 +18,10 @@ from levelfield.systems.guidance import ClassifierFreeGuidance
 from levelfield.systems.logits.pace import BagMass, Paced
 from levelfield.systems.logits.processor import SteeringProcessor
 from levelfield.systems.logits.terms import BaseLM, Stateless, Term
+from levelfield.systems.making import make_technique
 
 LAKE = "The lake"
 POSITIVE = {"sentiment": "positive"}
-WORDS = 6
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,9 @@ def test_the_mass_of_a_bag_is_the_sum_of_the_bases_probabilities():
 
 
 def cat_paw(**options) -> CATPAW:
-    return CATPAW(**{"model": cases.model(), "bag": cases.bag(), "tau": 0.05, **options})
+    return CATPAW(
+        **{"model": cases.model(), "inner": "cfg", "bag": cases.bag(), "tau": 0.05, **options}
+    )
 
 
 def bag_mass(technique, text):
@@ -149,6 +151,44 @@ def test_around_guidance_it_is_guidance_of_another_strength_at_each_position(tex
     strength = 1.5 * min(bag_mass(technique, text) / 0.05, 3.0)
     guidance = ClassifierFreeGuidance(model=technique.model, strength=strength)
     assert_same(steered(technique, text, POSITIVE), steered(guidance, text, POSITIVE))
+
+
+GUIDES = {
+    "dexperts": cases.class_guide,
+    "gedi": cases.class_guide,
+    "fudge": cases.future_guide,
+}
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_around_techniques_with_guides_it_is_theirs_where_r_is_tau(name):
+    guide = GUIDES[name](cases.model())
+    technique = cat_paw(inner=name, guide=guide, strength=4.0)
+    inner = make_technique(name, {"model": cases.model(), "guide": guide, "strength": 4.0})
+    theirs = steered(inner, LAKE, POSITIVE)
+    at_tau = replace(technique, tau=bag_mass(technique, LAKE))
+    assert_same(steered(at_tau, LAKE, POSITIVE), theirs)
+    assert not torch.allclose(theirs.exp(), logits(technique, LAKE).softmax(-1), atol=1e-3)
+
+    kept = theirs.isfinite()
+    half = replace(technique, tau=2 * bag_mass(technique, LAKE))
+    base = logits(technique, LAKE).log_softmax(-1)
+    expected = torch.where(kept, (base + theirs) / 2, -torch.inf)
+    assert_same(steered(half, LAKE, POSITIVE), expected)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_around_techniques_with_guides_a_cache_gives_what_reading_anew_gives(name):
+    technique = cat_paw(inner=name, guide=GUIDES[name](cases.model()), strength=4.0)
+    text = " was very old and it"
+    (log_p,) = technique.log_probs([Request("1", LAKE, POSITIVE)], [text])
+    tokens = technique.base.ids(text)
+    for n, value in enumerate(log_p):
+        row = torch.tensor([[technique.base.bos_id, *technique.base.ids(LAKE), *tokens[:n]]])
+        with torch.inference_mode():
+            scores = technique.base.model(input_ids=row).logits[:, -1]
+            expected = technique.processor([POSITIVE])(row, scores)[0, tokens[n]]
+        assert value == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_options_reach_the_inner_technique():
@@ -215,13 +255,13 @@ def test_options_that_make_no_technique_are_refused(options, message):
 
 
 def test_without_a_bag_a_control_is_refused(tmp_path: Path):
-    without = CATPAW(model="no/model")
+    without = CATPAW(model="no/model", inner="cfg")
     assert "no bag of words of formality 'low' is known" in without.refusal({"formality": "low"})
     assert "no bag of words of topic 'sports'" in without.refusal({"topic": "sports"})
     assert "2 values" in without.refusal({"topic": ("science", "space")})
     (tmp_path / "empty.txt").write_text("\n")
     for file, why in (("empty.txt", "has no words"), ("none.txt", "expected a text file")):
-        technique = CATPAW(model="no/model", bag=str(tmp_path / file))
+        technique = CATPAW(model="no/model", inner="cfg", bag=str(tmp_path / file))
         assert why in technique.refusal(POSITIVE)
 
 
