@@ -17,13 +17,24 @@ import click
 import pytest
 
 from levelfield.cli import levelfield
+from levelfield.cli.generate import generate
 from levelfield.cli.options import pairs
 from levelfield.cli.score import score
 from levelfield.core.metric_file import MetricFile
-from levelfield.core.registry import create, installed, matching, metric_class, options
+from levelfield.core.registry import (
+    create,
+    installed,
+    matching,
+    metric_class,
+    options,
+    parameters,
+    parsed,
+)
 from levelfield.judges import choose
 from levelfield.run.tasks import TASKS
 from levelfield.study.plan_file import load_plan
+from levelfield.systems.making import technique_class
+from levelfield.systems.table import TECHNIQUES
 from levelfield.training.cdm.plan import load_cdm_plan
 
 pytest.importorskip("torch")
@@ -157,7 +168,20 @@ def test_metrics_and_options_of_a_page_belong_together_and_do_something(
 
 
 @every_page
-def test_options_that_a_sentence_names_are_options_of_a_metric(page: Path):
+def test_techniques_that_a_page_generates_with_have_these_options(page: Path):
+    context = click.Context(generate, info_name="generate")
+    for command, *words in commands(page):
+        if command == "generate":
+            said, _, _ = context.command.make_parser(context).parse_args(list(words))
+            named = {n: said[n] for n in ("model", "guide") if said.get(n)}
+            options = {**named, **pairs("--option", said.get("words", ()))}
+            known = parameters(technique_class(said["technique"]))
+            assert options.keys() <= known.keys(), f"{page.name}: {options}"
+            parsed(said["technique"], known, options)
+
+
+@every_page
+def test_options_that_a_sentence_names_are_options_of_a_metric_or_technique(page: Path):
     text = " ".join(page.read_text("utf-8").split())
     known = options_of_all()
     for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
@@ -170,7 +194,8 @@ def test_options_that_a_sentence_names_are_options_of_a_metric(page: Path):
 
 @functools.cache
 def options_of_all() -> dict[str, dict[str, Parameter]]:
-    return {name: options(metric_class(name)) for name in installed()}
+    of_metrics = {name: options(metric_class(name)) for name in installed()}
+    return of_metrics | {name: parameters(technique_class(name)) for name in TECHNIQUES}
 
 
 def tables(page: Path) -> list[str]:
