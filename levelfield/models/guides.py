@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from levelfield.core.errors import ModelError, UserError, first_line
-from levelfield.core.sample import Control
 from levelfield.io.digest import sha256
 from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
@@ -186,35 +185,6 @@ def guide_for(
         )
     mine[0].check_base(base, allow_pickle=allow_pickle)
     return mine[0]
-
-
-def guide_refusal(
-    control: Control,
-    kind: GuideKind,
-    names: str = "",
-    base: str = OFFLINE_LM,
-    *,
-    allow_pickle: bool = False,
-) -> str:
-    """Why guides can't serve a control; empty if they can. Loads no model.
-
-    Args:
-        control: attribute -> wanted label, each an attribute of one guide.
-        kind, names, base, allow_pickle: as of `guide_for`.
-    """
-    for attribute, value in control.items():
-        try:
-            guide = guide_for(attribute, kind, names, base, allow_pickle=allow_pickle)
-        except UserError as error:
-            return first_line(error)
-        if not isinstance(value, str):
-            return f"{attribute} has {len(value)} values; a guide takes one label"
-        if value not in guide.labels:
-            return (
-                f"{attribute} {shown(value)} is no label of guide {guide.name}, which has "
-                f"{', '.join(guide.labels)}"
-            )
-    return ""
 
 
 def checksum(folder: Path) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.systems.guided import ClassGuidedTechnique
-from levelfield.systems.logits.classes import Classes, ClassModel, OtherClasses, WantedClass
+from levelfield.systems.logits.classes import ClassContrast, Classes, ClassModel
 from levelfield.systems.logits.terms import BaseLM, Formula
 
 
@@ -89,10 +89,8 @@ class DExperts(ClassGuidedTechnique):
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         if not attributes or not self.strength:
             return None
-        formula = Formula(((1.0, BaseLM()),))
-        for classes in map(self._classes, sorted(attributes)):
-            formula += self.strength * (WantedClass(classes) - OtherClasses(classes))
-        return formula
+        contrasts = (ClassContrast(self._classes(attribute)) for attribute in sorted(attributes))
+        return BaseLM() + self.strength * Formula(tuple((1.0, one) for one in contrasts))
 
     def _classes(self, attribute: str) -> Classes:
         if not self.experts:

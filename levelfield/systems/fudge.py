@@ -10,18 +10,17 @@ from typing import ClassVar
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Control
 from levelfield.generation.draws import possible
 from levelfield.generation.future import future_model
-from levelfield.models.guides import guide_for, guide_refusal, guides_for
+from levelfield.models.guides import GuideKind
+from levelfield.systems.guided import GuidedTechnique
 from levelfield.systems.logits.future import FutureLabel
 from levelfield.systems.logits.processor import Support
 from levelfield.systems.logits.terms import BaseLM, Formula, Likeliest
-from levelfield.systems.technique import LocalTechnique
 
 
 @dataclass(frozen=True, kw_only=True)
-class FUDGE(LocalTechnique):
+class FUDGE(GuidedTechnique):
     """log p(x_t | x_<t) + λ Σ_a log B_a(c_a | x_<t, x_t) on the base's likeliest tokens.
 
     B_a(c | x_1 … x_t) is the probability that the complete text has the label c of attribute a, by
@@ -47,8 +46,8 @@ class FUDGE(LocalTechnique):
     """
 
     name: ClassVar[str] = "fudge"
+    guide_kind: ClassVar[GuideKind] = "future"
     strength: float = 5.0
-    guide: str = ""
     candidates: int = 200
     keep: int = 0
 
@@ -62,19 +61,12 @@ class FUDGE(LocalTechnique):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        guides = guides_for("future", self.guide)
         return {
             "strength": f"{self.strength:g}",
-            "guide": ",".join(guide.label for guide in guides) or "none",
+            **super().choices,
             "candidates": str(self.candidates),
             "keep": str(self.keep),
         }
-
-    def refusal(self, control: Control) -> str:
-        why = guide_refusal(
-            control, "future", self.guide, self.model, allow_pickle=self.allow_pickle
-        )
-        return f"{self.name}: {why}" if why else ""
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         if not attributes or not self.strength:
@@ -85,11 +77,11 @@ class FUDGE(LocalTechnique):
         return Formula(((1.0, Likeliest(formula, self.keep)),)) if self.keep else formula
 
     def _future(self, attribute: str) -> FutureLabel:
-        guide = guide_for(
-            attribute, "future", self.guide, self.model, allow_pickle=self.allow_pickle
-        )
+        guide = self._guide(attribute)
         learnt = future_model(guide, self.model, self.loading)
-        return FutureLabel(learnt.rows, attribute, guide.labels, learnt.bos_id)
+        return FutureLabel(
+            learnt.rows, partial(self._wanted_label, attribute), guide.labels, learnt.bos_id
+        )
 
     @property
     def _support(self) -> Support | None:

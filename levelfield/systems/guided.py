@@ -87,10 +87,10 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         Raises:
             UserError: none of them; names them.
         """
+        what, labels = self._labels(attribute)
         value = single_value(control[attribute])
         if not isinstance(value, str):
             raise UserError(f"{attribute} has {len(value)} values; expected one")
-        what, labels = self._labels(attribute)
         if (label := meant(attribute, value, labels)) is None:
             raise UserError(
                 f"{attribute} {shown(value)} is no label of {what}: there are {', '.join(labels)}"

@@ -14,7 +14,6 @@ from levelfield.models.guides import (
     SHIPPED,
     guide_for,
     guide_named,
-    guide_refusal,
     shipped_guides,
 )
 from levelfield.models.resolve import resolve
@@ -125,17 +124,6 @@ def test_a_guide_of_another_kind_or_base_is_refused(tmp_path: Path):
         guide_for("sentiment", "class-lm", name, str(base))
     mine = save(tmp_path / "two", base="base", revision=resolve(str(base)).revision)
     assert guide_for("sentiment", "class-lm", mine, str(base)).name == "two"
-
-
-def test_a_refusal_names_attribute_label_or_guide(tmp_path: Path):
-    name = save(tmp_path / "one")
-    assert guide_refusal({"sentiment": "positive"}, "class-lm", name) == ""
-    assert guide_refusal({}, "class-lm", name) == ""
-    why = guide_refusal({"sentiment": "mixed"}, "class-lm", name)
-    assert why == 'sentiment "mixed" is no label of guide one, which has negative, positive'
-    assert "takes one label" in guide_refusal({"sentiment": ("a", "b")}, "class-lm", name)
-    assert "no guide for" in guide_refusal({"keywords": "sea"}, "class-lm", name)
-    assert "comes with the package" in guide_refusal({"style": "formal"}, "class-lm")
 
 
 def test_what_ships_is_whole_and_small():

@@ -136,7 +136,8 @@ def test_an_exact_discriminator_gives_the_exact_conditional_distribution(wanted)
     chosen = has if wanted == "present" else ~has
     expected = torch.where(chosen, unconditional, 0.0) / unconditional[chosen].sum()
 
-    term = FutureLabel(lambda: WordWithin(p), "word", ("absent", "present"), bos_id=1)
+    labels = ("absent", "present")
+    term = FutureLabel(lambda: WordWithin(p), lambda control: control["word"], labels, bos_id=1)
     steering = SteeringProcessor(
         BaseLM() + 1.0 * term, [{"word": wanted}] * len(ids), decoding=Decoding(top_p=1.0)
     )

@@ -1,5 +1,4 @@
-"""Terms over class-conditional models: a class, the other classes together, and the posterior of a
-class."""
+"""Terms over class-conditional models: one class against the others, and the posterior of one."""
 
 from __future__ import annotations
 
@@ -44,50 +43,26 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class WantedClass(Term):
-    """log P(x_t | x_<t, c) of the wanted class c."""
+class ClassContrast(Term):
+    """log P(x_t | x_<t, c) − log P(x_t | x_<t, not c) for the wanted class c.
 
-    classes: Classes
-
-    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        return _OfWanted(_ClassRows(self.classes, controls, readers))
-
-    def room(self, _: Control) -> float:
-        return self.classes.room()
-
-
-class _OfWanted(Stateless):
-    def __init__(self, rows: _ClassRows) -> None:
-        self._rows = rows
-
-    def keep(self, rows: torch.Tensor) -> None:
-        self._rows.keep(rows)
-
-    def values(self, step: Step) -> torch.Tensor:
-        return self._rows.of_wanted(self._rows.log_p(step))
-
-
-@dataclass(frozen=True)
-class OtherClasses(Term):
-    """log P(x_t | x_<t, not c): the equal mixture of all classes but the wanted class c.
-
-    A mixture of texts, not of tokens: P(x_1..t | not c) is the mean of the P(x_1..t | c') of the
-    other classes c', so the next token's probability under c' counts as much as c' explains the
-    text so far. It is what a model of all other classes' texts, as many of each, learns. With two
-    classes it is the other one.
+    `not c` is the equal mixture of the other classes: a mixture of texts, not of tokens. So
+    P(x_1..t | not c) is the mean of their P(x_1..t | c'), and the next token's probability under c'
+    counts as much as c' explains the text so far. It is what a model of all other classes' texts,
+    as many of each, learns. With two classes it is the other one.
     """
 
     classes: Classes
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        rows = _ClassRows(self.classes, controls, readers, len(self.classes.models) > 2)
-        return _OfOthers(rows)
+        are_many = len(self.classes.models) > 2
+        return _OfContrast(_ClassRows(self.classes, controls, readers, scores_texts=are_many))
 
     def room(self, _: Control) -> float:
         return self.classes.room()
 
 
-class _OfOthers(Stateless):
+class _OfContrast(Stateless):
     def __init__(self, rows: _ClassRows) -> None:
         self._rows = rows
 
@@ -96,11 +71,14 @@ class _OfOthers(Stateless):
 
     def values(self, step: Step) -> torch.Tensor:
         log_p = self._rows.log_p(step)
+        return self._rows.of_wanted(log_p) - self._of_others(log_p, step)
+
+    def _of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
         if len(log_p) == 2:
             return self._rows.of_wanted(log_p.flip(0))
         text = self._rows.text_log_p(step)
-        text = text.masked_fill(self._rows.is_wanted(text), -torch.inf).log_softmax(0)
-        return (text[..., None] + log_p).logsumexp(0)
+        share = text.masked_fill(self._rows.is_wanted(text), -torch.inf).log_softmax(0)
+        return (share.to(log_p)[..., None] + log_p).logsumexp(0)
 
 
 @dataclass(frozen=True)
@@ -172,10 +150,11 @@ class _OfPosterior(Stateless):
 
     def values(self, step: Step) -> torch.Tensor:
         term = self._term
-        scores = self._rows.text_log_p(step)[..., None] + self._rows.log_p(step)
+        log_p, text = self._rows.log_p(step), self._rows.text_log_p(step)
+        scores = (text - text.max(0).values).to(log_p)[..., None] + log_p
         if term.length == "mean":
-            tokens = self._rows.lengths(step)[:, None] + 1
-            scores = (term.scale / tokens).to(scores) * scores
+            tokens = self._rows.lengths(step)[:, None].to(scores) + 1
+            scores = term.scale / tokens * scores
             scores = scores + scores.new_tensor(term.bias)[:, None, None]
         posterior = self._rows.of_wanted(scores.log_softmax(0))
         if term.filter is None:
@@ -191,7 +170,8 @@ class _ClassRows:
         classes: Classes,
         controls: Sequence[Control],
         readers: Readers,
-        scores_texts: bool = False,
+        *,
+        scores_texts: bool,
     ) -> None:
         labels = [one.label for one in classes.models]
         self._wanted = torch.tensor([labels.index(classes.wanted(one)) for one in controls])
@@ -208,10 +188,9 @@ class _ClassRows:
         return torch.stack([one.log_p(slot)[:, :width].to(step.log_p) for one, slot in each])
 
     def text_log_p(self, step: Step) -> torch.Tensor:
-        """log P(text so far | c), less that of the class of the largest: (classes, rows)."""
+        """log P(text so far | c): (classes, rows), float64."""
         each = zip(self._readers, self._slots, strict=True)
-        log_p = torch.stack([one.text_log_p(slot).to(step.ids.device) for one, slot in each])
-        return (log_p - log_p.max(0).values).to(step.log_p)
+        return torch.stack([one.text_log_p(slot).to(step.ids.device) for one, slot in each])
 
     def lengths(self, step: Step) -> torch.Tensor:
         """Tokens of the text so far: (rows,)."""

@@ -45,18 +45,18 @@ class FutureLabel(Term):
 
     Attributes:
         estimator: makes B for a batch.
-        attribute: whose label is wanted.
+        wanted: control -> the label that it asks for.
         labels: of the estimator, in its order.
         bos_id: the token that precedes every text.
     """
 
     estimator: Callable[[], FutureEstimator]
-    attribute: str
+    wanted: Callable[[Control], str]
     labels: tuple[str, ...]
     bos_id: int
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
-        wanted = [self.labels.index(str(control[self.attribute])) for control in controls]
+        wanted = [self.labels.index(self.wanted(control)) for control in controls]
         return _OfFuture(readers.add(_Estimation(self.estimator(), wanted, self.bos_id)))
 
 
