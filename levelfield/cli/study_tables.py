@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -31,14 +32,21 @@ def print_status(status: StudyStatus) -> None:
     states = [state for state in STATES if status.counts[state]]
     table = Table(box=None, pad_edge=False)
     table.add_column("system")
-    for heading in (*states, "texts", "s a text", "peak memory"):
+    names = ["technique", "base"] if status.techniques else []
+    for heading in names:
+        table.add_column(heading)
+    costs = ["s a text", *(["passes a token"] if status.techniques else []), "peak memory"]
+    for heading in (*states, "texts", *costs):
         table.add_column(heading, justify="right")
     for system in status.systems:
+        passes = "–" if system.passes is None else f"{system.passes:.3g}"
         table.add_row(
             Text(system.system),
+            *(Text(name) for name in (system.technique or ("–", "–")) if names),
             *(f"{system.states[s]:,}" if system.states[s] else "–" for s in states),
             f"{system.answered:,} of {system.asked:,}",
             "–" if system.seconds is None else f"{system.seconds:.3g}",
+            *([passes] if status.techniques else []),
             bytes_in_words(system.peak_bytes),
         )
     console().print(table)
@@ -91,7 +99,7 @@ def print_summary(summary: StudySummary, *, pairs: bool = False) -> None:
             for above, group in grouped_columns(control)
             for column in group
         ]
-        print_blocks(out, "system", control.systems, columns)
+        print_blocks(out, "system", control.systems, columns, fixed=_techniques(control, summary))
         legend = ["mean (deviation) [rank]", *summary.legend(control, BEST)]
         for note in ("; ".join(legend), *control.notes):
             print_wrapped(out, note)
@@ -104,6 +112,16 @@ def print_summary(summary: StudySummary, *, pairs: bool = False) -> None:
                 scale=Scale(control.places(measure), scientific=False),
             )
         out.print()
+
+
+def _techniques(control: ControlSummary, summary: StudySummary) -> list[BlockColumn]:
+    """The columns of techniques and bases; none if no system has one."""
+    columns = []
+    for name, cells in summary.technique_columns(control):
+        width = max(map(cell_len, cells))
+        texts = [Text(cell + " " * (width - cell_len(cell))) for cell in cells]
+        columns.append(BlockColumn("", name, [[text] for text in texts]))
+    return columns
 
 
 def _column(control: ControlSummary, column: Column, above: str) -> BlockColumn:

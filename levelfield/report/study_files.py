@@ -11,7 +11,7 @@ from levelfield.io import atomic_writer
 from levelfield.io.spreadsheet import csv_text
 from levelfield.report.study_page import StudyPage, write_study_page
 from levelfield.study.aggregate.latex import study_latex
-from levelfield.study.aggregate.numbers import SCHEMA, number_rows
+from levelfield.study.aggregate.numbers import number_rows, number_schema
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.report import StudyReport
 
@@ -51,7 +51,7 @@ def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None
     """Writes the numbers as `aggregate.numbers` has them for spreadsheets, undefined ones empty."""
     rows = (["" if v is None else v for v in row.values()] for row in number_rows(summary))
     with atomic_writer(path) as file:
-        file.write(csv_text([list(SCHEMA), *rows], end="\n"))
+        file.write(csv_text([list(number_schema(summary)), *rows], end="\n"))
 
 
 def write_study_latex(path: str | os.PathLike[str], summary: StudySummary) -> None:

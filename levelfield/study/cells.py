@@ -6,7 +6,7 @@ samples; all parts of a study speak of it in these words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -110,6 +110,12 @@ class Cost:
         """
         unknown = [name for name in ("forward_passes", "loading_s") if getattr(self, name) is None]
         return {name: value for name, value in asdict(self).items() if name not in unknown}
+
+
+def passes_per_token(costs: Iterable[Cost]) -> float | None:
+    """Returns forward passes a token, of the cells that say both; None if none does."""
+    counts = [(c.forward_passes, c.tokens) for c in costs if c.forward_passes and c.tokens]
+    return sum(n for n, _ in counts) / sum(t for _, t in counts) if counts else None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from levelfield.core.sample import Control
 from levelfield.study.cells import CellKey
@@ -115,6 +115,13 @@ class TechniqueSource:
         return Path(model).name if Path(model).is_absolute() else model
 
 
+class SystemTechnique(NamedTuple):
+    """The technique of a system, and the base model that it runs on."""
+
+    technique: str
+    base: str
+
+
 Source = FilesSource | CommandSource | CallableSource | TechniqueSource
 
 
@@ -186,6 +193,15 @@ class Plan:
     def attributes(self) -> frozenset[str]:
         """What texts are wanted to have."""
         return frozenset(a for kind in self.controls for value in kind.values for a in value)
+
+    @property
+    def techniques(self) -> Mapping[str, SystemTechnique]:
+        """System -> its technique and base, of those that are asked through one."""
+        return {
+            system.name: SystemTechnique(system.source.technique, system.source.base)
+            for system in self.systems
+            if isinstance(system.source, TechniqueSource)
+        }
 
     def system(self, name: str) -> SystemPlan:
         return next(s for s in self.systems if s.name == name)

@@ -11,7 +11,12 @@ import polars as pl
 from levelfield.run.gallery import ShownSample
 from levelfield.study.aggregate.latex import study_latex
 from levelfield.study.aggregate.markdown import study_markdown
-from levelfield.study.aggregate.numbers import SCHEMA, comparison_rows, number_rows, standing_rows
+from levelfield.study.aggregate.numbers import (
+    comparison_rows,
+    number_rows,
+    number_schema,
+    standing_rows,
+)
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.audit.findings import Finding
 
@@ -50,7 +55,7 @@ class StudyReport:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a control, system, measure, dataset and value, as in `numbers.csv`."""
-        return pl.DataFrame(list(number_rows(self.summary)), schema=SCHEMA)
+        return pl.DataFrame(list(number_rows(self.summary)), schema=number_schema(self.summary))
 
     def to_latex(self) -> str:
         """Returns the tables for documents that load booktabs, as in `tables.tex`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,9 +12,9 @@ import polars as pl
 
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.study.ask.requests import requests_of
-from levelfield.study.cells import CellKey, Cost
+from levelfield.study.cells import CellKey, Cost, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
-from levelfield.study.plan import Plan
+from levelfield.study.plan import Plan, SystemTechnique
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.record import State
 from levelfield.study.units import bytes_in_words
@@ -71,6 +71,8 @@ class SystemStatus:
         asked, answered: number of texts.
         seconds: a text; None if unknown.
         peak_bytes: the most memory of any cell; None if unknown.
+        passes: forward passes a token; None if unknown.
+        technique: with its base model; None of a system from elsewhere.
     """
 
     system: str
@@ -79,9 +81,13 @@ class SystemStatus:
     answered: int
     seconds: float | None
     peak_bytes: int | None
+    passes: float | None = None
+    technique: SystemTechnique | None = None
 
     @classmethod
-    def of(cls, system: str, cells: Collection[CellStatus]) -> SystemStatus:
+    def of(
+        cls, system: str, cells: Collection[CellStatus], technique: SystemTechnique | None = None
+    ) -> SystemStatus:
         costs = [cell.cost for cell in cells if cell.cost]
         texts = sum(cost.texts for cost in costs)
         return cls(
@@ -91,6 +97,8 @@ class SystemStatus:
             answered=sum(cell.answered for cell in cells),
             seconds=sum(cost.wall_s for cost in costs) / texts if texts else None,
             peak_bytes=max((c.peak_bytes for c in costs if c.peak_bytes), default=None),
+            passes=passes_per_token(costs),
+            technique=technique,
         )
 
 
@@ -101,10 +109,12 @@ class StudyStatus:
     Attributes:
         study: its name.
         cells: in the order of the plan.
+        techniques: system -> its technique and base, of those that are asked through one.
     """
 
     study: str
     cells: tuple[CellStatus, ...]
+    techniques: Mapping[str, SystemTechnique] = field(default_factory=dict)
 
     @property
     def counts(self) -> Counter[str]:
@@ -117,11 +127,19 @@ class StudyStatus:
         by_system: dict[str, list[CellStatus]] = {}
         for cell in self.cells:
             by_system.setdefault(cell.key.system, []).append(cell)
-        return tuple(SystemStatus.of(system, cells) for system, cells in by_system.items())
+        return tuple(
+            SystemStatus.of(system, cells, self.techniques.get(system))
+            for system, cells in by_system.items()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the document of `levelfield study status --json`."""
-        return {"study": self.study, "cells": [cell.to_dict() for cell in self.cells]}
+        cells = [
+            {**cell.to_dict(), **(technique._asdict() if technique else {})}
+            for cell in self.cells
+            for technique in [self.techniques.get(cell.key.system)]
+        ]
+        return {"study": self.study, "cells": cells}
 
     def to_polars(self) -> pl.DataFrame:
         """Returns one row a cell."""
@@ -135,17 +153,24 @@ class StudyStatus:
                 "wall_s": cell.cost.wall_s if cell.cost else None,
                 "tokens": cell.cost.tokens if cell.cost else None,
                 "peak_bytes": cell.cost.peak_bytes if cell.cost else None,
+                "forward_passes": cell.cost.forward_passes if cell.cost else None,
+                "technique": technique.technique if technique else None,
+                "base": technique.base if technique else None,
             }
             for cell in self.cells
+            for technique in [self.techniques.get(cell.key.system)]
         ]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     def to_latex(self) -> str:
         """Returns a booktabs table of the systems."""
         head = ["System", "Cells done", "Texts", "Seconds a text", "Peak memory"]
+        names = ["Technique", "Base"] if self.techniques else []
+        head[1:1] = names
         rows = (
             [
                 escape_latex(system.system),
+                *(escape_latex(name) for name in (system.technique or ("--", "--")) if names),
                 f"{system.states['done']:,} of {system.states.total():,}",
                 f"{system.answered:,} of {system.asked:,}",
                 "--" if system.seconds is None else f"{system.seconds:.3g}",
@@ -153,7 +178,8 @@ class StudyStatus:
             ]
             for system in self.systems
         )
-        return booktabs("lrrrr", [" & ".join(head) + " \\\\"], rows, f"Cells of {self.study}.")
+        columns = "l" * (1 + len(names)) + "rrrr"
+        return booktabs(columns, [" & ".join(head) + " \\\\"], rows, f"Cells of {self.study}.")
 
 
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -168,6 +194,9 @@ _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "wall_s": pl.Float64,
     "tokens": pl.Int64,
     "peak_bytes": pl.Int64,
+    "forward_passes": pl.Int64,
+    "technique": pl.String,
+    "base": pl.String,
 }
 
 
@@ -179,7 +208,8 @@ def study_status(plan: Plan, only: Collection[str] = ()) -> StudyStatus:
     """
     store = StudyStore(plan.out)
     keys = [key for key in plan.cells() if not only or key.system in only]
-    return StudyStatus(plan.name, tuple(_with_damage(store, plan, key) for key in keys))
+    cells = tuple(_with_damage(store, plan, key) for key in keys)
+    return StudyStatus(plan.name, cells, plan.techniques)
 
 
 def _with_damage(store: StudyStore, plan: Plan, key: CellKey) -> CellStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +166,7 @@ class Study:
         keys = [cell.key for cell in outcome.cells]
         with patience.time_limit(time_limit):
             measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
-        status = StudyStatus(plan.name, outcome.cells)
+        status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
     def status(self) -> StudyStatus:
@@ -206,6 +206,8 @@ class Study:
         weights = self._weights(cells)
         resampling = Resampling(seed=seed, family=family)
         summary = aggregate(cells, weights=weights, resampling=resampling)
+        if self.plan:
+            summary = replace(summary, techniques=self.plan.techniques)
         findings = self._audit(cells).findings if audit else None
         return StudyReport(self.name, self.path, summary, findings, drawn_texts(cells))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.aggregate.results import CostSummary
+from levelfield.study.cells import passes_per_token
 from levelfield.study.observations import ALL
 
 
@@ -34,6 +35,7 @@ def cost_summaries(control: ControlData) -> tuple[CostSummary, ...]:
                 tokens_per_second=tokens_per_second,
                 peak_bytes=max(peaks, default=None),
                 cells=len(costs),
+                passes_per_token=passes_per_token(costs),
             )
         )
     return tuple(summaries)

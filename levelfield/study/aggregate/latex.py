@@ -20,7 +20,7 @@ def study_latex(summary: StudySummary) -> str:
         parts.append(_results(control, summary))
         parts += [_correspondence(control, pair) for pair in control.correspondences]
         if control.costs:
-            parts.append(_costs(control))
+            parts.append(_costs(control, summary))
     return "\n".join(parts) + "\n"
 
 
@@ -46,12 +46,14 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
         marked = f"\\textsuperscript{{{letters}}}" if letters else ""
         return f"{mean} ({_number(e.deviation, places)}){marked}"
 
+    names = summary.technique_columns(control)
     rows = [
         [
             escape_latex(system) + ("$^*$" if system in control.incomplete else ""),
+            *(_name(cells[n]) for _, cells in names),
             *(cell(system, column.measure.name) for column in columns),
         ]
-        for system in control.systems
+        for n, system in enumerate(control.systems)
     ]
     lacking = "".join(
         f" {system} has nothing for {what}." for system, what in control.incomplete.items()
@@ -65,11 +67,18 @@ def _results(control: ControlSummary, summary: StudySummary) -> str:
     ]
     caption = "; ".join(says) + "." + (f" *:{lacking}" if lacking else "")
     head = [
-        *spanning_heads([name for name, of in groups for _ in of]),
-        " & ".join(["System", *(heading(c.name, c.measure.higher_is_better) for c in columns)])
+        *spanning_heads(["" for _ in names] + [name for name, of in groups for _ in of]),
+        " & ".join(
+            [
+                "System",
+                *(name.capitalize() for name, _ in names),
+                *(heading(c.name, c.measure.higher_is_better) for c in columns),
+            ]
+        )
         + " \\\\",
     ]
-    return booktabs("l" + "r" * len(columns), head, rows, caption, wide=True)
+    left = "l" * (1 + len(names))
+    return booktabs(left + "r" * len(columns), head, rows, caption, wide=True)
 
 
 def _correspondence(control: ControlSummary, pair: Correspondence) -> str:
@@ -92,18 +101,30 @@ def _correspondence(control: ControlSummary, pair: Correspondence) -> str:
     return booktabs("lrr", head, rows, caption, wide=True)
 
 
-def _costs(control: ControlSummary) -> str:
+def _costs(control: ControlSummary, summary: StudySummary) -> str:
+    names = summary.technique_columns(control)
+    place = {system: n for n, system in enumerate(control.systems)}
+    passes = any(c.passes_per_token for c in control.costs)
     rows = [
         [
             escape_latex(c.system),
+            *(_name(cells[place[c.system]]) for _, cells in names),
             "--" if math.isnan(c.seconds) else f"{c.seconds:.3g} $\\pm$ {c.deviation:.2g}",
             "--" if math.isnan(c.tokens_per_second) else f"{c.tokens_per_second:.4g}",
+            *([f"{c.passes_per_token:.3g}" if c.passes_per_token else "--"] if passes else []),
             bytes_in_words(c.peak_bytes).replace("–", "--"),
         ]
         for c in control.costs
     ]
-    head = ["System & Seconds a text & Tokens a second & Peak memory \\\\"]
-    return booktabs("lrrr", head, rows, f"What the texts for {control.control} cost.", wide=True)
+    left = ["System", *(name.capitalize() for name, _ in names)]
+    right = ["Seconds a text", "Tokens a second", *(["Passes a token"] if passes else [])]
+    head = [" & ".join([*left, *right, "Peak memory"]) + " \\\\"]
+    columns = "l" * len(left) + "r" * (len(right) + 1)
+    return booktabs(columns, head, rows, f"What the texts for {control.control} cost.", wide=True)
+
+
+def _name(name: str) -> str:
+    return escape_latex(name).replace("–", "--")
 
 
 def _number(value: float, places: int) -> str:

@@ -32,15 +32,21 @@ def _results(control: ControlSummary, summary: StudySummary) -> Iterator[str]:
         letters = f" <sup>{standing.letters_name}</sup>" if standing.letters else ""
         return f"{mean} ({scale(entry.deviation)}) [{standing.rank}]{letters}"
 
+    names = summary.technique_columns(control)
     yield f"## {escape_markdown(control.control)}"
     yield markdown_table(
         [
             "system",
+            *(name for name, _ in names),
             *(f"{escape_markdown(m.name)} {'↑' if m.higher_is_better else '↓'}" for m in measures),
         ],
         (
-            [escape_markdown(system), *(cell(system, m.name) for m in measures)]
-            for system in control.systems
+            [
+                escape_markdown(system),
+                *(escape_markdown(cells[n]) for _, cells in names),
+                *(cell(system, m.name) for m in measures),
+            ]
+            for n, system in enumerate(control.systems)
         ),
     )
     legend = ["mean (weighted deviation) [rank]", *summary.legend(control, "**bold**")]

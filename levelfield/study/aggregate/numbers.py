@@ -10,8 +10,9 @@ import polars as pl
 
 from levelfield.meta.comparison import verdict
 from levelfield.study.aggregate.results import StudySummary
+from levelfield.study.plan import SystemTechnique
 
-SCHEMA = {
+SCHEMA: dict[str, type[pl.DataType]] = {
     "control": pl.String,
     "system": pl.String,
     "measure": pl.String,
@@ -31,8 +32,17 @@ SCHEMA = {
 `low` and `high` are the ends of the interval of the mean."""
 
 
+def number_schema(summary: StudySummary) -> dict[str, type[pl.DataType]]:
+    """Returns the columns: `SCHEMA`, with `technique` and `base` if any system has them."""
+    return {
+        **SCHEMA,
+        **(dict.fromkeys(SystemTechnique._fields, pl.String) if summary.techniques else {}),
+    }
+
+
 def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
-    """Yields the rows in the columns of `SCHEMA`; what is undefined is None."""
+    """Yields the rows in the columns of `number_schema`; what is undefined is None."""
+    schema = number_schema(summary)
     for control in summary.controls:
         for e in control.entries.values():
             row = (
@@ -50,8 +60,9 @@ def number_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:
                 e.undefined,
                 _defined(e.between_seeds.deviation),
                 _defined(e.between_prompts.deviation),
+                *(summary.techniques.get(e.system, (None, None)) if summary.techniques else ()),
             )
-            yield dict(zip(SCHEMA, row, strict=True))
+            yield dict(zip(schema, row, strict=True))
 
 
 def standing_rows(summary: StudySummary) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from levelfield.stats.estimate import Estimate
 from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.study.observations import ALL, Measure
+from levelfield.study.plan import SystemTechnique
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class CostSummary:
         tokens_per_second: all tokens over all seconds of the cells that say; NaN if none does.
         peak_bytes: the most of any cell; None if unknown.
         cells: how many cells say what they cost.
+        passes_per_token: forward passes, of the cells that say; None if none does.
     """
 
     system: str
@@ -135,6 +137,7 @@ class CostSummary:
     tokens_per_second: float
     peak_bytes: int | None
     cells: int
+    passes_per_token: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,7 @@ class StudySummary:
         weights_from: where they come from, in words.
         signatures: metric -> its signatures; more than one if cells were measured differently.
         resampling: the level of intervals, and how tests were drawn.
+        techniques: system -> its technique and base, of those that were asked through one.
     """
 
     controls: tuple[ControlSummary, ...]
@@ -218,11 +222,23 @@ class StudySummary:
     weights_from: str
     signatures: Mapping[str, tuple[str, ...]]
     resampling: Resampling = field(default=DEFAULT)
+    techniques: Mapping[str, SystemTechnique] = field(default_factory=dict)
 
     def weights_in_words(self) -> str:
         """Returns where the weights come from, and the weights."""
         weights = ", ".join(f"{name} {weight:,g}" for name, weight in self.weights.items())
         return f"weights of datasets: {self.weights_from} ({weights})"
+
+    def technique_columns(self, control: ControlSummary) -> list[tuple[str, list[str]]]:
+        """Returns columns that stand beside the names of systems, as head and cells: techniques
+        and bases, a dash for a system from elsewhere; none if all are."""
+        rows = [self.techniques.get(system) for system in control.systems]
+        if not any(rows):
+            return []
+        return [
+            (name, [getattr(row, name) or "–" if row else "–" for row in rows])
+            for name in SystemTechnique._fields
+        ]
 
     def legend(self, control: ControlSummary, best: str) -> list[str]:
         """Returns what the numbers and marks of a kind of control mean, of those that it has.

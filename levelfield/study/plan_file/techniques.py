@@ -124,7 +124,7 @@ def _decoding(table: TomlTable, decoding: Decoding, folder: Path) -> Decoding:
         if name not in known:
             hint = suggestion(name, known)
             fields.wrong_field(name, f"there is no such key; {hint}")
-        elif values := attempt(fields, "", parsed, "decoding", known, {name: word}):
+        elif values := attempt(table, "", parsed, "decoding", known, {name: word}):
             changed = attempt(fields, "", dataclasses.replace, decoding, **values)
             decoding = changed or decoding
     return decoding

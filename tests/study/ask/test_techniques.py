@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from studies import lines, plan
 
+from levelfield.core.errors import UserError
 from levelfield.study.ask import technique_process
 from levelfield.study.ask.requests import requests_of
+from levelfield.study.ask.running import SystemProcess
 from levelfield.study.ask.technique_process import TechniqueProcess
-from levelfield.study.ask.techniques import technique_identity
 from levelfield.study.cells import CellKey
 from levelfield.study.fingerprint import fingerprint
 from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
@@ -36,6 +36,7 @@ import tiny
 
 SHORT = Decoding(max_new_tokens=5)
 HERE = Path(__file__).parents[1]
+Starts = list[SystemProcess]
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +50,25 @@ def source(model: Path) -> TechniqueSource:
 
 
 @pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The ids of the processes that were started."""
-    pids: list[int] = []
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Starts]:
+    """Puts a toy in a mode in place of the technique; returns the processes that are started."""
 
-    class Counted(technique_process.SystemProcess):
-        def __init__(self, *args: object, **options: object) -> None:
-            super().__init__(*args, **options)  # type: ignore[arg-type]
-            pids.append(self.process.pid)
+    def put(mode: str) -> Starts:
+        starts: Starts = []
 
-    monkeypatch.setattr(technique_process, "SystemProcess", Counted)
-    yield pids
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        def start(_: TechniqueProcess) -> SystemProcess:
+            words = [sys.executable, "-S", str(HERE / "toy_technique.py"), mode]
+            starts.append(SystemProcess([*words, str(tmp_path / "log")], os.environ, None))
+            return starts[-1]
+
+        monkeypatch.setattr(TechniqueProcess, "_start", start)
+        return starts
+
+    return put
+
+
+def have_ended(starts: Starts) -> bool:
+    return all(one.process.returncode is not None for one in starts)
 
 
 def texts(study: Plan, key: CellKey) -> dict[str, str]:
@@ -79,65 +87,52 @@ def written(study: Plan, key: CellKey) -> dict[str, str]:
     return {one.id: one.text for one in of}
 
 
-def test_one_process_writes_all_cells_and_the_texts_are_those_of_the_technique_itself(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
-) -> None:
-    study = plan(tmp_path, source, seeds=(1, 2, 3))
-    report = run(study, jobs=2)
-    assert report.counts == {"done": 3}
-    assert len(starts) == 1
-    for key in study.cells():
-        assert texts(study, key) == written(study, key)
-    assert texts(study, study.cells()[0]) != texts(study, study.cells()[1])
-    assert run(study).fresh == frozenset()
-    assert len(starts) == 1
+def toys(study: Plan, key: CellKey) -> dict[str, str]:
+    """What the toy writes."""
+    return {r.id: f"{r.prompt}, {key.seed}" for r in requests_of(study, key)}
 
 
-def test_answers_keep_what_was_read_and_what_it_cost_without_the_time_of_loading(
+def test_texts_are_those_of_the_technique_without_a_study_and_say_what_they_cost(
     tmp_path: Path, source: TechniqueSource
 ) -> None:
     study = plan(tmp_path, source, seeds=(1, 2))
-    first, second = (cell.cost for cell in run(study).cells)
+    report = run(study)
+    assert report.counts == {"done": 2}
+    for key in study.cells():
+        assert texts(study, key) == written(study, key)
+    assert texts(study, study.cells()[0]) != texts(study, study.cells()[1])
+
     (one, *_) = lines(StudyStore(study.out).folder(study.cells()[0]) / "answers.jsonl")
     answer = json.loads(one)
     assert answer["input"] == "Opening 0"
-    assert 1 <= answer["tokens"] <= answer["forward_passes"]
+    assert answer["forward_passes"] == answer["tokens"] >= 1  # the base reads once a token
+    first, second = (cell.cost for cell in report.cells)
     assert first is not None
     assert second is not None
-    assert first.tokens is not None
-    assert first.forward_passes == first.tokens  # the base reads once a token
+    assert first.forward_passes == first.tokens
     assert first.loading_s is not None
     assert second.loading_s is not None
-    assert first.loading_s > 10 * second.loading_s
-    assert first.loading_s > first.wall_s > 0
-    assert second.peak_bytes is None or second.peak_bytes > 50_000_000
+    assert first.loading_s > second.loading_s  # models are loaded once
+    assert first.wall_s > 0
+    (system,) = study_status(study).systems
+    assert (system.technique, system.passes) == (("base", "tiny"), 1.0)
+    assert run(study).fresh == frozenset()
 
 
-def test_two_systems_have_a_process_each(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
-) -> None:
-    longer = replace(source, decoding=replace(SHORT, max_new_tokens=7))
-    study = plan(tmp_path, source, others=[SystemPlan("T", longer, ("sentiment",))])
-    assert run(study, jobs=2).counts == {"done": 2}
-    assert len(starts) == 2
-    s, t = (texts(study, key) for key in study.cells())
-    assert all(t[id].startswith(s[id].rstrip()) for id in s)
-
-
-def test_after_kill_9_the_same_texts_are_there_and_none_was_written_twice(
-    tmp_path: Path, source: TechniqueSource
+@pytest.mark.kill
+def test_after_kill_9_the_same_texts_are_there_and_none_is_asked_for_twice(
+    tmp_path: Path, source: TechniqueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = f"""
         import sys
-        sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent)!r}]
+        sys.path[:0] = [{str(HERE)!r}]
         from pathlib import Path
         from studies import plan
         from levelfield.study.plan import TechniqueSource
         from levelfield.study.run import run
         from levelfield.systems.contract import Decoding
-        source = TechniqueSource(
-            "base", {dict(source.options)!r}, Decoding(max_new_tokens={SHORT.max_new_tokens})
-        )
+        decoding = Decoding(max_new_tokens={SHORT.max_new_tokens})
+        source = TechniqueSource("base", {dict(source.options)!r}, decoding)
         run(plan(Path({str(tmp_path)!r}), source, prompts=400))
         """
     study = plan(tmp_path, source, prompts=400)
@@ -145,7 +140,7 @@ def test_after_kill_9_the_same_texts_are_there_and_none_was_written_twice(
     journal = StudyStore(study.out).folder(key) / "answers.partial.jsonl"
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while len(lines(journal)) < 12:
             assert process.poll() is None
             assert time.monotonic() < end
@@ -153,75 +148,132 @@ def test_after_kill_9_the_same_texts_are_there_and_none_was_written_twice(
     finally:
         process.kill()
         process.wait()
-    kept = [json.loads(line)["id"] for line in lines(journal)[1:-1]]
+    kept = {json.loads(line)["id"] for line in lines(journal)[1:-1]}
     assert 10 <= len(kept) < 400
 
-    answered: list[int] = []
-    asked: list[int] = []
+    asked: list[str] = []
     opened = TechniqueProcess.open
 
-    def noted(self: TechniqueProcess, requests: list[object], seed: int) -> object:
-        asked.append(len(requests))
+    def noted(self: TechniqueProcess, requests: list[Request], seed: int) -> SystemProcess:
+        asked.extend(request.id for request in requests)
         return opened(self, requests, seed)  # type: ignore[arg-type]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TechniqueProcess, "open", noted)
-        report = run(study, progress=answered.append)
-    assert report.counts == {"done": 1}
-    assert answered[0] >= len(kept)
-    assert asked == [400 - answered[0]]
-    assert sum(answered) == 400
+    monkeypatch.setattr(TechniqueProcess, "open", noted)
+    assert run(study).counts == {"done": 1}
+    assert not kept & set(asked)
+    assert len(asked) <= 400 - len(kept)
     assert texts(study, key) == written(study, key)
 
 
-def test_a_process_that_dies_is_started_again_for_what_is_open(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_each_system_has_one_process_for_all_its_cells(
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts], jobs: int
 ) -> None:
-    study = plan(tmp_path, replace(source, retries=1), prompts=6, seeds=(1, 2))
-    killed: list[int] = []
-
-    def kill(n: int) -> None:
-        if n and not killed:
-            killed.append(starts[0])
-            os.kill(starts[0], signal.SIGKILL)
-
-    report = run(study, progress=kill)
-    assert report.counts == {"done": 2}
+    starts = toy("well")
+    other = SystemPlan("T", source, ("sentiment",))
+    study = plan(tmp_path, source, seeds=(1, 2, 3), others=[other])
+    assert run(study, jobs=jobs).counts == {"done": 6}
     assert len(starts) == 2
-    assert any("killed by signal 9" in p for cell in report.cells for p in cell.problems)
-    for key in study.cells():
-        assert texts(study, key) == written(study, key)
+    assert have_ended(starts)
+    assert all(texts(study, key) == toys(study, key) for key in study.cells())
+    said = StudyStore(study.out).folder(study.cells()[0]) / "stderr.txt"
+    assert said.read_text() == "a line on stderr\n"
+    assert run(study, jobs=jobs).fresh == frozenset()
+    assert len(starts) == 2
+
+
+def test_loading_is_no_time_of_texts_and_memory_is_that_of_the_cell(
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
+) -> None:
+    toy("slow to load")
+    first, second = (cell.cost for cell in run(plan(tmp_path, source, seeds=(1, 2))).cells)
+    assert first is not None
+    assert second is not None
+    assert first.loading_s is not None
+    assert second.loading_s is not None
+    assert first.loading_s >= 0.5 > second.loading_s
+    assert first.wall_s < first.loading_s
+    if Path("/proc/self/status").exists():
+        assert first.peak_bytes
+        assert second.peak_bytes
+
+
+def test_a_process_that_dies_is_started_again_for_what_is_open(
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
+) -> None:
+    starts = toy("dies once")
+    study = plan(tmp_path, replace(source, retries=1), seeds=(1, 2))
+    report = run(study)
+    assert report.counts == {"done": 2}
+    assert report.cells[0].problems == ("attempt 1: killed by signal 9, and nothing on stderr",)
+    assert len(starts) == 2
+    # the one that was open when it died
+    assert lines(tmp_path / "log") == [f"{n}:positive" for n in (0, 1, 2, 2, 3, 0, 1, 2, 3)]
+    assert all(texts(study, key) == toys(study, key) for key in study.cells())
 
 
 def test_when_told_to_stop_the_process_is_ended(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
 ) -> None:
+    starts = toy("hangs")
     stop = threading.Event()
-    study = plan(tmp_path, source, prompts=300, seeds=(1, 2))
+    study = plan(tmp_path, source, seeds=(1, 2))
     report = run(study, progress=lambda n: stop.set() if n else None, stop=stop)
     assert [cell.state for cell in report.cells] == ["partial", "missing"]
     assert len(starts) == 1
+    assert have_ended(starts)
 
 
 def test_one_that_takes_too_long_is_ended_and_said(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
 ) -> None:
-    study = plan(tmp_path, replace(source, timeout_s=0.2))
+    starts = toy("hangs")
+    study = plan(tmp_path, replace(source, timeout_s=1.0))
     (cell,) = run(study).cells
-    assert "ran into its time limit of 0.2 s" in cell.failure
-    assert len(starts) == 1
+    assert cell.failure.endswith("ran into its time limit of 1 s, so it was ended")
+    assert have_ended(starts)
 
 
-def test_what_the_technique_can_not_do_fails_its_cells_and_is_not_tried_again(
-    tmp_path: Path, source: TechniqueSource, starts: list[int]
+def test_what_the_technique_can_not_do_is_not_tried_again_and_the_process_goes_on(
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
 ) -> None:
-    hopeless = replace(source, decoding=Decoding(max_new_tokens=600), retries=3)
-    study = plan(tmp_path, hopeless, seeds=(1, 2))
+    starts = toy("gives up")
+    study = plan(tmp_path, replace(source, retries=3), prompts=1, seeds=(1, 2))
+    store = StudyStore(study.out)
     report = run(study)
-    assert report.counts == {"failed": 2}
-    assert "max_new_tokens is 600; the model takes 512 tokens" in report.cells[0].failure
+    assert [store.record(key).attempts for key in study.cells()] == [1, 1]  # type: ignore[union-attr]
+    assert report.cells[0].problems == ("attempt 1: it is too hard",)
     assert len(starts) == 1
-    assert StudyStore(study.out).record(study.cells()[0]).attempts == 1  # type: ignore[union-attr]
+
+
+class TestWorker:
+    """The other end, without a process."""
+
+    def answers(self, source: TechniqueSource, **cell: object) -> list[dict[str, object]]:
+        from levelfield.study.ask.technique_worker import Worker
+        from levelfield.systems.making import make_technique
+
+        worker = Worker(make_technique(source.technique, source.options), source.decoding)
+        asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
+        identity = technique_process.technique_identity(source)
+        return list(worker.answers({"seed": 1, "identity": identity, "requests": [asked], **cell}))
+
+    def test_answers_stand_between_a_beginning_and_an_end(self, source: TechniqueSource) -> None:
+        begin, answer, end = self.answers(source)
+        assert (begin, end) == ({"begin": True}, {"end": True})
+        assert answer["id"] == "1"
+        assert str(answer["text"]).startswith("The lake")
+
+    def test_weights_that_have_changed_since_the_cell_was_looked_at_are_refused(
+        self, source: TechniqueSource
+    ) -> None:
+        with pytest.raises(UserError, match="a model or guide is not the one that it was"):
+            self.answers(source, identity=["another"])
+
+    def test_what_the_technique_can_not_do_is_raised(self, source: TechniqueSource) -> None:
+        hopeless = replace(source, decoding=Decoding(max_new_tokens=600))
+        with pytest.raises(UserError, match="max_new_tokens is 600"):
+            self.answers(hopeless)
 
 
 class TestFingerprint:
@@ -265,8 +317,9 @@ class TestFingerprint:
         assert self.of(tmp_path, TechniqueSource("base", {"model": str(here)})) == of[here]
 
     def test_another_model_makes_a_finished_cell_stale(
-        self, tmp_path: Path, source: TechniqueSource
+        self, tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
     ) -> None:
+        toy("well")
         study = plan(tmp_path, source)
         assert run(study).counts == {"done": 1}
         other = tiny.save("gpt2", tmp_path / "other", seed=1)
@@ -274,16 +327,6 @@ class TestFingerprint:
         assert study_status(changed).counts == {"stale": 1}
 
     def test_a_model_that_is_not_there_is_said_with_the_system(self, tmp_path: Path) -> None:
-        from levelfield.core.errors import UserError
-
         gone = TechniqueSource("base", {"model": str(tmp_path / "gone")})
         with pytest.raises(UserError, match=r'^system "S": there is no model folder'):
             study_status(plan(tmp_path, gone))
-
-    def test_weights_that_change_after_they_were_looked_at_are_noticed(
-        self, tmp_path: Path, source: TechniqueSource, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        before = [*technique_identity(source)[:-1], "another"]
-        monkeypatch.setattr(technique_process, "technique_identity", lambda _: before)
-        (cell,) = run(plan(tmp_path, source)).cells
-        assert "a model or guide is not the one that it was" in cell.failure
