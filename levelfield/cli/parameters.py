@@ -25,7 +25,7 @@ def argument_lines(made: Callable[..., object]) -> dict[str, str]:
     lines: dict[str, str] = {}
     for part in inspect.getmro(made) if isinstance(made, type) else (made,):
         for names, said in _arguments(inspect.cleandoc(part.__doc__ or "")):
-            if not said.startswith("as of "):
+            if not said.startswith("as of every "):
                 lines = dict.fromkeys(names, said) | lines
     return lines
 

@@ -11,7 +11,7 @@ import click
 from levelfield.cli.options import JSON
 from levelfield.cli.parameters import argument_lines, parameter_documents
 from levelfield.cli.terminal import console, tell, tell_json
-from levelfield.core.registry import parameters
+from levelfield.core.registry import parameters, required
 from levelfield.systems.making import technique_class, technique_entry
 from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 
@@ -54,13 +54,22 @@ def _describe(entry: TechniqueEntry) -> dict[str, Any]:
     """What is known of a technique without loading a model."""
     made = technique_class(entry.name)
     said = argument_lines(made)
-    options = parameter_documents(parameters(made))
+    known = parameters(made)
+    needed = required(known, ())
+    options = {
+        name: {**document, "needed": name in needed, "help": said.get(name, "")}
+        for name, document in parameter_documents(known).items()
+    }
     return {
         **_listed(entry),
         "doc": inspect.getdoc(made) or "",
-        "options": {name: {**o, "help": said.get(name, "")} for name, o in options.items()},
+        "options": options,
         "documentation": f"docs/techniques/{entry.name}.md",
     }
+
+
+def _default(option: dict[str, Any]) -> str:
+    return "…" if option["needed"] else str(option["default"])
 
 
 def _page(technique: dict[str, Any]) -> str:
@@ -75,7 +84,7 @@ def _page(technique: dict[str, Any]) -> str:
     given = [
         line
         for name, option in technique["options"].items()
-        for line in (f"  {name}={option['default']}  ({option['values']})", f"    {option['help']}")
+        for line in (f"  {name}={_default(option)}  ({option['values']})", f"    {option['help']}")
         if line.strip()
     ]
     return "\n".join(

@@ -60,10 +60,10 @@ def progress_bar(
     """A bar on stderr while work goes on; where stderr is no terminal, a line a minute.
 
     Args:
-        beside: what stands beside the bar, such as a rate; asked for at each advance.
+        beside: what stands beside it, such as a rate; asked for at each advance.
     """
     if not sys.stderr.isatty():
-        yield _progress_lines(what, total)
+        yield _progress_lines(what, total, beside)
         return
     from rich.console import Console
     from rich.progress import (
@@ -92,7 +92,9 @@ LINE_EVERY_S = 60.0
 """Between two lines of progress; work that is done before the first one shows none."""
 
 
-def _progress_lines(what: str, total: int | None) -> Progress:
+def _progress_lines(
+    what: str, total: int | None, beside: Callable[[], str] | None = None
+) -> Progress:
     """Says now and then how far the work is, as logs have it."""
     start = last = time.monotonic()
     done = 0
@@ -108,7 +110,7 @@ def _progress_lines(what: str, total: int | None) -> Progress:
         if total:
             left = (now - start) / done * max(total - done, 0)
             far = f"{done:,} of {total:,}, {_duration(left)} left"
-        say(f"levelfield: {what} {far}")
+        say(f"levelfield: {what} {far}{f', {beside()}' if beside else ''}")
 
     return progress
 

@@ -103,8 +103,8 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         """
         check_requests(self, requests)
         for batch in self._batches(requests):
-            begin = time.perf_counter()
             prompted = [self._prompted(request, decoding.max_new_tokens) for request in batch]
+            begin = time.perf_counter()  # the base is loaded by now
             continuations = self._continue(prompted, decoding, seed)
             seconds = (time.perf_counter() - begin) / len(batch)
             for one, continuation in zip(prompted, continuations, strict=True):

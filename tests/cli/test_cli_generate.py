@@ -203,15 +203,16 @@ def test_every_technique_explains_itself_and_all_its_options(run: Run, name: str
     unexplained = [option for option, said in options.items() if not said["help"]]
     assert unexplained == [], "the Args of the class or of a base say what each option is"
     for option, said in options.items():
-        assert f"  {option}={said['default']}  ({said['values']})\n    {said['help']}" in page.out
+        default = "…" if said["needed"] else said["default"]
+        assert f"  {option}={default}  ({said['values']})\n    {said['help']}" in page.out
 
 
 def test_what_args_say_over_several_lines_is_one_line(run: Run, stub: Any) -> None:  # noqa: ARG001
     options = run("techniques", "stub", "--json").json["options"]
-    assert options["strength"] == {
-        "default": 1.0, "values": "float", "help": "of nothing, or of little."
+    assert options["strength"]["help"] == "of nothing, or of little."
+    assert options["kind"] == {
+        "default": "long", "values": "long|short", "needed": False, "help": "of word."
     }  # fmt: skip
-    assert options["kind"] == {"default": "long", "values": "long|short", "help": "of word."}
 
 
 def test_a_technique_that_is_not_there_gets_its_neighbours(run: Run) -> None:

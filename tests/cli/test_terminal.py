@@ -39,6 +39,18 @@ def test_work_of_unknown_size_says_how_much_is_done(wait, capsys):
     assert capsys.readouterr().err == "levelfield: training 64\nlevelfield: training 192\n"
 
 
+def test_a_rate_stands_beside_the_bar_and_in_the_lines(wait, capsys, monkeypatch):
+    with terminal.progress_bar("generating", 10, lambda: "7 tokens/s") as progress:
+        wait(60)
+        progress(5)
+    assert capsys.readouterr().err == "levelfield: generating 5 of 10, 60 s left, 7 tokens/s\n"
+    monkeypatch.setattr(terminal.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with terminal.progress_bar("generating", 10, lambda: "7 tokens/s") as progress:
+        progress(5)
+    assert "7 tokens/s" in capsys.readouterr().err
+
+
 def test_short_work_says_nothing(wait, capsys):
     with terminal.progress_bar("scoring", 10) as progress:
         wait(59)
