@@ -44,6 +44,13 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     show_default=True,
     help="Of the texts to try it on, where nothing is held out.",
 )
+@click.option(
+    "--sentences",
+    type=WholeNumber(1),
+    default=1,
+    show_default=True,
+    help="Of a passage that is cut from the reviews of a data set.",
+)
 @click.option("--format", "format", help="Of files; else their suffix says it.")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
@@ -52,15 +59,26 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     "--lambda",
     "lam",
     type=FiniteNumber(0, 1),
-    help="Share of the generative loss; the rest is for telling labels apart. [default: 0.8]",
+    help="Share of the generative loss; the rest is for telling labels apart; not fudge. "
+    "[default: 0.8]",
 )
-@click.option("--layers", type=WholeNumber(1), help="Upper layers that learn. [default: 15]")
-@click.option("--rank", type=WholeNumber(1, 1024), help="Of the adapter. [default: 8]")
-@click.option("--tokens", type=WholeNumber(1), help="Of a text at most. [default: 48]")
+@click.option(
+    "--layers",
+    type=WholeNumber(1),
+    help="Upper layers of the base that learn; of fudge: its own. [default: 15; fudge: 2]",
+)
+@click.option("--rank", type=WholeNumber(1, 1024), help="Of the adapter; not fudge. [default: 8]")
+@click.option("--width", type=WholeNumber(16, 1024), help="Of the network of fudge. [default: 64]")
+@click.option(
+    "--dropout",
+    type=FiniteNumber(0, 1, max_open=True),
+    help="In the network of fudge. [default: 0.2]",
+)
+@click.option("--tokens", type=WholeNumber(1), help="Of a text at most. [default: 48; fudge: 128]")
 @click.option(
     "--epochs", type=FiniteNumber(0, min_open=True), help="Passes over the texts. [default: 1]"
 )
-@click.option("--batch", type=WholeNumber(1), help="Texts a step. [default: 16]")
+@click.option("--batch", type=WholeNumber(1), help="Texts a step. [default: 16; fudge: 64]")
 @click.option("--learning-rate", type=FiniteNumber(0, min_open=True), help="[default: 1e-3]")
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
@@ -81,6 +99,7 @@ def guide(
     model: str,
     held_out: tuple[str, ...],
     share: float,
+    sentences: int,
     format: str | None,
     mapping: tuple[str, ...],
     seed: int,
@@ -90,11 +109,12 @@ def guide(
     sources: tuple[str, ...],
     **settings: Any,
 ) -> None:
-    """A guide: what gedi, dexperts and ctrl-lite learn on a base.
+    """A guide: what gedi, dexperts, ctrl-lite and fudge learn on a base.
 
     The texts of --data have their label in control.ATTRIBUTE. The guide is a low-rank adapter on
-    the base, a few megabytes. Leaves a folder with a card that has figures on held-out texts; give
-    it to a technique as guide=FOLDER. A run that was killed goes on when it is started again.
+    the base, a few megabytes; that of fudge is a small network on the base's embeddings. Leaves a
+    folder with a card that has figures on held-out texts; give it to a technique as guide=FOLDER. A
+    run that was killed goes on when it is started again.
     """
     kind = TECHNIQUES[technique]
     spec = GuideSpec(
@@ -119,6 +139,7 @@ def guide(
         format=format,
         mapping=pairs("--map", mapping),
         sources=sources,
+        sentences=sentences,
     )
     say(f"{len(texts.train):,} texts to train on, {len(texts.test):,} held out")
     for name, value in texts.facts.items():

@@ -24,6 +24,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
+from levelfield.training.guide.texts import readable
 from levelfield.training.judge.architectures import Workplace
 from levelfield.training.judge.figures import figures
 from levelfield.training.judge.labelled import Labelled
@@ -220,8 +221,8 @@ def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)
     codes = codes_of(texts.train.labels, base)
-    train, ids = _readable(texts.train, base, settings.tokens)
-    test, test_ids = _readable(texts.test, base, settings.tokens)
+    train, ids = readable(texts.train, base, settings.tokens)
+    test, test_ids = readable(texts.test, base, settings.tokens)
     recipe = settings.recipe(train, spec)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
     model = LearntClassLM(base, codes, settings, spec.seed)
@@ -240,13 +241,6 @@ def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide
         "figures": of_test,
     }
     return TrainedGuide(about, tensors, _facts(settings, recipe, of_test, about), history)
-
-
-def _readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled, list[list[int]]]:
-    """The texts that have tokens, and their first ones."""
-    ids = [one[:tokens] for one in base.tokens.ids(rows.texts)]
-    some = np.array([bool(one) for one in ids], np.bool_)
-    return rows.only(some), [one for one in ids if one]
 
 
 def held_out_figures(

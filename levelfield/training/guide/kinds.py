@@ -22,11 +22,13 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "gedi": "class-lm",
     "dexperts": "class-lm",
     "ctrl-lite": "class-lm",
+    "fudge": "future",
 }
 """Technique -> the kind of guide that it needs."""
 
 KINDS: Mapping[GuideKind, str] = {
     "class-lm": "levelfield.training.guide.class_lm:CLASS_LM",
+    "future": "levelfield.training.guide.future:FUTURE",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load, names
+from levelfield.generation.language_model import LanguageModel
 from levelfield.io import open_samples
 from levelfield.training.guide.written import as_written
-from levelfield.training.judge.labelled import from_controls
+from levelfield.training.judge.labelled import Labelled, from_controls
 from levelfield.training.judge.texts import JudgeTexts, own_texts
 
 TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk-movie-reviews"})
@@ -27,16 +30,18 @@ def guide_texts(
     format: str | None = None,
     mapping: Mapping[str, str] = {},
     sources: Sequence[str] = (),
+    sentences: int = 1,
 ) -> JudgeTexts:
     """Labelled texts of sets by name and of files, and those held out.
 
     Of a set by name all parts are learnt from but `test`; its sentences are written as people write
-    them, a review line by line.
+    them; a review is cut into passages of one sentence or several.
 
     Args:
         data, held_out: names of sets, or files; without `held_out` a share of the texts.
         format, mapping: of files.
         sources: more lines for the card.
+        sentences: of a passage.
 
     Raises:
         UserError, InputError: a file can't be read, a sample has no label.
@@ -46,7 +51,7 @@ def guide_texts(
     def read(of: Sequence[str], part_is_test: bool) -> list[Sample]:
         named = [name for name in of if _is_set(name)]
         files = [name for name in of if not _is_set(name)]
-        samples = [sample for name in named for sample in _of_set(name, part_is_test)]
+        samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
         if files:
             source = open_samples(files, format=format, mapping=mapping, ids="any")
             source.check()
@@ -63,17 +68,28 @@ def _is_set(name: str) -> bool:
     return name in names() and not Path(name).exists()
 
 
-def _of_set(name: str, part_is_test: bool) -> list[Sample]:
+def readable(rows: Labelled, base: LanguageModel, tokens: int) -> tuple[Labelled, list[list[int]]]:
+    """The texts that have tokens, and the first tokens of each."""
+    ids = [one[:tokens] for one in base.tokens.ids(rows.texts)]
+    some = np.array([bool(one) for one in ids], np.bool_)
+    return rows.only(some), [one for one in ids if one]
+
+
+def _of_set(name: str, part_is_test: bool, sentences: int) -> list[Sample]:
     parts = dataset(name).parts
     chosen = [part for part in parts if (part == "test") == part_is_test] or list(parts)
     samples = load(name, part=chosen)
     if name not in TOKENISED:
         return samples
     return [
-        replace(sample, text=as_written(line))
+        replace(sample, text=" ".join(map(as_written, lines)))
         for sample in samples
-        for line in sample.text.splitlines()
+        for lines in _passages(sample.text.splitlines(), sentences)
     ]
+
+
+def _passages(lines: list[str], n: int) -> list[list[str]]:
+    return [lines[begin : begin + n] for begin in range(0, len(lines), n)]
 
 
 def _source(name: str) -> str:
