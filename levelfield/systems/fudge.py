@@ -33,11 +33,11 @@ class FUDGE(GuidedTechnique):
 
     Args:
         strength: λ; 0 is the base without any restriction of tokens.
-        guide: names or folders of guides with commas between them, one an attribute; empty for
-            those that come with the package.
         candidates: so many of the base's likeliest tokens have a chance; 0 for all.
         keep: then so many of the best of them, by the sum; 0 for all. The authors' programs have
             10.
+        guide: which guides: names or folders with commas between them, each of another attribute;
+            empty for those that come with the package.
         model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
             (`LocalTechnique`).
 

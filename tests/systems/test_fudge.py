@@ -53,6 +53,11 @@ def test_several_attributes_add_up():
     assert_same(steered(technique, LAKE, control), logits(technique, LAKE) + 2 * of_both)
 
 
+def test_the_case_of_a_label_does_not_matter():
+    control = {"sentiment": "Positive"}
+    assert_same(steered(fudge(), LAKE, control), steered(fudge(), LAKE, POSITIVE))
+
+
 def test_only_so_many_of_the_likeliest_tokens_are_candidates():
     technique = fudge(strength=3.0, candidates=7)
     base = logits(technique, LAKE)
@@ -157,7 +162,7 @@ def test_an_exact_discriminator_gives_the_exact_conditional_distribution(wanted)
     [
         ({"sentiment": "mixed"}, 'fudge: sentiment "mixed" is no label'),
         ({"sentiment": ("positive", "negative")}, "2 values"),
-        ({"keywords": ("court", "culture")}, 'no guide for "keywords"'),
+        ({"topic": "science"}, 'no guide for "topic"'),
     ],
 )
 def test_what_no_guide_serves_is_refused(control, why):
