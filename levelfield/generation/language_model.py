@@ -76,9 +76,13 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
     return wrapped(model, tokenizer, resolved.label)
 
 
-def wrapped(model: Any, tokenizer: Any, label: str) -> LanguageModel:
-    """A model of `transformers` that the caller has loaded."""
-    tokens = CausalTokens(tokenizer, model.config)
+def wrapped(model: Any, tokenizer: Any, label: str, first: int | None = None) -> LanguageModel:
+    """A model of `transformers` that the caller has loaded.
+
+    Args:
+        first: the token that precedes every text, if not the tokenizer's own.
+    """
+    tokens = CausalTokens(tokenizer, model.config, first)
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [*named] if isinstance(named, list) else [named]
     ends += [tokenizer.eos_token_id, tokenizer.bos_token_id]

@@ -101,6 +101,15 @@ _ENTRIES = (
         "Brown et al. (2020)",
     ),
     TechniqueEntry(
+        "ctrl",
+        "levelfield.systems.ctrl:CTRL",
+        "input",
+        "A model that learnt texts behind codes of where they come from.",
+        "sentiment, and topics that it has codes for; one at a time",
+        "F of CTRL, 1.6 billion parameters",
+        "Keskar et al. (2019)",
+    ),
+    TechniqueEntry(
         "ctrl-lite",
         "levelfield.systems.ctrl_lite:CTRLLite",
         "input",

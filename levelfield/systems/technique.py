@@ -33,7 +33,7 @@ SHARED = ("model", "device", "dtype", "batch_tokens", "allow_pickle")
 """The options that a technique within another has in common with it."""
 
 
-class _Prompted(NamedTuple):
+class Prompted(NamedTuple):
     """What the base reads for a request, and whether the beginning of the prompt was cut off."""
 
     request: Request
@@ -214,7 +214,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         requests of these attributes. Its tokens are the base's."""
         return self.base
 
-    def _prompted(self, request: Request, budget: int) -> _Prompted:
+    def _prompted(self, request: Request, budget: int) -> Prompted:
         """The ids that the base reads; of a prompt that is too long the end is kept."""
         base = self.base
         start = self._start(request)
@@ -229,10 +229,10 @@ class LocalTechnique(LoadingOptions, abc.ABC):
                 f"take {max(0, behind)} tokens"
             )
         cut = len(prompt) > room
-        return _Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)
+        return Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)
 
     def _continue(
-        self, prompted: Sequence[_Prompted], decoding: Decoding, seed: int
+        self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
     ) -> list[Continuation]:
         ids = [one.request.id for one in prompted]
         width = self.base.tokens.vocabulary_size
@@ -250,7 +250,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
 
     def _run(
         self,
-        prompted: Sequence[_Prompted],
+        prompted: Sequence[Prompted],
         decoding: Decoding,
         choice: Choice,
         budgets: Sequence[int],
@@ -266,7 +266,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         writer = self._writer(prompted[0].request.control)
         return continue_all(writer, prompts, steering, choice, budgets, ends=ends, is_over=is_over)
 
-    def _answer(self, one: _Prompted, continuation: Continuation, seconds: float) -> Answer:
+    def _answer(self, one: Prompted, continuation: Continuation, seconds: float) -> Answer:
         request = one.request
         written = self.base.continuation(one.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):

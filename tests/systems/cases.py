@@ -17,6 +17,7 @@ from typing import Any
 
 import tiny
 import tiny_class_lm
+import tiny_ctrl
 import tiny_future
 from chat_server import Reply, serving
 
@@ -25,6 +26,7 @@ from levelfield.systems.base import UncontrolledBase
 from levelfield.systems.cat_paw import CATPAW
 from levelfield.systems.combination import Combination, ModelTerm
 from levelfield.systems.contrastive import ContrastiveDecoding
+from levelfield.systems.ctrl import CTRL
 from levelfield.systems.ctrl_lite import CTRLLite
 from levelfield.systems.dexperts import DExperts
 from levelfield.systems.fudge import FUDGE
@@ -135,6 +137,12 @@ def fudge(**options: Any) -> FUDGE:
     return FUDGE(**{"model": base, "guide": guide, **options})
 
 
+@functools.cache
+def ctrl() -> str:
+    """A folder with a random CTRL, made once."""
+    return str(tiny_ctrl.save(Path(tempfile.mkdtemp(prefix="levelfield-ctrl-")) / "tiny"))
+
+
 OPENING = "It begins with exactly these words: "
 
 
@@ -240,6 +248,18 @@ CASES: Mapping[str, Case] = {
             "candidates": 20,
             "keep": 10,
         },
+    ),
+    "ctrl": Case(
+        lambda **options: CTRL(
+            **{
+                **options,
+                # other models than CTRL are refused
+                "model": options.get("model") if "no/" in options.get("model", "") else ctrl(),
+            }
+        ),
+        controls=({"sentiment": "positive"}, {"topic": "Sports"}),
+        strength=False,
+        options={"code": "Horror"},
     ),
     "chat": Case(
         lambda batch=8, **options: ChatPrompting(

@@ -39,6 +39,9 @@ class CausalTokens:
     No special token is put around a text, and a special token that is written out in a text
     (`</s>`) is read as the characters that it is.
 
+    Args:
+        first: the token that precedes every text, if not the tokenizer's own.
+
     Attributes:
         bos, bos_id: the token that precedes every text.
         vocabulary_size: how many tokens the model gives probabilities to.
@@ -49,8 +52,8 @@ class CausalTokens:
             that the model does not have.
     """
 
-    def __init__(self, tokenizer: Any, config: Any) -> None:
-        bos_id = tokenizer.bos_token_id
+    def __init__(self, tokenizer: Any, config: Any, first: int | None = None) -> None:
+        bos_id = tokenizer.bos_token_id if first is None else first
         if bos_id is None:
             bos_id = tokenizer.eos_token_id
         if bos_id is None:
