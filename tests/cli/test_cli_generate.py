@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Run, Write, finish, records, start
 
+from levelfield.io.kinds import KINDS, FileHead
 from levelfield.systems.table import TECHNIQUES
 
 STUB = ("--technique", "stub")
@@ -117,6 +118,15 @@ def test_samples_of_others_are_no_texts_to_go_on_with(run: Run, asked: str, writ
     said = run("generate", asked, *STUB).complaint
     assert "holds samples, not texts of `levelfield generate`" in said
     assert run("generate", asked, *STUB, "--force").code == 0
+
+
+def test_generated_texts_are_no_samples_that_another_command_may_write_over(
+    run: Run, asked: str
+) -> None:
+    run("generate", asked, *STUB)
+    head = FileHead(Path("texts.jsonl"))
+    assert [kind for kind, matches in KINDS.items() if matches(head)] == [head.description]
+    assert head.description == "texts of `levelfield generate`"
 
 
 def test_a_file_whose_first_line_is_torn_is_gone_on_with(
