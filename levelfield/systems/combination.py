@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar
@@ -115,14 +115,15 @@ class Combination(LocalTechnique):
 
     name: ClassVar[str] = "combination"
     formula: str = "base"
-    terms: Mapping[str, Any] | str = field(default_factory=dict)
+    terms: Mapping[str, Any] | str = ""
     strength: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.terms, str):
-            named: Mapping[str, Any] = read_toml(Path(self.terms).expanduser())
-        else:
+        named: Mapping[str, Any] = {}
+        if isinstance(self.terms, str) and self.terms:
+            named = read_toml(Path(self.terms).expanduser())
+        elif not isinstance(self.terms, str):
             named = self.terms
         terms = {name: _term(name, value) for name, value in named.items()}
         object.__setattr__(self, "terms", terms)
