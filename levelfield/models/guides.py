@@ -28,6 +28,7 @@ ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
 SHIPPED: Mapping[str, str] = {
     "offline/sentiment-lm": "370b98dafd960b69f4a8f4916b47e6b3b74728d3858e72b579c2de55568e900b",
+    "offline/sentiment-future": "2932d2eb0dbc723233c17d0544eea5ec2248164f0720241dfb51abc69535638e",
 }
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 
