@@ -1,0 +1,201 @@
+"""What each technique controls on one base, and what it pays for it.
+
+The 35 prompts of PPLM are continued by 30 tokens, positive and negative, with two seeds: 140 texts
+a technique. The base alone is asked the same and knows nothing of the control. Beside the mean of
+each metric stands the paired test against the base, Holm over the techniques. A technique with a
+strength is run at five strengths besides, for the figure.
+
+Judges read the continuation without the prompt. They are not trained on the data of the guides:
+name folders of judges with --judges, or take the shipped ones that learnt from no labelled review.
+
+    python benchmarks/control.py --out FOLDER [--techniques dexperts,gedi] [--judges minilm,vader]
+        [--docs docs/techniques]
+
+Texts are kept in FOLDER, a file a technique and strength; what is there is not written again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield import compare
+from levelfield.core.sample import Sample
+from levelfield.datasets import prompts
+from levelfield.stats.multiplicity import holm
+from levelfield.systems.contract import Decoding, Request, Technique
+from levelfield.systems.making import make_technique
+from levelfield.systems.table import TECHNIQUES
+
+LABELS = ("positive", "negative")
+SEEDS = (1, 2)
+FACTORS = (0.25, 0.5, 1.0, 1.5, 2.0)
+"""Strengths of the figure, in the technique's default strengths."""
+DECODING = Decoding(max_new_tokens=30)
+METRICS = {
+    "control.average": "control",
+    "fluency.perplexity": "perplexity, smollm2-early",
+    "fluency.infilling-perplexity": "perplexity, infill-expert",
+    "diversity.distinct-1": "Distinct-1",
+    "diversity.distinct-2": "Distinct-2",
+}
+
+
+def requests() -> list[Request]:
+    return [
+        Request(f"{n}:{label}", prompt, {"sentiment": label})
+        for n, prompt in enumerate(prompts("pplm"))
+        for label in LABELS
+    ]
+
+
+def texts(technique: Technique, folder: Path, system: str) -> list[Sample]:
+    """The technique's texts, from the folder if they are there."""
+    digest = hashlib.sha256(technique.signature.encode()).hexdigest()[:12]
+    path = folder / f"{technique.name}-{digest}.jsonl"
+    if not path.is_file():
+        rows = [
+            {**answer.to_dict(), "seed": seed}
+            for seed in SEEDS
+            for answer in technique.generate(requests(), decoding=DECODING, seed=seed)
+        ]
+        beside = path.with_suffix(".tmp")
+        beside.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        beside.replace(path)
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [
+        Sample(
+            id=f"{system}/{row['seed']}/{row['id']}",
+            text=row["text"],
+            prompt=row["prompt"],
+            control=row["control"],
+            system=system,
+            dataset="pplm",
+            seed=row["seed"],
+            extra={"passes": row["forward_passes"] / row["tokens"]},
+        )
+        for row in rows
+    ]
+
+
+def measured(base: Sequence[Sample], samples: Sequence[Sample], judges: str) -> dict[str, Any]:
+    """Means of the base and of a system, and the test between them, by metric."""
+    result = compare(
+        [*base, *samples],
+        list(METRICS),
+        options={
+            "control.average:judges": judges,
+            "control.average:text": "continuation",
+            "fluency.perplexity:model": "offline/smollm2-early",
+            "fluency.infilling-perplexity:model": "offline/infill-expert",
+        },
+    )
+    rows: dict[str, Any] = {}
+    for summary, comparison in result:
+        means = {group.name: group.mean.mean for group in summary.groups}
+        rows[summary.metric] = {"p": comparison.p, "n": comparison.inputs, **means}
+    for summary in result.summaries:
+        rows.setdefault(summary.metric, {g.name: g.mean.mean for g in summary.groups})
+    return rows
+
+
+def strengths(name: str) -> list[float]:
+    default = getattr(make_technique(name), "strength", None)
+    return [] if default is None else [factor * default for factor in FACTORS]
+
+
+def table(rows: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any]) -> str:
+    """Markdown: a row a technique, p of control adjusted over them."""
+    names = list(rows)
+    p = holm([rows[name]["control.average"]["p"] for name in names])
+    head = " | ".join(METRICS.values())
+    lines = [f"| technique | strength | passes a token | {head} | p of control |"]
+    lines.append("|---" * (len(METRICS) + 4) + "|")
+    lines.append(f"| base |  | 1.0 | {' | '.join(base[m] for m in METRICS)} |  |")
+    for name, adjusted in zip(names, p, strict=True):
+        row = rows[name]
+        values = " | ".join(shown(m, row[m][name]) for m in METRICS)
+        said = "< 0.001" if adjusted < 0.001 else f"{adjusted:.3f}"
+        lines.append(f"| {name} | {row['strength']} | {row['passes']:.1f} | {values} | {said} |")
+    return "\n".join(lines) + "\n"
+
+
+def shown(metric: str, value: float) -> str:
+    return f"{value:.1f}" if "perplexity" in metric else f"{value:.3f}"
+
+
+def figure(name: str, points: Sequence[Mapping[str, Any]], base: float, folder: Path) -> None:
+    """Control and perplexity by strength, as docs/techniques/NAME.svg."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot
+
+    drawing, axes = pyplot.subplots(figsize=(4.6, 2.6), layout="constrained")
+    x = [0.0, *(point["strength"] for point in points)]
+    axes.plot(x, [base, *(point["control"] for point in points)], "o-", color="#1f5f8b")
+    axes.set_xlabel("strength")
+    axes.set_ylabel("control (share of judges)", color="#1f5f8b")
+    axes.set_ylim(0.4, 1.0)
+    other = axes.twinx()
+    other.plot(x[1:], [point["perplexity"] for point in points], "s--", color="#b3541e")
+    other.set_ylabel("perplexity, smollm2-early", color="#b3541e")
+    other.set_yscale("log")
+    axes.spines["top"].set_visible(False)
+    other.spines["top"].set_visible(False)
+    folder.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+    pyplot.close(drawing)
+
+
+def main() -> None:
+    raw = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--techniques", default="")
+    parser.add_argument("--judges", default="minilm,vader")
+    parser.add_argument("--docs", type=Path)
+    parser.add_argument("--no-figures", action="store_true")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    names = [name for name in options.techniques.split(",") if name] or [
+        name for name in TECHNIQUES if name not in ("base", "chat", "ctrl")
+    ]
+    base = texts(make_technique("base"), options.out, "base")
+    rows: dict[str, dict[str, Any]] = {}
+    of_base: dict[str, str] = {}
+    for name in names:
+        samples = texts(make_technique(name), options.out, name)
+        row = measured(base, samples, options.judges)
+        row["strength"] = getattr(make_technique(name), "strength", "")
+        row["passes"] = float(np.mean([sample.extra["passes"] for sample in samples]))
+        rows[name] = row
+        of_base = {metric: shown(metric, row[metric]["base"]) for metric in METRICS}
+        print(table(rows, of_base), flush=True)
+        points = []
+        for strength in () if options.no_figures else strengths(name):
+            samples = texts(make_technique(name, {"strength": strength}), options.out, name)
+            at = measured(base, samples, options.judges)
+            points.append(
+                {
+                    "strength": strength,
+                    "control": at["control.average"][name],
+                    "perplexity": at["fluency.perplexity"][name],
+                }
+            )
+            print(name, json.dumps(points[-1]), flush=True)
+        if points and options.docs:
+            figure(name, points, rows[name]["control.average"]["base"], options.docs)
+    if options.docs:
+        (options.docs / "results.md").write_text(table(rows, of_base), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
