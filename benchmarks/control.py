@@ -98,10 +98,10 @@ def measured(base: Sequence[Sample], samples: Sequence[Sample], judges: str) -> 
     )
     rows: dict[str, Any] = {}
     for summary, comparison in result:
-        means = {group.name: group.mean.mean for group in summary.groups}
+        means = {group.group: group.mean.value for group in summary.groups}
         rows[summary.metric] = {"p": comparison.p, "n": comparison.inputs, **means}
     for summary in result.summaries:
-        rows.setdefault(summary.metric, {g.name: g.mean.mean for g in summary.groups})
+        rows.setdefault(summary.metric, {g.group: g.mean.value for g in summary.groups})
     return rows
 
 
