@@ -73,11 +73,13 @@ class Exponentials:
         self._width = width
 
     def draw(self) -> torch.Tensor:
-        """The noise of the next token: (rows, vocabulary), float32 above 0."""
-        noise = torch.empty(len(self._streams), self._width)
-        for row, stream in zip(noise, self._streams, strict=True):
-            row.exponential_(generator=stream)
-        return noise.clamp_(min=torch.finfo(torch.float32).tiny)
+        """The noise of the next token: (rows, vocabulary), float64 above 0."""
+        u = torch.empty(len(self._streams), self._width, dtype=torch.float64)
+        for row, stream in zip(u, self._streams, strict=True):
+            # a generator's uniform numbers are the same on every machine; its exponential ones
+            # depend on the libraries that PyTorch is built with
+            row.uniform_(generator=stream)
+        return u.log_().neg_().clamp_(min=torch.finfo(torch.float64).tiny)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Goes on with these texts only."""

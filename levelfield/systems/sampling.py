@@ -52,8 +52,8 @@ class Draw:
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
         if self._noise is None:
             return scores.argmax(-1)
-        noise = self._noise.draw()[:, : scores.shape[1]].to(scores.device)
-        return (scores - noise.log()).argmax(-1)
+        gumbel = self._noise.draw()[:, : scores.shape[1]].log().neg()
+        return (scores + gumbel.to(scores)).argmax(-1)
 
     def keep(self, rows: Sequence[int]) -> None:
         if self._noise is not None:
