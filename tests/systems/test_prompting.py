@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -155,6 +156,17 @@ class TestExamples:
             Prompting(shots=1, examples=str(path))
         for what in ("topic: expected a string", "continuation: expected a string", "text: there"):
             assert what in str(raised.value), what
+
+
+def test_the_files_that_the_page_shows_are_read(tmp_path: Path):
+    page = Path(__file__).parents[2] / "docs" / "techniques" / "prompting.md"
+    instructions, examples = re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    for name, text in (("instructions", instructions), ("examples", examples)):
+        (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
+    files = {name: str(tmp_path / f"{name}.toml") for name in ("instructions", "examples")}
+    *_, shot, task = Prompting(shots=1, **files)._prompts.messages({"formality": "low"})
+    assert shot["content"] == "Dear all, the kettle is on!"
+    assert task["content"] == "Write a poem in everyday language."
 
 
 class TestChatFrame:
