@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import FiniteNumber, WholeNumber, pairs
-from levelfield.cli.outputs import OutputType, Writing
+from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE
 from levelfield.models.resolve import OFFLINE_LM
@@ -24,6 +24,7 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     required=True,
     multiple=True,
     metavar="NAME|FILE",
+    type=INPUT,
     help="Labelled texts: a data set or a file. May be given several times.",
 )
 @click.option(
@@ -35,6 +36,7 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     "--held-out",
     multiple=True,
     metavar="NAME|FILE",
+    type=INPUT,
     help="To try it on; of a data set its part test.",
 )
 @click.option(

@@ -34,7 +34,9 @@ def main(name: str, options: str, decoding: str) -> None:
             out.write(json.dumps(record) + "\n")
             out.flush()
 
-        worker = Worker(make_technique(name, json.loads(options)), Decoding(**json.loads(decoding)))
+        worker = TechniqueWorker(
+            make_technique(name, json.loads(options)), Decoding(**json.loads(decoding))
+        )
         for line in sys.stdin.buffer:
             try:
                 for record in worker.answers(json.loads(line)):
@@ -43,7 +45,7 @@ def main(name: str, options: str, decoding: str) -> None:
                 write({"error": str(error)})
 
 
-class Worker:
+class TechniqueWorker:
     """A technique that is asked for one cell after the other."""
 
     def __init__(self, technique: Technique, decoding: Decoding) -> None:
