@@ -167,6 +167,13 @@ class LocalTechnique(LoadingOptions, abc.ABC):
             formula, controls, mask=attention_mask, decoding=decoding, support=self._support
         )
 
+    def input_of(self, request: Request, decoding: Decoding = Decoding()) -> str:  # noqa: B008
+        """What the base reads for a request, as text: instructions, codes and the prompt, whose
+        beginning is cut off if it is too long; without BOS."""
+        ids = self._prompted(request, decoding.max_new_tokens).ids
+        text: str = self.base.tokenizer.decode(ids[ids[0] == self.base.bos_id :])
+        return text
+
     def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
         """What is done to the logits, for requests that ask for these attributes."""
         return None

@@ -18,7 +18,7 @@ from typing import Any
 
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.study.ask.techniques import identity
-from levelfield.systems.contract import Answer, Decoding, Request, Technique
+from levelfield.systems.contract import Decoding, Request, Technique
 from levelfield.systems.making import make_technique
 from levelfield.systems.technique import LocalTechnique
 
@@ -65,8 +65,23 @@ class TechniqueWorker:
         self._load(requests)
         yield {"begin": True}
         of = self._technique.generate(requests, decoding=self._decoding, seed=cell["seed"])
-        yield from map(_record, of)
+        asked = {request.id: request for request in requests}
+        for answer in of:
+            yield {
+                "id": answer.id,
+                "text": answer.text,
+                "input": self._input(asked[answer.id]),
+                "tokens": answer.tokens,
+                "forward_passes": answer.forward_passes,
+            }
         yield {"end": True}
+
+    def _input(self, request: Request) -> str:
+        """What the model was given; empty if that is not known."""
+        technique = self._technique
+        if isinstance(technique, LocalTechnique):
+            return technique.input_of(request, self._decoding)
+        return ""
 
     def _load(self, requests: Sequence[Request]) -> None:
         """Has the models loaded that these requests need, so that no text's time has it in it: by
@@ -83,16 +98,6 @@ class TechniqueWorker:
 def _request(record: Mapping[str, Any]) -> Request:
     labels = {a: v if isinstance(v, str) else tuple(v) for a, v in record["labels"].items()}
     return Request(record["id"], record["prompt"], labels)
-
-
-def _record(answer: Answer) -> dict[str, Any]:
-    return {
-        "id": answer.id,
-        "text": answer.text,
-        "input": answer.extra.get("input", answer.prompt),
-        "tokens": answer.tokens,
-        "forward_passes": answer.forward_passes,
-    }
 
 
 if __name__ == "__main__":

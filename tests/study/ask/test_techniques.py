@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies import lines, plan
+from studies import command, lines, plan
 
 from levelfield.core.errors import UserError
 from levelfield.study.ask import technique_process
@@ -28,6 +28,7 @@ from levelfield.study.run import run
 from levelfield.study.status import study_status
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
+from levelfield.study.verbs import Study
 from levelfield.systems.contract import Decoding, Request
 
 pytest.importorskip("torch")
@@ -182,6 +183,35 @@ def test_each_system_has_one_process_for_all_its_cells(
     assert len(starts) == 2
 
 
+def test_tables_have_techniques_and_bases_in_columns_of_their_own(
+    tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
+) -> None:
+    toy("well")
+    other = SystemPlan("T", command("well"), ("sentiment",))
+    study = plan(tmp_path, source, others=[other])
+    run(study)
+    (ours, _) = study_status(study).to_dict()["cells"]
+    assert (ours["technique"], ours["base"]) == ("base", "tiny")
+    assert ours["cost"]["forward_passes"] == 24
+    assert "S & base & tiny & 1 of 1" in study_status(study).to_latex()
+    report = Study("A study", "study.toml", study).report(audit=False)
+    (control,) = report.summary.controls
+    assert [cost.passes_per_token for cost in control.costs] == [3.0, None]
+    assert report.to_markdown().splitlines()[2:6] == [
+        "| system | technique | base |",
+        "| :-- | --: | --: |",
+        "| S | base | tiny |",
+        "| T | – | – |",
+    ]
+    assert "System & Technique & Base & Seconds a text" in report.to_latex()
+    assert "T & -- & -- &" in report.to_latex()
+    only = replace(study, systems=(other,))
+    without = Study("A study", "study.toml", only).report(audit=False)
+    assert "Technique" not in without.to_latex()
+    assert "technique" not in without.to_polars().columns
+    assert {"technique", "base"} <= set(report.to_polars().columns)
+
+
 def test_loading_is_no_time_of_texts_and_memory_is_that_of_the_cell(
     tmp_path: Path, source: TechniqueSource, toy: Callable[[str], Starts]
 ) -> None:
@@ -263,6 +293,16 @@ class TestWorker:
         assert (begin, end) == ({"begin": True}, {"end": True})
         assert answer["id"] == "1"
         assert str(answer["text"]).startswith("The lake")
+
+    def test_the_input_is_what_the_model_read_with_its_instructions(
+        self, source: TechniqueSource
+    ) -> None:
+        prompting = replace(
+            source, technique="prompting", options={"model": source.options["model"]}
+        )
+        _, answer, _ = self.answers(prompting)
+        assert str(answer["input"]).endswith("The lake")
+        assert "court" in str(answer["input"])
 
     def test_weights_that_have_changed_since_the_cell_was_looked_at_are_refused(
         self, source: TechniqueSource
