@@ -280,10 +280,10 @@ class TestWorker:
     """The other end, without a process."""
 
     def answers(self, source: TechniqueSource, **cell: object) -> list[dict[str, object]]:
-        from levelfield.study.ask.technique_worker import Worker
+        from levelfield.study.ask.technique_worker import TechniqueWorker
         from levelfield.systems.making import make_technique
 
-        worker = Worker(make_technique(source.technique, source.options), source.decoding)
+        worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)
         asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
         identity = technique_process.technique_identity(source)
         return list(worker.answers({"seed": 1, "identity": identity, "requests": [asked], **cell}))
