@@ -279,6 +279,25 @@ SERVERS = [
           "template=polite.toml seed=none max_tokens=none", more=AT_SERVER),
 ]  # fmt: skip
 
+TECHNIQUES = [
+    Case(
+        f"texts by {name}",
+        f"generate requests.jsonl --technique {name} --max-new-tokens 8 --out made.jsonl {more}",
+        files=("made.jsonl",),
+    )
+    for name, more in {
+        "base": "",
+        "prompting": "",
+        "ctrl-lite": "",
+        "cfg": "",
+        "contrastive": "",
+        "dexperts": "",
+        "gedi": "",
+        "fudge": "",
+        "cat-paw": "-o inner=gedi",
+    }.items()
+]
+
 CELL = "study/study.study/cells/writer/places/sentiment/seed-1"
 STUDY = [
     Case(
@@ -343,6 +362,7 @@ GROUPS: dict[str, list[Case]] = {
     "contrast": [model(case) for case in CONTRAST],
     "judges": [model(case) for case in JUDGES],
     "servers": SERVERS,
+    "techniques": TECHNIQUES,
     "study": STUDY,
     "commands": COMMANDS,
     "data-scores": [model(case) for case in RATED],

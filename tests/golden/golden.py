@@ -45,6 +45,8 @@ ENVIRONMENT = {
     "NO_PROXY": "127.0.0.1",
     "COLUMNS": "100",
 }
+CLOCK = frozenset({"seconds"})
+"""Fields of records that differ from run to run."""
 VOLATILE = frozenset({"doc", "summary", "from"})
 """Keys of documents whose values may change: prose, and the module that a metric is in."""
 
@@ -150,7 +152,7 @@ def outcome(case: Case, folder: Path, server: str = "", **changes: str | None) -
 def _content(file: Path) -> Any:
     """The rows of a CSV file, the records of a JSONL file, the lines of any other one."""
     if file.suffix == ".jsonl":
-        return list(_records(file))
+        return [{k: v for k, v in one.items() if k not in CLOCK} for one in _records(file)]
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".csv":
         return [[_number(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
