@@ -1,9 +1,9 @@
 """What each technique controls on one base, and what it pays for it.
 
 The 35 prompts of PPLM are continued by 30 tokens, positive and negative, with two seeds: 140 texts
-a technique. The base alone is asked the same and knows nothing of the control. Beside the mean of
-each metric stands the paired test against the base, Holm over the techniques. A technique with a
-strength is run at five strengths besides, for the figure.
+a technique. The base alone is asked the same and knows nothing of the control. Beside the means
+stands the paired test of control against the base, Holm over the techniques. For the figure, a
+technique with a strength is run at five strengths with the first seed.
 
 Judges read the continuation without the prompt. They are not trained on the data of the guides:
 name folders of judges with --judges, or take the shipped ones that learnt from no labelled review.
@@ -55,14 +55,13 @@ def requests() -> list[Request]:
     ]
 
 
-def texts(technique: Technique, folder: Path, system: str) -> list[Sample]:
-    """The technique's texts, from the folder if they are there."""
+def texts(technique: Technique, folder: Path, system: str, seed: int) -> list[Sample]:
+    """The technique's texts of a seed, from the folder if they are there."""
     digest = hashlib.sha256(technique.signature.encode()).hexdigest()[:12]
-    path = folder / f"{technique.name}-{digest}.jsonl"
+    path = folder / f"{technique.name}-{seed}-{digest}.jsonl"
     if not path.is_file():
         rows = [
             {**answer.to_dict(), "seed": seed}
-            for seed in SEEDS
             for answer in technique.generate(requests(), decoding=DECODING, seed=seed)
         ]
         beside = path.with_suffix(".tmp")
@@ -105,8 +104,13 @@ def measured(base: Sequence[Sample], samples: Sequence[Sample], judges: str) -> 
     return rows
 
 
+def made(name: str, **options: float) -> Technique:
+    """A technique in batches that fit two of the requests' rounds."""
+    return make_technique(name, {"batch": len(prompts("pplm")), **options})
+
+
 def strengths(name: str) -> list[float]:
-    default = getattr(make_technique(name), "strength", None)
+    default = getattr(made(name), "strength", None)
     return [] if default is None else [factor * default for factor in FACTORS]
 
 
@@ -168,21 +172,21 @@ def main() -> None:
     names = [name for name in options.techniques.split(",") if name] or [
         name for name in TECHNIQUES if name not in ("base", "chat", "ctrl")
     ]
-    base = texts(make_technique("base"), options.out, "base")
+    base = [texts(made("base"), options.out, "base", seed) for seed in SEEDS]
     rows: dict[str, dict[str, Any]] = {}
     of_base: dict[str, str] = {}
     for name in names:
-        samples = texts(make_technique(name), options.out, name)
-        row = measured(base, samples, options.judges)
-        row["strength"] = getattr(make_technique(name), "strength", "")
+        samples = [s for seed in SEEDS for s in texts(made(name), options.out, name, seed)]
+        row = measured([s for of_seed in base for s in of_seed], samples, options.judges)
+        row["strength"] = getattr(made(name), "strength", "")
         row["passes"] = float(np.mean([sample.extra["passes"] for sample in samples]))
         rows[name] = row
         of_base = {metric: shown(metric, row[metric]["base"]) for metric in METRICS}
         print(table(rows, of_base), flush=True)
         points = []
         for strength in () if options.no_figures else strengths(name):
-            samples = texts(make_technique(name, {"strength": strength}), options.out, name)
-            at = measured(base, samples, options.judges)
+            samples = texts(made(name, strength=strength), options.out, name, SEEDS[0])
+            at = measured(base[0], samples, options.judges)
             points.append(
                 {
                     "strength": strength,
