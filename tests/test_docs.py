@@ -205,12 +205,13 @@ def tables(page: Path) -> list[str]:
 
 
 def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):
-    whole, controls, command, labels = tables(DOCS / "study-file.md")
+    whole, controls, command, techniques, labels = tables(DOCS / "study-file.md")
     top, _, rest = whole.partition("[controls.sentiment]")
     sentiment, _, systems = rest.partition("[[systems]]")
     system = systems.replace("[[systems]]", "").split("command")[0]
     for text in (
         whole,
+        techniques,
         f"{top}[controls.sentiment]{sentiment}{controls}[[systems]]{systems}",
         f"{top}[controls.sentiment]{sentiment}[[systems]]{system}{command}",
         f"{top}{controls}[[systems]]{systems}{labels}",

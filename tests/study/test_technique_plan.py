@@ -9,6 +9,7 @@ from test_plan import CONTROLS, load, problems
 
 from levelfield.generation import language_model
 from levelfield.study.plan import TechniqueSource
+from levelfield.study.plan_file import load_plan
 from levelfield.systems.contract import Decoding
 
 pytest.importorskip("torch")
@@ -73,6 +74,13 @@ def test_base_and_decoding_at_the_top_are_those_of_all_systems_that_name_no_othe
     assert a.decoding == Decoding(max_new_tokens=30, top_k=10)
     assert b.decoding == Decoding(max_new_tokens=30, top_k=0)
     assert plan.techniques == {"a": ("base", "base"), "b": ("cfg", "gpt2")}
+
+
+def test_the_example_has_three_techniques_on_one_base() -> None:
+    examples = Path(__file__).parents[2] / "examples" / "techniques"
+    plan = load_plan(examples / "study.toml")
+    assert [name for name, _ in plan.techniques.values()] == ["base", "dexperts", "gedi"]
+    assert {base for _, base in plan.techniques.values()} == {"offline/smollm2"}
 
 
 @pytest.mark.parametrize(
