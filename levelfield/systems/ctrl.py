@@ -50,7 +50,7 @@ def control_codes() -> Mapping[str, Mapping[str, str]]:
 
     return {
         "sentiment": _SENTIMENTS,
-        "topic": {**{code.casefold(): code for code in CONTROL_CODES}, **_TOPICS},
+        "topic": {**_TOPICS, **{code.casefold(): code for code in CONTROL_CODES}},
     }
 
 
@@ -113,7 +113,7 @@ class CTRL(LocalTechnique):
         if not _code(attribute, wanted):
             return (
                 f"{self.name}: has no code for {attribute} '{wanted_name(wanted)}'; there are "
-                f"{listed(codes[attribute], most=80)}"
+                f"{listed(codes[attribute])}"
             )
         return ""
 
