@@ -47,7 +47,7 @@ class FUDGE(GuidedTechnique):
 
     name: ClassVar[str] = "fudge"
     guide_kind: ClassVar[GuideKind] = "future"
-    strength: float = 5.0
+    strength: float = 15.0
     candidates: int = 200
     keep: int = 0
 
