@@ -34,7 +34,7 @@ class TestCodes:
     @pytest.mark.parametrize(
         ("control", "what"),
         [
-            ({"topic": "gardening"}, "no code for topic 'gardening'; there are \"pregnancy\""),
+            ({"topic": "gardening"}, "no code for topic 'gardening'; there are \"world\""),
             ({"sentiment": "mixed"}, 'there are "positive", "negative"'),
             ({"keywords": ("court",)}, "codes for sentiment and topic, and none for keywords"),
             ({"topic": ("Sports", "World")}, "no code for topic 'Sports, World'"),
