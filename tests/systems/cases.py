@@ -134,7 +134,8 @@ def fudge(**options: Any) -> FUDGE:
     """With a guide for its base."""
     base = options.get("model", model())
     guide = future_guide(base if base == model("llama") else model())
-    return FUDGE(**{"model": base, "guide": guide, **options})
+    strength = 5.0  # which rounding errors are multiplied by
+    return FUDGE(**{"model": base, "guide": guide, "strength": strength, **options})
 
 
 @functools.cache
