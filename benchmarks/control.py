@@ -2,8 +2,10 @@
 
 The 35 prompts of PPLM are continued by 30 tokens, positive and negative, with two seeds: 140 texts
 a technique. The base alone is asked the same and knows nothing of the control. Beside the means
-stands the paired test of control against the base, Holm over the techniques. For the figure, a
-technique with a strength is run at five strengths with the first seed.
+stands the paired test of control against the base over the prompts, Holm over the techniques; the
+noise of a text depends on its seed and its request together, so two seeds are two draws of every
+text and no sample of their own. For the figure, a technique with a strength is run at five
+strengths with the first seed.
 
 Judges read the continuation without the prompt. They are not trained on the data of the guides:
 name folders of judges with --judges, or take the shipped ones that learnt from no labelled review.
@@ -76,7 +78,6 @@ def texts(technique: Technique, folder: Path, system: str, seed: int) -> list[Sa
             control=row["control"],
             system=system,
             dataset="pplm",
-            seed=row["seed"],
             extra={"passes": row["forward_passes"] / row["tokens"]},
         )
         for row in rows
