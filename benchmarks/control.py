@@ -110,6 +110,70 @@ def made(name: str, **options: float) -> Technique:
     return make_technique(name, {"batch": len(prompts("pplm")), **options})
 
 
+PAGE = """# What techniques control, and what they pay
+
+All on one base, `offline/smollm2`, with one sampler (T = 1, top-p 0.9) and the guides that ship.
+The 35 prompts of PPLM are continued by at most {tokens} tokens, positive and negative, with two
+seeds: {texts} texts a technique, at its default strength.
+
+{table}
+- **control**: `control.average` of the continuation without the prompt, the mean over {judges}
+  judges: the share of texts that a judge gives the wanted label. 0.5 is chance. No judge learnt
+  from the data of the guides (sentences of film reviews): {named}.
+- **perplexity** under two models that wrote none of the texts: `offline/smollm2-early`, a small
+  causal model of the base's family, and `offline/infill-expert`, an encoder-decoder.
+- **Distinct-n**: the share of different words and pairs of words among all of a group's.
+- **p of control**: paired test against the base over the prompts, Holm over the techniques.
+
+`contrastive` controls nothing by itself; it stands here as the base's rival in fluency.
+`combination`, `chat` and `ctrl` are not here: the first is whatever it is made of, the others
+have models of their own. Each technique's page says how it works and what can go wrong.
+
+## Control by strength
+
+The base (strength 0) and five strengths with one seed: what judges find, and perplexity under
+`offline/smollm2-early` on a logarithmic scale.
+
+{figures}
+## One prompt
+
+{examples}
+Made by `python benchmarks/control.py --out FOLDER --docs docs/techniques`, with `--judges` as
+above.
+"""
+JUDGES = {
+    "minilm": "`minilm` (nearest description, nothing trained)",
+    "vader": "`vader` (a word list)",
+}
+
+
+def page(
+    out: str, judges: str, figures: Sequence[str], examples: Mapping[str, Sequence[Sample]]
+) -> str:
+    """The page of results."""
+    names = judges.split(",")
+    named = [
+        JUDGES.get(name, "a linear head trained on sentences of Yelp reviews") for name in names
+    ]
+    prompt = "The chicken"
+    lines = ["| technique | positive | negative |", "|---|---|---|"]
+    for name, samples in examples.items():
+        of_prompt = [sample for sample in samples if sample.prompt == prompt][: len(LABELS)]
+        cells = [" ".join(s.text.replace("|", "/").split()) for s in of_prompt]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return PAGE.format(
+        tokens=DECODING.max_new_tokens,
+        texts=len(requests()) * len(SEEDS),
+        table=out,
+        judges=len(names),
+        named="; ".join(named),
+        figures="".join(
+            f"![{name}: control and perplexity by strength]({name}.svg)\n\n" for name in figures
+        ),
+        examples="\n".join(lines) + "\n",
+    )
+
+
 def strengths(name: str) -> list[float]:
     default = getattr(made(name), "strength", None)
     return [] if default is None else [factor * default for factor in FACTORS]
@@ -175,6 +239,8 @@ def main() -> None:
     ]
     base = [texts(made("base"), options.out, "base", seed) for seed in SEEDS]
     rows: dict[str, dict[str, Any]] = {}
+    examples: dict[str, Sequence[Sample]] = {"base": base[0]}
+    figures: list[str] = []
     of_base: dict[str, str] = {}
     for name in names:
         samples = [s for seed in SEEDS for s in texts(made(name), options.out, name, seed)]
@@ -182,6 +248,7 @@ def main() -> None:
         row["strength"] = getattr(made(name), "strength", "")
         row["passes"] = float(np.mean([sample.extra["passes"] for sample in samples]))
         rows[name] = row
+        examples[name] = samples
         of_base = {metric: shown(metric, row[metric]["base"]) for metric in METRICS}
         print(table(rows, of_base), flush=True)
         points = []
@@ -197,9 +264,11 @@ def main() -> None:
             )
             print(name, json.dumps(points[-1]), flush=True)
         if points and options.docs:
-            figure(name, points, rows[name]["control.average"]["base"], options.docs)
+            figure(name, points, at["control.average"]["base"], options.docs)
+            figures.append(name)
     if options.docs:
-        (options.docs / "results.md").write_text(table(rows, of_base), encoding="utf-8")
+        text = page(table(rows, of_base), options.judges, figures, examples)
+        (options.docs / "results.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
