@@ -5,7 +5,7 @@ a technique. The base alone is asked the same and knows nothing of the control. 
 stands the paired test of control against the base over the prompts, Holm over the techniques; the
 noise of a text depends on its seed and its request together, so two seeds are two draws of every
 text and no sample of their own. For the figure, a technique with a strength is run at five
-strengths with the first seed.
+strengths.
 
 Judges read the continuation without the prompt. They are not trained on the data of the guides:
 name folders of judges with --judges, or take the shipped ones that learnt from no labelled review.
@@ -37,7 +37,7 @@ from levelfield.systems.table import TECHNIQUES
 
 LABELS = ("positive", "negative")
 SEEDS = (1, 2)
-FACTORS = (0.25, 0.5, 1.0, 1.5, 2.0)
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Strengths of the figure, in the technique's default strengths."""
 DECODING = Decoding(max_new_tokens=30)
 METRICS = {
@@ -131,8 +131,8 @@ have models of their own. Each technique's page says how it works and what can g
 
 ## Control by strength
 
-The base (strength 0) and five strengths with one seed: what judges find, and perplexity under
-`offline/smollm2-early` on a logarithmic scale.
+The base (strength 0) and a quarter, half, once, twice and four times the default strength: what
+judges find, and perplexity under `offline/smollm2-early` on a logarithmic scale.
 
 {figures}
 ## One prompt
@@ -213,6 +213,7 @@ def figure(name: str, points: Sequence[Mapping[str, Any]], base: float, folder: 
     axes.set_xlabel("strength")
     axes.set_ylabel("control (share of judges)", color="#1f5f8b")
     axes.set_ylim(0.4, 1.0)
+    axes.axhline(0.5, color="#bbbbbb", linewidth=0.7)
     other = axes.twinx()
     other.plot(x[1:], [point["perplexity"] for point in points], "s--", color="#b3541e")
     other.set_ylabel("perplexity, smollm2-early", color="#b3541e")
@@ -238,13 +239,14 @@ def main() -> None:
         name for name in TECHNIQUES if name not in ("base", "chat", "ctrl")
     ]
     base = [texts(made("base"), options.out, "base", seed) for seed in SEEDS]
+    of_seeds = [s for of_seed in base for s in of_seed]
     rows: dict[str, dict[str, Any]] = {}
     examples: dict[str, Sequence[Sample]] = {"base": base[0]}
     figures: list[str] = []
     of_base: dict[str, str] = {}
     for name in names:
         samples = [s for seed in SEEDS for s in texts(made(name), options.out, name, seed)]
-        row = measured([s for of_seed in base for s in of_seed], samples, options.judges)
+        row = measured(of_seeds, samples, options.judges)
         row["strength"] = getattr(made(name), "strength", "")
         row["passes"] = float(np.mean([sample.extra["passes"] for sample in samples]))
         rows[name] = row
@@ -253,8 +255,9 @@ def main() -> None:
         print(table(rows, of_base), flush=True)
         points = []
         for strength in () if options.no_figures else strengths(name):
-            samples = texts(made(name, strength=strength), options.out, name, SEEDS[0])
-            at = measured(base[0], samples, options.judges)
+            technique = made(name, strength=strength)
+            samples = [s for seed in SEEDS for s in texts(technique, options.out, name, seed)]
+            at = measured(of_seeds, samples, options.judges)
             points.append(
                 {
                     "strength": strength,
