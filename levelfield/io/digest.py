@@ -14,3 +14,8 @@ def sha256(path: Path) -> str:
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_digest(content: object) -> str:
+    """A short name for what plain values say, by their `repr`."""
+    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -7,6 +7,7 @@ from string import Formatter
 
 from levelfield.aspects import shipped
 from levelfield.core.sample import Control
+from levelfield.io.digest import content_digest
 
 OPENING = "Here is a text {wishes}:\n\n"
 """What a model reads before the prompt; `{wishes}` says what is wanted of the text."""
@@ -20,6 +21,9 @@ WISHES: Mapping[str, str] = {
 
 ANY_WISH = "whose {attribute} is {value}"
 """What is said of the value of any other attribute."""
+
+SHIPPED_TEMPLATE = content_digest((OPENING, sorted(WISHES.items()), ANY_WISH))
+"""Names these words in signatures."""
 
 
 def control_text(control: Control, template: str = "") -> str:

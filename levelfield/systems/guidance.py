@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.systems.control_text import (
+    SHIPPED_TEMPLATE,
     control_text,
     opposite,
     template_attributes,
@@ -65,7 +66,7 @@ class ClassifierFreeGuidance(LocalTechnique):
         return {
             "strength": f"{self.strength:g}",
             "against": self.against,
-            "template": self.template or "shipped",
+            "template": self.template or f"shipped@{SHIPPED_TEMPLATE}",
         }
 
     def refusal(self, control: Control) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
+from levelfield.io.digest import content_digest
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.systems.prompting.instructions import digest
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _read(file: Path | Traversable, name: str) -> Examples:
     table.finish()
     if problems:
         raise UserError("\n".join(f"examples {name}: {problem}" for problem in problems))
-    return Examples(f"{Path(name).stem or 'shipped'}@{digest(shots)}", tuple(shots))
+    return Examples(f"{Path(name).stem or 'shipped'}@{content_digest(shots)}", tuple(shots))
 
 
 def _wanted(control: TomlTable, attribute: str) -> str | tuple[str, ...]:

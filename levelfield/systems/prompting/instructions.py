@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.core.wanted import Wanted, wanted_values
+from levelfield.io.digest import content_digest
 from levelfield.io.toml import TomlTable, read_toml
 
 OTHER = "other"
@@ -141,10 +141,5 @@ def _read(file: Path | Traversable, name: str) -> Instructions:
     if problems:
         raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
     content = (system, task, opening, stop, wishes, words, plain)
-    label = f"{Path(name).stem or 'shipped'}@{digest(content)}"
+    label = f"{Path(name).stem or 'shipped'}@{content_digest(content)}"
     return Instructions(label, system, task, opening, stop, wishes, words, plain)
-
-
-def digest(content: object) -> str:
-    """Names what a file says."""
-    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from levelfield.core.sample import Control
 from levelfield.generation.language_model import KEPT, LanguageModel
+from levelfield.io.digest import content_digest
 from levelfield.models.files import load_tokenizer
 from levelfield.models.torch.causal_tokens import resolve_causal
 from levelfield.systems.contract import Request
 from levelfield.systems.prompting.frames import ChatFrame, plain_text
-from levelfield.systems.prompting.instructions import digest
 from levelfield.systems.prompting.prompts import Prompts, prompts
 from levelfield.systems.technique import LocalTechnique
 
@@ -54,7 +54,7 @@ class Prompting(LocalTechnique):
     @property
     def choices(self) -> Mapping[str, str]:
         template = load_tokenizer(resolve_causal(self.model, self.loading)).chat_template
-        frame = f"chat@{digest(template)}" if template else "plain"
+        frame = f"chat@{content_digest(template)}" if template else "plain"
         return {**self._prompts.choices, "frame": frame}
 
     def refusal(self, control: Control) -> str:
