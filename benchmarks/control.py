@@ -39,6 +39,8 @@ LABELS = ("positive", "negative")
 SEEDS = (1, 2)
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Strengths of the figure, in the technique's default strengths."""
+FREE = frozenset({"contrastive"})
+"""Techniques that take any control and ignore it."""
 DECODING = Decoding(max_new_tokens=30)
 METRICS = {
     "control.average": "control",
@@ -174,9 +176,18 @@ def page(
     )
 
 
+def strength_of(technique: Technique) -> float | None:
+    """The technique's strength, of CAT-PAW that of its inner technique; None if it has none."""
+    strength: float | None = getattr(technique, "strength", None)
+    if strength is None and hasattr(technique, "inner"):
+        return strength_of(made(technique.inner))
+    return strength
+
+
 def strengths(name: str) -> list[float]:
-    default = getattr(made(name), "strength", None)
-    return [] if default is None else [factor * default for factor in FACTORS]
+    """The strengths of the figure; none if the technique has none, or controls nothing."""
+    default = strength_of(made(name))
+    return [] if default is None or name in FREE else [factor * default for factor in FACTORS]
 
 
 def table(rows: Mapping[str, Mapping[str, Any]], base: Mapping[str, Any]) -> str:
@@ -247,7 +258,7 @@ def main() -> None:
     for name in names:
         samples = [s for seed in SEEDS for s in texts(made(name), options.out, name, seed)]
         row = measured(of_seeds, samples, options.judges)
-        row["strength"] = getattr(made(name), "strength", "")
+        row["strength"] = strength_of(made(name)) or ""
         row["passes"] = float(np.mean([sample.extra["passes"] for sample in samples]))
         rows[name] = row
         examples[name] = samples
