@@ -282,8 +282,8 @@ SERVERS = [
 TECHNIQUES = [
     Case(
         f"texts by {name}",
-        f"generate requests.jsonl --technique {name} --max-new-tokens 8 --out made.jsonl {more}",
-        files=("made.jsonl",),
+        f"generate requests.jsonl --technique {name} --max-new-tokens 8 --out {name}.jsonl {more}",
+        files=(f"{name}.jsonl",),
     )
     for name, more in {
         "base": "",
