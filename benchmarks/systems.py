@@ -67,8 +67,8 @@ def requests(n: int) -> list[Request]:
 def plain_loop(technique: LocalTechnique, asked: Sequence[Request], decoding: Decoding) -> int:
     """Writes texts one at a time without any cache; returns the number of tokens."""
     tokens = 0
-    base = technique._writer
     for request in asked:
+        base = technique._writer(request.control)
         ids = technique._prompted(request, decoding.max_new_tokens).ids
         draw = Draw(Exponentials(0, [request.id], base.tokens.vocabulary_size))
         for _ in range(decoding.max_new_tokens):
