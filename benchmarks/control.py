@@ -120,8 +120,9 @@ seeds: {texts} texts a technique, at its default strength.
 
 {table}
 - **control**: `control.average` of the continuation without the prompt, the mean over {judges}
-  judges: the share of texts that a judge gives the wanted label. 0.5 is chance. No judge learnt
-  from the data of the guides (sentences of film reviews): {named}.
+  judges: the share of texts that a judge gives the wanted label. Chance is a little below 0.5: a
+  judge that can't decide has not found the label. No judge learnt from the data of the guides
+  (sentences of film reviews): {named}.
 - **perplexity** under two models that wrote none of the texts: `offline/smollm2-early`, a small
   causal model of the base's family, and `offline/infill-expert`, an encoder-decoder.
 - **Distinct-n**: the share of different words and pairs of words among all of a group's.
@@ -134,7 +135,8 @@ have models of their own. Each technique's page says how it works and what can g
 ## Control by strength
 
 The base (strength 0) and a quarter, half, once, twice and four times the default strength: what
-judges find, and perplexity under `offline/smollm2-early` on a logarithmic scale.
+judges find, and perplexity under `offline/smollm2-early` on a logarithmic scale. Control rises with
+strength until nearly every text has it; what it costs rises on.
 
 {figures}
 ## One prompt
