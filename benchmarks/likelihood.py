@@ -42,9 +42,8 @@ from levelfield.core.sample import Sample
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.load import LOADERS, forget
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.causal_tokens import resolve_causal
 from levelfield.models.torch.loading import load_pretrained, placement
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "texts.jsonl"

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal_tokens import CausalTokens, resolve_causal
+from levelfield.models.resolve import Resolved, resolve_causal
+from levelfield.models.torch.causal_tokens import CausalTokens
 from levelfield.models.torch.loading import load_pretrained, placement
 
 KEPT = 4
@@ -71,9 +72,20 @@ def language_model(name: str, loading: Loading = Loading()) -> LanguageModel:  #
     Raises:
         ModelError: there is no such model, or it is of another kind.
     """
-    resolved = resolve_causal(name, loading)
+    return open_language_model(resolve_causal(name, loading), loading)
+
+
+def open_language_model(
+    resolved: Resolved, loading: Loading, *, first: str | None = None
+) -> LanguageModel:
+    """A causal model, loaded anew.
+
+    Args:
+        first: the token that precedes every text, if not the tokenizer's own.
+    """
     model, tokenizer = load_pretrained(resolved, "causal", *placement(loading))
-    return wrapped(model, tokenizer, resolved.label)
+    id = None if first is None else int(tokenizer.convert_tokens_to_ids(first))
+    return wrapped(model, tokenizer, resolved.label, id)
 
 
 def wrapped(model: Any, tokenizer: Any, label: str, first: int | None = None) -> LanguageModel:

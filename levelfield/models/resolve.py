@@ -18,6 +18,7 @@ from levelfield.io.json_input import read_json
 from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import kind, printable
 from levelfield.models.converted import converted
+from levelfield.models.loading import Loading
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -201,6 +202,21 @@ def resolve(name: str, *, allow_pickle: bool = False, left_by: str = "") -> Reso
         )
     model_type = str(config.get("model_type"))
     return Resolved(name, path, revision, _kind(config), model_type, not safe, gguf)
+
+
+def resolve_causal(name: str, loading: Loading) -> Resolved:
+    """The files of a causal model.
+
+    Raises:
+        ModelError: there is no such model, or it is of another kind.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    if resolved.kind != "causal":
+        raise ModelError(
+            f"model '{name}' is a {resolved.kind} model; expected a causal language model, "
+            "for example offline/smollm2"
+        )
+    return resolved
 
 
 def _early_exit(

@@ -13,11 +13,10 @@ import torch
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Control
 from levelfield.core.wanted import Wanted, single_value, wanted_name
-from levelfield.generation.language_model import LanguageModel, wrapped
+from levelfield.generation.language_model import LanguageModel, open_language_model
 from levelfield.io.problems import listed
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal_tokens import resolve_causal
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.resolve import resolve_causal
 from levelfield.systems.contract import Answer, Decoding, Request
 from levelfield.systems.sampling import Continuation
 from levelfield.systems.technique import LocalTechnique, Prompted
@@ -160,8 +159,8 @@ def ctrl_model(name: str, loading: Loading = Loading()) -> LanguageModel:  # noq
             f"model '{name}' is a {resolved.model_type} and no CTRL, so it has no codes; "
             "technique ctrl-lite gives codes to any base"
         )
-    model, tokenizer = load_pretrained(resolved, "causal", *placement(loading))
-    forbidden = [id for token, id in tokenizer.get_vocab().items() if token in FORBIDDEN]
+    ctrl = open_language_model(resolved, loading, first="<unk>")
+    forbidden = [id for token, id in ctrl.tokenizer.get_vocab().items() if token in FORBIDDEN]
     with torch.no_grad():
-        model.lm_head.bias[forbidden] = -torch.inf
-    return wrapped(model, tokenizer, resolved.label, tokenizer.unk_token_id)
+        ctrl.model.lm_head.bias[forbidden] = -torch.inf
+    return ctrl

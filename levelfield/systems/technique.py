@@ -21,8 +21,7 @@ from levelfield.core.signature import signature
 from levelfield.generation.draws import Exponentials
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.loading import LoadingOptions
-from levelfield.models.resolve import OFFLINE_LM
-from levelfield.models.torch.causal_tokens import resolve_causal
+from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
 from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import Formula

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cases
 import pytest
+import technique_cases as cases
 import torch
 from plain import WHOLE, assert_same, logits, steered
 

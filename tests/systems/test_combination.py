@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-import cases
 import pytest
+import technique_cases as cases
 import torch
 from plain import assert_same, logits, steered
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 
-import cases
 import numpy as np
 import pytest
+import technique_cases as cases
 import torch
-from cases import CASES, Case
+from technique_cases import CASES, Case
 
 from levelfield.core.errors import UserError
 from levelfield.generation import language_model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-import cases
 import pytest
+import technique_cases as cases
 import tiny_ctrl
 import torch
 from transformers import CTRLLMHeadModel, CTRLTokenizer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import cases
 import pytest
+import technique_cases as cases
 import torch
 from plain import WHOLE, assert_same, logits, steered
 from test_guided import both_guides

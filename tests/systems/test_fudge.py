@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from importlib.util import find_spec
 
-import cases
 import pytest
+import technique_cases as cases
 import torch
 from plain import assert_same, logits, steered
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import cases
 import pytest
+import technique_cases as cases
 
 from levelfield.core.errors import UserError
 from levelfield.systems.contract import Request

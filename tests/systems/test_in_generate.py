@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import CASES
+from technique_cases import CASES
 
 from levelfield.systems.contract import Decoding, Request
 from levelfield.systems.table import TECHNIQUES

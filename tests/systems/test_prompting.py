@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-import cases
 import pytest
+import technique_cases as cases
 import tiny
 import torch
 

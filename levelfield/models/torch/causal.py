@@ -17,7 +17,8 @@ from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised, resolve_causal
+from levelfield.models.resolve import resolve_causal
+from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised
 from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 from levelfield.models.torch.token_tree import Branch, TokenTree, attention, reads_trees

@@ -18,7 +18,7 @@ from levelfield.core.errors import ModelError
 from levelfield.models.contracts import CausalVocabulary
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.resolve import resolve_causal
 from levelfield.models.vocabulary import ConvertedVocabulary, digest
 
 WITHOUT_LIMIT = 2048
@@ -142,18 +142,3 @@ def load_causal_tokens(name: str, loading: Loading) -> CausalVocabulary:
     options = {"local_files_only": True, "trust_remote_code": False}
     config = transformers.AutoConfig.from_pretrained(resolved.path, **options)
     return CausalTokens(load_tokenizer(resolved), config)
-
-
-def resolve_causal(name: str, loading: Loading) -> Resolved:
-    """The files of a causal model.
-
-    Raises:
-        ModelError: there is no such model, or it is of another kind.
-    """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
-    if resolved.kind != "causal":
-        raise ModelError(
-            f"model '{name}' is a {resolved.kind} model; expected a causal language model, "
-            "for example offline/smollm2"
-        )
-    return resolved

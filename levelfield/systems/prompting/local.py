@@ -11,7 +11,7 @@ from levelfield.core.sample import Control
 from levelfield.generation.language_model import KEPT, LanguageModel
 from levelfield.io.digest import content_digest
 from levelfield.models.files import load_tokenizer
-from levelfield.models.torch.causal_tokens import resolve_causal
+from levelfield.models.resolve import resolve_causal
 from levelfield.systems.contract import Request
 from levelfield.systems.prompting.frames import ChatFrame, plain_text
 from levelfield.systems.prompting.prompts import Prompts, prompts

@@ -15,7 +15,7 @@ from levelfield.io import atomic_writer
 from levelfield.models.files import quiet
 from levelfield.models.guides import ABOUT, WEIGHTS, Guide, guide_named
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal_tokens import resolve_causal
+from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.loading import pick_device
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
