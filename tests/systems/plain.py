@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from levelfield.core.sample import Control
@@ -37,3 +38,21 @@ def assert_same(actual: Any, expected: Any) -> None:
     assert torch.equal(actual.isneginf(), expected.isneginf())
     kept = actual.isfinite()
     torch.testing.assert_close(actual[kept], expected[kept], atol=2e-5, rtol=0)
+
+
+def assert_read_as_written(technique: LocalTechnique, control: Control, prompt: str) -> None:
+    """Every step of a text, in a batch of several lengths, is that of the same text as a prompt."""
+    asked = [Request("1", prompt, control), Request("2", "", control), Request("3", "I", control)]
+    text = " old it was green"
+    tokens = technique.base.ids(text)
+    for request, log_p in zip(
+        asked, technique.log_probs(asked, [text, " old", text], decoding=WHOLE), strict=True
+    ):
+        start = technique.base.ids(request.prompt)
+        assert len(log_p)
+        for step, value in enumerate(log_p):
+            row = torch.tensor([[technique.base.bos_id, *start, *tokens[:step]]])
+            with torch.inference_mode():
+                scores = technique.base.model(input_ids=row).logits[:, -1]
+                fresh = technique.processor([control], decoding=WHOLE)(row, scores)[0]
+            assert value == pytest.approx(float(fresh[tokens[step]]), abs=1e-5)

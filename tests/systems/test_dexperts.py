@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import technique_cases as cases
 import torch
-from plain import WHOLE, assert_same, logits, steered
+from plain import assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
 from levelfield.core.errors import UserError
@@ -52,20 +52,7 @@ def test_attributes_add_up():
 def test_of_three_labels_what_is_written_counts_as_what_is_read():
     """The mixture of the other classes follows the text with a cache and in a padded batch."""
     technique = dexperts(guide=both_guides(), strength=2.0)
-    control = {"topic": "World"}
-    asked = [Request("1", LAKE, control), Request("2", "", control), Request("3", "I", control)]
-    text = " old it was green"
-    tokens = technique.base.ids(text)
-    for request, log_p in zip(
-        asked, technique.log_probs(asked, [text, " old", text], decoding=WHOLE), strict=True
-    ):
-        start = technique.base.ids(request.prompt)
-        for step, value in enumerate(log_p):
-            row = torch.tensor([[technique.base.bos_id, *start, *tokens[:step]]])
-            with torch.inference_mode():
-                scores = technique.base.model(input_ids=row).logits[:, -1]
-                fresh = technique.processor([control], decoding=WHOLE)(row, scores)[0]
-            assert value == pytest.approx(float(fresh[tokens[step]]), abs=1e-5)
+    assert_read_as_written(technique, {"topic": "World"}, LAKE)
 
 
 # -- models of one's own

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import technique_cases as cases
 import torch
-from plain import WHOLE, assert_same, logits, steered
+from plain import assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
 from levelfield.core.errors import UserError
-from levelfield.systems.contract import Request
 from levelfield.systems.gedi import GeDi
 
 LAKE = "The lake was very"
@@ -52,20 +51,7 @@ def test_the_score_is_the_formula_for_two_attributes_at_once(length, text):
 def test_what_is_written_counts_as_what_is_read(length):
     """Every step of a text, in a batch of several lengths, against the same text as a prompt."""
     technique = gedi(length=length)
-    control = {"topic": "World"}
-    asked = [Request("1", LAKE, control), Request("2", "", control), Request("3", "I", control)]
-    text = " old it was green"
-    tokens = technique.base.ids(text)
-    for request, log_p in zip(
-        asked, technique.log_probs(asked, [text, " old", text], decoding=WHOLE), strict=True
-    ):
-        start = technique.base.ids(request.prompt)
-        for step, value in enumerate(log_p):
-            row = torch.tensor([[technique.base.bos_id, *start, *tokens[:step]]])
-            with torch.inference_mode():
-                scores = technique.base.model(input_ids=row).logits[:, -1]
-                fresh = technique.processor([control], decoding=WHOLE)(row, scores)[0]
-            assert value == pytest.approx(float(fresh[tokens[step]]), abs=1e-5)
+    assert_read_as_written(technique, {"topic": "World"}, LAKE)
 
 
 def test_a_label_is_surer_where_the_strength_is_greater():
