@@ -122,11 +122,8 @@ class GroupStates:
         Raises:
             MetricError: the metric failed on these samples.
         """
-        grouped: dict[str, list[Sample]] = {}
-        for sample in samples:
-            grouped.setdefault(self.name_of(sample), []).append(sample)
         states = {}
-        for name, members in grouped.items():
+        for name, members in self._members(samples).items():
             with held_to_its_contract(
                 self.metric, f"failed on samples '{members[0].id}' and others"
             ):
@@ -136,6 +133,19 @@ class GroupStates:
                     else self.metric.state(members)
                 )
         return states
+
+    def wanted_scores(self, samples: Iterable[Sample]) -> list[tuple[Metric, list[Sample]]]:
+        """What `states` has scored of a partition: nothing, unless the metric is one `OfScores`."""
+        if not isinstance(self.metric, OfScores):
+            return []
+        return [(self.metric.of_samples, some) for some in self._members(samples).values()]
+
+    def _members(self, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+        """Group -> its samples."""
+        grouped: dict[str, list[Sample]] = {}
+        for sample in samples:
+            grouped.setdefault(self.name_of(sample), []).append(sample)
+        return grouped
 
     def merge(self, states: Mapping[str, Any]) -> None:
         """Takes in the `states` of a partition.

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -83,7 +84,7 @@ def _classes(path: Path, content: bytes) -> _Classes:
     mark = f"|file:{path.name}|sha256:{hashlib.sha256(content).hexdigest()[:12]}"
     return _Classes(
         {
-            name: _marked(cls, mark)
+            name: _marked(cls, mark, functools.partial(_new, path, content, name))
             for name, cls in vars(module).items()
             if inspect.isclass(cls)
             and cls.__module__ == module.__name__
@@ -109,8 +110,19 @@ def _module(path: Path, content: bytes) -> ModuleType:
     return module
 
 
-def _marked(cls: type, mark: str) -> type:
-    """Returns the class with the mark at the end of its signature and of those of what it reads."""
+def _new(path: Path, content: bytes, name: str) -> object:
+    """Returns an empty object of a class in a file, wherever it is unpickled."""
+    cls = _classes(path, content).by_name[name]
+    return object.__new__(cls)
+
+
+def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> type:
+    """Returns the class with the mark at the end of its signature and of those of what it reads.
+
+    Args:
+        new: what pickles begin from, since no module has the marked class; without it there are no
+            pickles.
+    """
 
     def signature(self: Any) -> str:
         own: str = super(marked, self).signature  # type: ignore[arg-type]
@@ -127,6 +139,8 @@ def _marked(cls: type, mark: str) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
+    if new is not None:
+        members["__reduce_ex__"] = lambda self, _: (new, (), object.__reduce_ex__(self, 2)[2])
     if issubclass(cls, OfScores):
         members["of_samples"] = property(of_samples)
     marked = type(cls.__name__, (cls,), members)

@@ -58,6 +58,11 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         _limit.reset(token)
 
 
+def current_limit() -> float | None:
+    """The seconds that `time_limit` allows here; None without a limit."""
+    return _limit.get()
+
+
 @contextlib.contextmanager
 def timed() -> Iterator[None]:
     """Interrupts what takes longer than the limit; work inside it has no limit of its own.

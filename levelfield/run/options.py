@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.errors import InputError, UserError
@@ -54,6 +55,8 @@ class ScoreOptions:
         time_limit: seconds that a metric may take for one call, of 64 texts or fewer; a run in
             which one takes longer ends. None is no limit. It needs the main thread of a process,
             and no Windows.
+        workers: how many processes of this machine score; `auto` is as many as its processors and
+            memory allow.
 
     Raises:
         UserError: options that contradict each other.
@@ -74,6 +77,7 @@ class ScoreOptions:
     family: Family = "metric"
     cache: bool = True
     time_limit: float | None = None
+    workers: int | Literal["auto"] = 1
 
     def __post_init__(self) -> None:
         Loading(self.device, batch_tokens=self.batch_tokens)  # raises what is wrong with them

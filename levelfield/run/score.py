@@ -1,7 +1,7 @@
 """`levelfield.score`: samples in, scores and their summaries out.
 
 A sample's way to its value: `io.source` reads it, `run.stream` passes its partition on,
-`run.cache` asks for the values that are not kept, `core.metric` holds the metric to its contract,
+`run.keeper` asks for the values that are not kept, `core.metric` holds the metric to its contract,
 and the metric scores it with its words or its model.
 """
 
@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO, Unpack
+from typing import Any, Literal, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.json_text import json_text
@@ -37,10 +37,11 @@ from levelfield.meta.joint import Criterion, joint
 from levelfield.meta.part_means import PartTally
 from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
 from levelfield.meta.tally import RunTally
-from levelfield.run.cache import keeping
 from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
+from levelfield.run.keeper import keeping
+from levelfield.run.local import worker_count, worker_processes
 from levelfield.run.options import (
     Note,
     ScoreOptions,
@@ -76,6 +77,7 @@ def score(
     family: Family = "metric",
     cache: bool = True,
     time_limit: float | None = None,
+    workers: int | Literal["auto"] = 1,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
     **reading: Unpack[ReadOptions],
@@ -90,8 +92,8 @@ def score(
         metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
             that the texts have the fields for.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
-        device, dtype, batch_tokens, allow_pickle, seed, family, cache, time_limit: as in
-            `ScoreOptions`.
+        device, dtype, batch_tokens, allow_pickle, seed, family, cache, time_limit, workers:
+            as in `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
         reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
@@ -120,6 +122,7 @@ def score(
         family=family,
         cache=cache,
         time_limit=time_limit,
+        workers=workers,
     )
     source = open_source(texts, **reading)
     scored: dict[str, list[Scores]] = {}
@@ -200,7 +203,9 @@ def measure(
         stack.enter_context(time_limit(options.time_limit))
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
-        keeper = stack.enter_context(keeping(notes, enabled=options.cache))
+        count = worker_count(options.workers, metrics, census.n, options.device)
+        executor = stack.enter_context(worker_processes(count, notes.append))
+        keeper = stack.enter_context(keeping(notes, enabled=options.cache, executor=executor))
         what = metrics[0].name if len(metrics) == 1 else "scoring"
         progress = stack.enter_context(stages(what, census.n * len(metrics)))
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)

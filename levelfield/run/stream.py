@@ -7,6 +7,7 @@ merged states belong to the process that runs the loop.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.cache import Keeper
+from levelfield.run.keeper import Keeper
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ def stream(
     *,
     progress: Progress = no_progress,
 ) -> Iterator[ScoredPartition]:
-    """Scores one partition after the other; only the current one is in memory.
+    """Scores one partition after the other; only the current one is in memory, and those that other
+    processes are scoring.
 
     Args:
         metrics: metrics of samples; their values go through `keeper`.
@@ -45,12 +47,45 @@ def stream(
     Raises:
         MetricError: a metric broke its contract.
     """
+    waiting: deque[_Begun] = deque()
     for samples in partitions:
+        waiting.append(_Begun(samples, metrics, corpora, keeper))
+        while len(waiting) > keeper.ahead:
+            yield waiting.popleft().finish(progress)
+    while waiting:
+        yield waiting.popleft().finish(progress)
+
+
+class _Begun:
+    """A partition that is being scored."""
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        metrics: Sequence[Metric],
+        corpora: Sequence[GroupStates],
+        keeper: Keeper,
+    ) -> None:
+        self._samples, self._corpora, self._keeper = samples, corpora, keeper
+        with keeper.together():
+            self._scores = [keeper.begin(metric, samples) for metric in metrics]
+            self._wanted = {
+                (metric.signature, members[0].id): keeper.begin(metric, members)
+                for groups in corpora
+                for metric, members in groups.wanted_scores(samples)
+            }
+
+    def finish(self, progress: Progress) -> ScoredPartition:
+        """The scores, once they are there."""
         scores = []
-        for metric in metrics:
-            scores.append(keeper.score(metric, samples))
-            progress(len(samples))
-        for groups in corpora:
-            groups.merge(groups.states(samples, keeper.score))
-            progress(len(samples))
-        yield ScoredPartition(samples, tuple(scores))
+        for pending in self._scores:
+            scores.append(pending.result())
+            progress(len(self._samples))
+        for groups in self._corpora:
+            groups.merge(groups.states(self._samples, self._score))
+            progress(len(self._samples))
+        return ScoredPartition(self._samples, tuple(scores))
+
+    def _score(self, metric: Metric, members: Sequence[Sample]) -> Scores:
+        """The scores of a group's members, which are under way."""
+        return self._wanted[metric.signature, members[0].id].result()

@@ -31,10 +31,9 @@ from levelfield.run.cache import (
     SegmentCache,
     cache_path,
     clear_cache,
-    keeping,
     sample_key,
-    score_with_cache,
 )
+from levelfield.run.keeper import Keeper, keeping
 
 FIELDS = [f.name for f in dataclasses.fields(Sample)]
 BASE = Sample(
@@ -222,12 +221,12 @@ def test_scores_from_the_cache_equal_scores_without_it(
     samples = [Sample(f"id {i}", text) for i, text in enumerate(texts)]
     plainly = metric.score(samples)
     with closing(SegmentCache(cache_path())) as cache:
-        assert_equal(score_with_cache(metric, samples, cache), plainly)
+        assert_equal(Keeper(cache, []).score(metric, samples), plainly)
         metric.asked.clear()
-        assert_equal(score_with_cache(metric, samples, cache), plainly)
+        assert_equal(Keeper(cache, []).score(metric, samples), plainly)
         assert metric.asked == []
         shuffled = data.draw(st.permutations(samples))
-        assert_equal(score_with_cache(metric, shuffled, cache), metric.score(shuffled))
+        assert_equal(Keeper(cache, []).score(metric, shuffled), metric.score(shuffled))
 
 
 def test_equal_texts_are_scored_once_whatever_their_ids() -> None:
@@ -235,7 +234,7 @@ def test_equal_texts_are_scored_once_whatever_their_ids() -> None:
     samples = [Sample(str(i), "a", system=str(i)) for i in range(3 * PARTITION)]
     done: list[int] = []
     with closing(SegmentCache(cache_path())) as cache:
-        scores = score_with_cache(metric, samples, cache, progress=done.append)
+        scores = Keeper(cache, []).score(metric, samples, progress=done.append)
     assert len(metric.asked) == 1
     assert scores.values.tolist() == [1.0] * len(samples)
     assert sum(done) == len(samples)
@@ -246,7 +245,7 @@ def test_an_undefined_value_is_kept_as_null_with_its_reason_and_never_as_a_numbe
         {"": Segment(None, "empty text", True, []), "a": Segment(0.0, None, False, [])}
     )
     with closing(SegmentCache(cache_path())) as cache:
-        score_with_cache(metric, [Sample("1", ""), Sample("2", "a")], cache)
+        Keeper(cache, []).score(metric, [Sample("1", ""), Sample("2", "a")])
     with closing(sqlite3.connect(cache_path())) as db:
         rows = db.execute("SELECT value, typeof(value), undefined FROM segments ORDER BY value")
         assert rows.fetchall() == [(None, "null", "empty text"), (0.0, "real", None)]
@@ -257,7 +256,7 @@ def test_a_corpus_metric_goes_past_the_cache() -> None:
     samples = [Sample(str(i), "a") for i in range(2 * PARTITION)]
     with closing(SegmentCache(cache_path())) as cache:
         for _ in range(2):
-            assert_equal(score_with_cache(metric, samples, cache), metric.score(samples))
+            assert_equal(Keeper(cache, []).score(metric, samples), metric.score(samples))
         assert len(metric.asked) == 4 * len(samples)
         assert cache.contents().segments == {}
 
@@ -267,7 +266,7 @@ def test_a_failure_costs_one_partition_and_no_more() -> None:
     samples = [Sample(f"s{i}", str(i)) for i in range(2 * PARTITION + 1)]  # the last is not known
     with closing(SegmentCache(cache_path())) as cache:
         with pytest.raises(MetricError):
-            score_with_cache(metric, samples, cache)
+            Keeper(cache, []).score(metric, samples)
         assert cache.contents().segments == {metric.name: 2 * PARTITION}
 
 
