@@ -20,15 +20,19 @@ from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
-GuideKind = Literal["class-lm", "future"]
+GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder"]
 """`class-lm`: log P(token | label, text so far). `future`: P(label of the whole text | text so
-far)."""
+far). `soft-prompt`: embeddings before the text, a matrix a label. `head`: P(label of a text | the
+base's states). `latent`: texts as small vectors, and those as keys and values before the text.
+`encoder`: P(label of a whole text), by a model of its own."""
 
 ABOUT, WEIGHTS = "guide.json", "guide.safetensors"
 
 SHIPPED: Mapping[str, str] = {
     "offline/sentiment-lm": "370b98dafd960b69f4a8f4916b47e6b3b74728d3858e72b579c2de55568e900b",
     "offline/sentiment-future": "2932d2eb0dbc723233c17d0544eea5ec2248164f0720241dfb51abc69535638e",
+    "offline/sentiment-head": "0816b6463453377816383c176015bfb0389e5ca0397c3d428cb3f7cea7474abd",
+    "offline/sentiment-prompt": "1380ba4757217a7f1e50a88007642ade0c98620fe75f89cafa4dcf1f9d01225e",
 }
 """Guides that come with the package, and their checksums (`Guide.checksum`)."""
 
@@ -43,8 +47,9 @@ class Guide:
         name: `offline/NAME` of one that comes with the package, else the folder's name.
         path: the folder.
         kind: what the guide predicts.
-        attribute: what the labels are values of.
-        labels: in the order of the weights.
+        attribute: what the labels are values of; of a guide for several attributes, their names
+            with commas between them.
+        labels: in the order of the weights, one attribute after the other.
         base: the name of the model that the guide was trained on.
         revision: which revision of that model.
         checksum: of `guide.json` and `guide.safetensors`.
@@ -67,16 +72,30 @@ class Guide:
         return f"{self.name}@{self.checksum[:12]}"
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is a model of its own, in the folder `base`, for any base with the same
+        vocabulary."""
+        return bool(self.settings.get("whole"))
+
+    @property
+    def attributes(self) -> Mapping[str, tuple[str, ...]]:
+        """Attribute -> its labels. Most guides have one."""
+        several = self.settings.get("attributes", {self.attribute: self.labels})
+        return {attribute: tuple(labels) for attribute, labels in several.items()}
+
+    @property
     def weights(self) -> Path:
         """The file of the weights."""
         return self.path / WEIGHTS
 
     def check_base(self, model: str, *, allow_pickle: bool = False) -> None:
-        """Nothing, if the guide was trained on this model.
+        """Nothing, if the guide was trained on this model, or is a model of its own.
 
         Raises:
             ModelError: it was trained on another one, or there is no model of this name.
         """
+        if self.is_whole:  # vocabularies are compared when it is loaded
+            return
         if model == self.base == OFFLINE_LM:  # which the package pins
             return
         resolved = resolve(model, allow_pickle=allow_pickle)
@@ -158,9 +177,9 @@ def guide_for(
     """
     guides = guides_for(kind, names)
     if not names.strip():
-        served = {guide.attribute: guide for guide in guides}
+        served = {one: guide for guide in guides for one in guide.attributes}
         if base != OFFLINE_LM or attribute not in served:
-            there = ", ".join(f"{g.name} for {g.attribute}" for g in served.values()) or "none"
+            there = ", ".join(f"{g.name} for {g.attribute}" for g in guides) or "none"
             raise ModelError(
                 f"no guide of kind {kind} for {shown(attribute)} on {base} comes with the package "
                 f"(there is {there}{f', on {OFFLINE_LM}' if served else ''}); "
@@ -173,7 +192,7 @@ def guide_for(
                 f"guide '{guide.name}' is of kind {guide.kind}; expected {kind}: "
                 f"{_how_to_make(kind, guide.attribute, base)}"
             )
-    mine = [guide for guide in guides if guide.attribute == attribute]
+    mine = [guide for guide in guides if attribute in guide.attributes]
     if not mine:
         raise ModelError(
             f"no guide for {shown(attribute)} among "
@@ -197,7 +216,15 @@ def checksum(folder: Path) -> str:
 
 
 def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
-    technique = {"class-lm": "gedi", "future": "fudge"}[kind]
+    if kind == "encoder":
+        return "make one of published files with `levelfield convert bolt`, and give guide=FOLDER"
+    technique = {
+        "class-lm": "gedi",
+        "future": "fudge",
+        "soft-prompt": "discup",
+        "head": "pplm",
+        "latent": "multictg",
+    }[kind]
     model = "" if base == OFFLINE_LM else f" --model {base}"
     return (
         f"make one with `levelfield train guide --technique {technique}{model} --data FILE "
@@ -207,10 +234,19 @@ def _how_to_make(kind: GuideKind, attribute: str, base: str) -> str:
 
 def _read(path: Path, name: str) -> Guide:
     about = _about(path, name)
+    several = about.get("attributes")
+    if several is not None:  # attribute and labels are those of all together
+        if not (isinstance(several, dict) and several and all(map(_are_labels, several.values()))):
+            raise ModelError(
+                f"guide '{name}': {ABOUT}: attributes is {shown(several)}; expected an object: "
+                "attribute -> a list of at least two different names"
+            )
+        about["attribute"] = ",".join(several)
+        about["labels"] = [label for labels in several.values() for label in labels]
     for key, is_right, expected in (
         ("kind", _is_one_of(get_args(GuideKind)), f"one of {', '.join(get_args(GuideKind))}"),
         ("attribute", _is_text, "a name"),
-        ("labels", _are_labels, "a list of at least two different names"),
+        ("labels", bool if several else _are_labels, "a list of at least two different names"),
         ("base", _is_text, "the name of a model"),
         ("revision", _is_text, "the revision of that model"),
     ):

@@ -25,15 +25,17 @@ Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 OFFLINE_MODEL = "offline/minilm"
 OFFLINE_LM = "offline/smollm2"
 OFFLINE_AMATEUR = "offline/smollm2-early"
+OFFLINE_EDITOR = "offline/editor"
 EMBEDDED = {
     "offline/infill-amateur": "361eb5acda452bedc947d8eeade1679ae0f289f414661004a9e76fff92bbb053",
     "offline/infill-expert": "85fd6ad2d0eb1c51d872f085ba3388b10f6a030e5e78d8088d182650dc519bbd",
+    OFFLINE_EDITOR: "98843d6006e684af53df8872dfbb4c95434a97123473af0a00993f969e2fbff0",
     OFFLINE_AMATEUR: "ca7899fc7b4dce5626694a6690db30593ac3f2c372c2e9fb426407115c4f54aa",
     "offline/sentiment": "ccbc3a16b2b5d5ace128f27537485ea27918f60f9182d6682b104557477311e1",
 }
 """Models that come with the package, and the sha256 of their weights: infillers
-(`docs/infillers.md`), a judge (`docs/train-judges.md`), and a map that makes the first layers of
-`offline/smollm2` a model of their own (`docs/cdm.md`)."""
+(`docs/infillers.md`), an editor (`docs/techniques/cbart.md`), a judge (`docs/train-judges.md`), and
+a map that makes the first layers of `offline/smollm2` a model of their own (`docs/cdm.md`)."""
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OFFLINE_LM_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 OFFLINE_LM_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

@@ -17,6 +17,8 @@ from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
 RECORD = "training.json"
+STAGE = "stage-"
+"""Names of folders begin so in which later stages of a training leave their checkpoints."""
 Run = Mapping[str, Any]
 
 
@@ -89,7 +91,7 @@ def _may_be_trained_in(out: Path) -> bool:
     left = [path.name for path in training.iterdir()] if training.is_dir() else []
     if not left:
         return not {path.name for path in out.iterdir()} - {training.name}
-    return all(name.startswith((CHECKPOINT, HISTORY, "tokenizer")) for name in left)
+    return all(name.startswith((CHECKPOINT, HISTORY, "tokenizer", STAGE)) for name in left)
 
 
 def _finished(out: Path, run: Run) -> list[HistoryRow] | None:

@@ -77,7 +77,17 @@ class FutureDiscriminator(nn.Module):
             mask: which of all tokens each of these sees, (rows or 1, tokens, past + tokens), bool.
             past: of each layer, for tokens before these.
         """
-        x = self.enter(F.embedding(ids, self.embeddings).to(self.head.weight.dtype))
+        return self.behind(F.embedding(ids, self.embeddings), places, mask, past)
+
+    def behind(
+        self,
+        vectors: torch.Tensor,
+        places: torch.Tensor,
+        mask: torch.Tensor,
+        past: Sequence[KeysValues] = (),
+    ) -> tuple[torch.Tensor, list[KeysValues]]:
+        """As `forward`, of embeddings in place of tokens: (rows, tokens, width of the base)."""
+        x = self.enter(vectors.to(self.head.weight.dtype))
         read = []
         for i, layer in enumerate(self.layers):
             x, both = layer(x, places, mask[:, None], past[i] if past else None)

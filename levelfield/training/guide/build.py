@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import safetensors.torch
 import torch
 
 from levelfield.core.progress import Progress, no_progress
-from levelfield.io import atomic_writer
 from levelfield.models.files import quiet
-from levelfield.models.guides import ABOUT, WEIGHTS, Guide, guide_named
+from levelfield.models.guides import Guide, guide_named
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.loading import pick_device
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
+from levelfield.training.guide.folder import write_guide
 from levelfield.training.guide.kinds import GuideSpec, TrainedGuide, guide_training
 from levelfield.training.judge.architectures import Workplace
 from levelfield.training.judge.texts import JudgeTexts
@@ -53,17 +51,16 @@ def build_guide(
         notes(f"{out} holds this guide already")
         return guide_named.__wrapped__(str(out))
     trained = guide_training(spec.kind).train(texts, spec, Workplace(out, device, notes, progress))
-    safetensors.torch.save_file(dict(trained.tensors), out / WEIGHTS)
-    about = {
-        "kind": spec.kind,
-        "attribute": spec.attribute,
-        "labels": texts.train.labels,
-        "base": resolved.name,
-        "revision": resolved.revision,
-        **trained.settings,
-    }
-    with atomic_writer(out / ABOUT) as file:
-        file.write(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    write_guide(
+        out,
+        kind=spec.kind,
+        attribute=spec.attribute,
+        labels=texts.train.labels,
+        base=resolved.name,
+        revision=resolved.revision,
+        settings=trained.settings,
+        tensors=trained.tensors,
+    )
     write_card(_card(out.name, resolved.label, texts, spec, trained), out)
     close(out, run, trained.history)
     return guide_named.__wrapped__(str(out))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
+from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import readable
 from levelfield.training.judge.architectures import Workplace
 from levelfield.training.judge.figures import figures
@@ -70,16 +71,7 @@ class ClassLMSettings:
 
     def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
         """The recipe of so many passes over the texts."""
-        steps = max(1, round(self.epochs * int(rows.times.sum()) / self.batch))
-        return Recipe(
-            steps=steps,
-            learning_rate=self.learning_rate,
-            warmup=steps // 20,
-            decay=1.0,
-            seed=spec.seed,
-            precision="bfloat16" if spec.precision == "bfloat16" else "float32",
-            every=EVERY,
-        )
+        return passes_over(rows, self, spec, every=EVERY)
 
 
 class LearntClassLM(torch.nn.Module):
@@ -308,7 +300,7 @@ def _facts(
 
 
 CLASS_LM = GuideTraining(
-    defaults=asdict(ClassLMSettings()),
+    choices=ClassLMSettings,
     train=_train,
     summary="predicts text given a label, for GeDi, DExperts and CTRL-lite",
 )

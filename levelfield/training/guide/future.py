@@ -21,6 +21,7 @@ from levelfield.models.batching import buckets
 from levelfield.models.loading import Loading
 from levelfield.models.torch.future import FutureDiscriminator, FutureShape, padded
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
+from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import readable
 from levelfield.training.judge.architectures import Workplace
 from levelfield.training.judge.figures import figures
@@ -71,16 +72,7 @@ class FutureSettings:
 
     def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
         """The recipe of so many passes over the texts."""
-        steps = max(1, round(self.epochs * int(rows.times.sum()) / self.batch))
-        return Recipe(
-            steps=steps,
-            learning_rate=self.learning_rate,
-            warmup=steps // 10,
-            decay=1.0,
-            seed=spec.seed,
-            precision="bfloat16" if spec.precision == "bfloat16" else "float32",
-            every=EVERY,
-        )
+        return passes_over(rows, self, spec, every=EVERY, warmup=1 / 10)
 
 
 @dataclass(frozen=True)
@@ -205,7 +197,7 @@ def _facts(
 
 
 FUTURE = GuideTraining(
-    defaults=asdict(FutureSettings()),
+    choices=FutureSettings,
     train=_train,
     summary="predicts what the complete text will be from its beginning, for FUDGE",
 )

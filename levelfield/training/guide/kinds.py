@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.registry import parameters, parsed
 from levelfield.models.guides import GuideKind
 from levelfield.models.resolve import OFFLINE_LM
 
@@ -23,14 +24,24 @@ TECHNIQUES: Mapping[str, GuideKind] = {
     "dexperts": "class-lm",
     "ctrl-lite": "class-lm",
     "fudge": "future",
+    "pplm": "head",
+    "discup": "soft-prompt",
+    "multictg": "latent",
+    "priorctg": "latent",
 }
 """Technique -> the kind of guide that it needs."""
 
 KINDS: Mapping[GuideKind, str] = {
     "class-lm": "levelfield.training.guide.class_lm:CLASS_LM",
     "future": "levelfield.training.guide.future:FUTURE",
+    "head": "levelfield.training.guide.head:HEAD",
+    "soft-prompt": "levelfield.training.guide.soft_prompt:SOFT_PROMPT",
+    "latent": "levelfield.training.guide.latent:LATENT",
 }
 """Kind -> where its `GuideTraining` is; none is imported before it is used."""
+
+OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
+"""Kinds of guides that serve several attributes at once."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,8 @@ class GuideSpec:
 
     Attributes:
         kind: a name in `KINDS`.
-        attribute: what the labels are values of.
+        attribute: what the labels are values of; several names with commas between them where
+            the kind allows it.
         settings: those of the kind.
         start: the base.
         seed: of weights and batches.
@@ -55,6 +67,13 @@ class GuideSpec:
     device: str = "auto"
     precision: str = "float32"
     allow_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        if "," in self.attribute and self.kind not in OF_SEVERAL:
+            raise UserError(
+                f"guides of kind {self.kind} have one attribute, not {self.attribute}; train one "
+                "for each"
+            )
 
 
 @dataclass(frozen=True)
@@ -80,26 +99,31 @@ class GuideTraining:
     """How guides of one kind are trained.
 
     Attributes:
-        defaults: its settings, by the names of the options of `levelfield train guide`.
+        choices: the dataclass of its settings, by the names of the options of `levelfield train
+            guide`; all have defaults.
         train: trains a guide and tries it on the held-out texts.
         summary: what the guide does, in a few words, for the card.
     """
 
-    defaults: Mapping[str, Any]
+    choices: type[Any]
     train: Callable[[JudgeTexts, GuideSpec, Workplace], TrainedGuide]
     summary: str
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The defaults, and what the user gave in their place; None is not given.
 
+        Args:
+            given: values, or words as the user wrote them.
+
         Raises:
-            UserError: a setting that the kind does not have.
+            UserError: a setting that the kind does not have, or a word that is no value of it.
         """
         own = {name: value for name, value in given.items() if value is not None}
-        if foreign := sorted(own.keys() - self.defaults.keys()):
+        known = parameters(self.choices)
+        if foreign := sorted(own.keys() - known.keys()):
             option = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
             raise UserError(f"--{option} is no option of this kind of guide; leave it out")
-        return {**self.defaults, **own}
+        return {**asdict(self.choices()), **parsed("guide", known, own)}
 
 
 def guide_training(kind: GuideKind) -> GuideTraining:

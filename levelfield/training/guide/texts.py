@@ -13,7 +13,11 @@ from levelfield.datasets import dataset, load, names
 from levelfield.generation.language_model import LanguageModel
 from levelfield.io import open_samples
 from levelfield.training.guide.written import as_written
-from levelfield.training.judge.labelled import Labelled, from_controls
+from levelfield.training.judge.labelled import (
+    Labelled,
+    from_controls,
+    from_several_controls,
+)
 from levelfield.training.judge.texts import JudgeTexts, own_texts
 
 TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk-movie-reviews"})
@@ -38,6 +42,8 @@ def guide_texts(
     them; a review is cut into passages of one sentence or several.
 
     Args:
+        attribute: whose labels are learnt; several with commas between them, of which each text
+            has a label of one or more.
         data, held_out: names of sets, or files; without `held_out` a share of the texts.
         format, mapping: of files.
         sources: more lines for the card.
@@ -49,19 +55,56 @@ def guide_texts(
     """
 
     def read(of: Sequence[str], part_is_test: bool) -> list[Sample]:
-        named = [name for name in of if _is_set(name)]
-        files = [name for name in of if not _is_set(name)]
-        samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
-        if files:
-            source = open_samples(files, format=format, mapping=mapping, ids="any")
-            source.check()
-            samples += source
-        return samples
+        return _samples(of, part_is_test, sentences, format, mapping)
 
-    rows = from_controls(read(data, False), attribute)
-    test = from_controls(read(held_out, True), attribute, rows.labels) if held_out else None
+    rows = _labelled(read(data, False), attribute)
+    test = _labelled(read(held_out, True), attribute, rows) if held_out else None
     lines = [_source(name) for name in data if _is_set(name)]
     return own_texts(rows, test, (*lines, *sources), share=share, seed=seed)
+
+
+def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
+    """All texts of sets by name, `test` aside, and of files, with their labels; as `guide_texts`
+    has them before any are held out."""
+    return _labelled(_samples(data, False, 1), attribute)
+
+
+def _samples(
+    of: Sequence[str],
+    part_is_test: bool,
+    sentences: int,
+    format: str | None = None,
+    mapping: Mapping[str, str] = {},
+) -> list[Sample]:
+    named = [name for name in of if _is_set(name)]
+    files = [name for name in of if not _is_set(name)]
+    samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
+    if files:
+        source = open_samples(files, format=format, mapping=mapping, ids="any")
+        source.check()
+        samples += source
+    return samples
+
+
+def _labelled(samples: Sequence[Sample], attribute: str, like: Labelled | None = None) -> Labelled:
+    """Texts with the labels of an attribute or several, the same labels as `like` has."""
+    attributes = list(dict.fromkeys(one.strip() for one in attribute.split(",")))
+    if len(attributes) == 1:
+        return from_controls(samples, attributes[0], like.labels if like else ())
+    return from_several_controls(samples, attributes, columns(like) if like else None)
+
+
+def columns(rows: Labelled, attribute: str = "") -> dict[str, tuple[str, ...]]:
+    """Attribute -> its labels, in the order of the columns.
+
+    Args:
+        attribute: that of texts whose labels are all of one.
+    """
+    of = rows.of or (attribute,) * len(rows.labels)
+    return {
+        one: tuple(label for label, its in zip(rows.labels, of, strict=True) if its == one)
+        for one in dict.fromkeys(of)
+    }
 
 
 def _is_set(name: str) -> bool:

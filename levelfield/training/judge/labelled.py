@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -60,6 +60,8 @@ class Labelled:
         times: (texts,) how often each is learnt from, compared with the others.
         rated: whether targets come from ratings. Equal texts with different labels have shares,
             too.
+        of: of labels of several attributes: the attribute of each column; else empty. A text
+            may have no label of some of them, and its shares there are 0.
     """
 
     texts: tuple[str, ...]
@@ -67,6 +69,7 @@ class Labelled:
     labels: tuple[str, ...]
     times: Codes = field(default_factory=lambda: np.empty(0, np.intp))
     rated: bool = False
+    of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -89,6 +92,8 @@ class Labelled:
     def digest(self) -> str:
         """Names texts, targets and weights."""
         digest = hashlib.sha256(repr(self.labels).encode())
+        if self.of:
+            digest.update(repr(self.of).encode())
         for text in self.texts:
             digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         digest.update(np.round(self.targets, 9).tobytes() + self.times.astype("<i8").tobytes())
@@ -130,6 +135,43 @@ def from_controls(
             f"have {', '.join(names)}"
         )
     return Labelled(tuple(texts), np.eye(len(names))[[names.index(one) for one in of_texts]], names)
+
+
+def from_several_controls(
+    samples: Sequence[Sample],
+    attributes: Sequence[str],
+    labels: Mapping[str, Sequence[str]] | None = None,
+) -> Labelled:
+    """Texts that have a label of one attribute or more, which are their controls.
+
+    Args:
+        labels: of each attribute, that there may be; those of the samples, sorted, if not given.
+
+    Raises:
+        UserError: as of `from_controls`, and a sample that has a label of no attribute.
+    """
+    for sample in samples:
+        if not any(sample.control.get(attribute) for attribute in attributes):
+            raise UserError(
+                f"sample '{sample.id}' has no label; expected one in "
+                f"{' or '.join(f'control.{attribute}' for attribute in attributes)}"
+            )
+    blocks = []
+    names: list[str] = []
+    of: list[str] = []
+    for attribute in attributes:
+        has = [bool(sample.control.get(attribute)) for sample in samples]
+        some = list(itertools.compress(samples, has))
+        if labels and not some:
+            raise UserError(f"no held-out text has a label of {attribute}")
+        part = from_controls(some, attribute, labels[attribute] if labels else ())
+        block = np.zeros((len(samples), len(part.labels)))
+        block[np.array(has, np.bool_)] = part.targets
+        blocks.append(block)
+        names += part.labels
+        of += [attribute] * len(part.labels)
+    texts = tuple(sample.text for sample in samples)
+    return Labelled(texts, np.concatenate(blocks, axis=1), tuple(names), of=tuple(of))
 
 
 def from_ratings(samples: Iterable[Sample], scale: RatingScale) -> Labelled:

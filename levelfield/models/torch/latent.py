@@ -1,0 +1,133 @@
+"""Latent prefixes: a text as a small vector, and that vector as keys and values before a prompt.
+
+Gu et al. 2022, "A Distributional Lens for Multi-Aspect Controllable Text Generation", section 3.1:
+an encoder's vector of a text becomes a latent e = tanh(W x + b), and a linear map turns e into
+keys and values of P virtual positions in every layer of a frozen causal model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from levelfield.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class PrefixShape:
+    """The size of a prefix and of the latents that it is made from.
+
+    Attributes:
+        size: d of a latent.
+        positions: P.
+        layers: of the causal model.
+        heads: of its keys and values.
+        width: of a head.
+        rank: of the map from latents to a layer's keys and values; 0 for a map of full rank.
+    """
+
+    size: int
+    positions: int
+    layers: int
+    heads: int
+    width: int
+    rank: int
+
+    def __post_init__(self) -> None:
+        for name in ("size", "positions", "layers", "heads", "width"):
+            if (value := getattr(self, name)) < 1:
+                raise UserError(f"{name} is {value}; expected a whole number of at least 1")
+        if self.rank < 0:
+            raise UserError(f"rank is {self.rank}; expected at least 0 (0 is full rank)")
+
+    @property
+    def flat(self) -> int:
+        """Numbers of one position in one layer: keys and values of all heads."""
+        return 2 * self.heads * self.width
+
+
+def cache_shape(model: Any) -> tuple[int, int, int]:
+    """Layers, heads of keys and values, and width of a head of a causal model."""
+    config = model.config.get_text_config()
+    heads = int(config.num_attention_heads)
+    of_cache = getattr(config, "num_key_value_heads", None) or heads
+    width = getattr(config, "head_dim", None) or int(config.hidden_size) // heads
+    return int(config.num_hidden_layers), int(of_cache), int(width)
+
+
+def keys_and_values(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """What a causal model keeps of tokens: (rows, tokens) -> (rows, layers, 2, heads, tokens,
+    width)."""
+    with torch.inference_mode():
+        cache = model(input_ids=ids, use_cache=True).past_key_values
+    layers = [torch.stack([layer.keys, layer.values], dim=1) for layer in cache.layers]
+    return torch.stack(layers, dim=1).clone()
+
+
+class PrefixDecoder(nn.Module):
+    """Latents (rows, d) -> a prepared cache (rows, layers, 2, heads, P, width).
+
+    Of full rank: D e + c. Of rank r: the state of position p is h_p = W_p e, (r,), and layer l has
+    the keys and values U_l h_p + c_lp there; so layers share W, positions share U, and a base of 30
+    layers takes a megabyte.
+
+    Args:
+        offset: c, keys and values to begin with: (layers, 2, heads, P, width).
+    """
+
+    def __init__(self, shape: PrefixShape, offset: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        sizes = (shape.layers, shape.positions, shape.flat)
+        if offset is None:
+            begin = torch.zeros(sizes)
+        else:  # (layers, P, 2, heads, width)
+            begin = offset.permute(0, 3, 1, 2, 4).reshape(sizes).float().clone()
+        self.offset = nn.Parameter(begin)
+        if shape.rank:
+            states = torch.randn(shape.positions, shape.rank, shape.size) / shape.size**0.5
+            self.states = nn.Parameter(states)
+            self.layers = nn.Parameter(torch.zeros(shape.layers, shape.flat, shape.rank))
+        else:
+            self.full = nn.Parameter(torch.zeros(*sizes, shape.size))
+
+    def forward(self, e: torch.Tensor) -> torch.Tensor:
+        """Keys and values of every layer, head and position."""
+        shape = self.shape
+        if shape.rank:
+            states = torch.einsum("prd,nd->npr", self.states, e)
+            flat = torch.einsum("lfr,npr->nlpf", self.layers, states)
+        else:
+            flat = torch.einsum("lpfd,nd->nlpf", self.full, e)
+        flat = flat + self.offset
+        apart = flat.reshape(*flat.shape[:-1], 2, shape.heads, shape.width)
+        return apart.permute(0, 1, 3, 4, 2, 5).contiguous()
+
+
+class LatentEncoder(nn.Module):
+    """Vectors of texts (rows, width) -> latents e = tanh(W (x − m) / s + b): (rows, d).
+
+    Args:
+        mean: m, (width,).
+        scale: s; (x − m) / s has a length of about 1, so that, W being normal, numbers of a new
+            encoder are neither all alike nor all at the ends of tanh.
+    """
+
+    mean: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, mean: torch.Tensor, scale: float, size: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean.float().clone())
+        self.register_buffer("scale", torch.tensor(float(scale)))
+        self.linear = nn.Linear(len(mean), size)
+        nn.init.normal_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Latents, each number between -1 and 1."""
+        latents: torch.Tensor = self.linear((x - self.mean) / self.scale).tanh()
+        return latents

@@ -1,0 +1,96 @@
+"""PPLM's heads: a linear layer on the mean of GPT-2 medium's last states.
+
+Layout: one pickled file with `mlp.weight` (labels, d) and `mlp.bias` (labels). The authors' mean is
+over BOS, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from levelfield.core.errors import UserError
+from levelfield.models.files import quiet
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import Resolved, resolve_causal
+from levelfield.training.convert import Converted, Converter
+from levelfield.training.convert.reading import PublishedFiles
+from levelfield.training.guide.folder import write_guide
+
+Variant = Literal["sentiment", "clickbait", "toxicity"]
+
+LABELS: Mapping[Variant, tuple[str, ...]] = {
+    "sentiment": ("positive", "negative", "very positive", "very negative", "neutral"),
+    "clickbait": ("non-clickbait", "clickbait"),
+    "toxicity": ("non-toxic", "toxic"),
+}
+"""The labels of the authors' heads, in the order of their rows."""
+
+
+@dataclass(frozen=True)
+class PPLMHeadOptions:
+    """How a head is converted.
+
+    Args:
+        variant: what the head tells apart: `sentiment` (five labels of SST), `clickbait` or
+            `toxicity`; the attribute of the guide.
+        labels: of the rows, with commas between them, in place of the authors' five. With
+            `,,positive,negative,` rows without a label are left out, and `positive` is the authors'
+            `very positive`.
+        model: the base that the head reads, by name or folder.
+    """
+
+    variant: Variant = "sentiment"
+    labels: str = ""
+    model: str = "openai-community/gpt2-medium"
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The label of each row; empty where a row is left out."""
+        if not self.labels:
+            return LABELS[self.variant]
+        return tuple(label.strip() for label in self.labels.split(","))
+
+
+def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Converted:
+    rows = options.rows
+    kept = [n for n, label in enumerate(rows) if label]
+    labels = [rows[n] for n in kept]
+    if len(set(labels)) < max(2, len(labels)):
+        raise UserError(f"labels is '{options.labels}'; expected at least two different ones")
+    tensors = files.tensors()
+    base = resolve_causal(options.model, Loading())
+    width = _width(base)
+    weight = tensors.take("mlp.weight", len(rows), width)
+    bias = tensors.take("mlp.bias", len(rows))
+    tensors.finish()
+    write_guide(
+        out,
+        kind="head",
+        attribute=options.variant,
+        labels=labels,
+        base=base.name,
+        revision=base.revision,
+        settings={"counts_bos": True},
+        tensors={"weight": weight[kept].T.float().contiguous(), "bias": bias[kept].float()},
+    )
+    facts = {"Kind": "head", "Attribute": options.variant, "Labels": ", ".join(labels)}
+    usage = f"give it to pplm as -o guide={{out}}, with --model {options.model}"
+    task = "predicts the label of a text from the states of its base, for PPLM"
+    return Converted(task, usage, {**facts, "Base": base.label})
+
+
+def _width(base: Resolved) -> int:
+    """How many numbers the states of a model have."""
+    from transformers import AutoConfig
+
+    quiet()
+    with reading(base.name):
+        config = AutoConfig.from_pretrained(base.path, local_files_only=True)
+        return int(config.get_text_config().hidden_size)
+
+
+PPLM_HEAD = Converter(PPLMHeadOptions, _convert)

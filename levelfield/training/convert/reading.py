@@ -1,0 +1,221 @@
+"""The authors' files: tensors by name, checked as they are taken."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from levelfield.core.errors import ModelError, first_line
+from levelfield.io.json_input import read_json
+from levelfield.io.problems import printable
+from levelfield.models.reading import reading
+
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+"""Suffixes of files that `torch.save` wrote."""
+
+PLAIN = (argparse.Namespace,)
+"""Classes that hold settings and run nothing: programs keep their arguments in checkpoints."""
+
+MODEL_FILES = ("model.safetensors", "pytorch_model.bin")
+"""Weights in a model's folder, those that are read freely first."""
+
+
+@dataclass(frozen=True)
+class PublishedFiles:
+    """A file or folder of the authors.
+
+    Attributes:
+        path: where it is.
+        allow_pickle: whether pickled weights may be read.
+    """
+
+    path: Path
+    allow_pickle: bool = False
+
+    def inside(self, name: str) -> PublishedFiles:
+        """A file or folder in this folder."""
+        return PublishedFiles(self.path / name, self.allow_pickle)
+
+    def file(self, *names: str) -> Path:
+        """The file itself, or the first of these names that the folder has.
+
+        Raises:
+            ModelError: it has none of them.
+        """
+        if self.path.is_file():
+            return self.path
+        for name in names:
+            if (self.path / name).is_file():
+                return self.path / name
+        raise ModelError(f"{_shown(self.path)} has no {' or '.join(names)}")
+
+    def tensors(self, *names: str, within: str = "") -> Tensors:
+        """The tensors of the file itself, or of the first of these files in the folder.
+
+        Args:
+            within: the key under which a pickled checkpoint has them; of the whole file if empty.
+
+        Raises:
+            ModelError: there is none of these, it is pickled and may not be read, or damaged, or
+                has anything but tensors.
+        """
+        path = self.file(*(names or MODEL_FILES))
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            with reading(path.name):
+                return Tensors(path.name, load_file(path))
+        return Tensors(path.name, _tensors_of(self.pickled(path), within, path.name))
+
+    def pickled(self, path: Path) -> Any:
+        """What `torch.save` wrote, read with `weights_only`.
+
+        Raises:
+            ModelError: pickles may not be read, or it holds more than tensors and containers.
+        """
+        if not self.allow_pickle:
+            raise ModelError(
+                f"{_shown(path)} is pickled, and unpickling can run code; trust it with "
+                "--allow-pickle, which reads tensors and plain containers only"
+            )
+        try:
+            with torch.serialization.safe_globals([*PLAIN]):
+                return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # of pickle, zipfile and torch, by what is damaged
+            raise ModelError(
+                f"{_shown(path)} can't be read as tensors alone: {first_line(error)}; a whole "
+                "pickled module is not read: save its state_dict() where you trust it"
+            ) from error
+
+    def about(self, name: str = "config.json") -> dict[str, Any]:
+        """A file of settings in the folder.
+
+        Raises:
+            ModelError: it is missing or no JSON object.
+        """
+        path = self.file(name)
+        try:
+            about = read_json(path)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{_shown(path)} can't be read: {first_line(error)}") from error
+        if not isinstance(about, dict):
+            raise ModelError(f"{_shown(path)} is no JSON object")
+        return about
+
+
+class Tensors:
+    """Tensors by name, each taken once, so that what a layout does not know is noticed.
+
+    Args:
+        file: whose they are, for messages.
+        tensors: by the authors' names.
+    """
+
+    def __init__(self, file: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._file = file
+        self._left = dict(tensors)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def __iter__(self) -> Iterator[str]:
+        """The names that are left."""
+        return iter(tuple(self._left))
+
+    def peek(self, name: str) -> torch.Tensor:
+        """The tensor of a name that is there; it is left where it is."""
+        return self._left[name]
+
+    def take(self, name: str, *shape: int | None) -> torch.Tensor:
+        """The tensor of this name; its shape must be this, where None is any size.
+
+        Raises:
+            ModelError: there is none, its shape is another, or not all of it are finite numbers.
+        """
+        return self.take_all({name: shape})[name]
+
+    def take_all(
+        self, shapes: Mapping[str, Sequence[int | None]], prefix: str = ""
+    ) -> dict[str, torch.Tensor]:
+        """The tensors of these names, which must have these shapes.
+
+        Args:
+            prefix: stands before the names in the file.
+
+        Raises:
+            ModelError: some are missing, or have another shape, or numbers that are not finite.
+        """
+        if missing := [name for name in shapes if prefix + name not in self._left]:
+            raise ModelError(
+                f"{self._file} lacks {_few([prefix + name for name in missing])}; there is "
+                f"{_few(sorted(self._left)) or 'nothing else'}"
+            )
+        taken = {name: self._left.pop(prefix + name) for name in shapes}
+        for name, expected in shapes.items():
+            shape = tuple(taken[name].shape)
+            fits = len(shape) == len(expected) and all(
+                want is None or size == want for size, want in zip(shape, expected, strict=True)
+            )
+            if not fits:
+                words = " × ".join("any" if want is None else str(want) for want in expected)
+                raise ModelError(
+                    f"{self._file}: {prefix}{name} is {' × '.join(map(str, shape)) or 'a number'}; "
+                    f"expected {words or 'a number'}"
+                )
+            if not taken[name].isfinite().all():
+                raise ModelError(f"{self._file}: {prefix}{name} has numbers that are not finite")
+        return taken
+
+    def drop(self, pattern: str) -> None:
+        """Leaves out tensors that nothing needs, such as buffers, by a pattern of the whole
+        name."""
+        for name in self:
+            if re.fullmatch(pattern, name):
+                del self._left[name]
+
+    def finish(self) -> None:
+        """Nothing, if all tensors were taken or dropped.
+
+        Raises:
+            ModelError: names those that the layout does not know.
+        """
+        if self._left:
+            raise ModelError(
+                f"{self._file} has {_few(sorted(self._left))}, which the layout does not know; is "
+                "it of another layout?"
+            )
+
+
+def shapes_of(module: torch.nn.Module) -> dict[str, Sequence[int]]:
+    """The shapes of a module's tensors by name, for `Tensors.take_all`."""
+    return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+
+
+def _tensors_of(pickled: Any, within: str, file: str) -> dict[str, torch.Tensor]:
+    if within:
+        if not isinstance(pickled, Mapping) or within not in pickled:
+            raise ModelError(f"{file} has nothing under '{within}'")
+        pickled = pickled[within]
+    if not isinstance(pickled, Mapping):
+        raise ModelError(f"{file} is a {type(pickled).__name__}; expected tensors by name")
+    for name, value in pickled.items():
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
+            raise ModelError(
+                f"{file}: {name} is a {type(value).__name__}; expected tensors by name"
+            )
+    return dict(pickled)
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _shown(path: Path) -> str:
+    return printable(str(path))

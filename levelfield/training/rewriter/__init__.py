@@ -1,0 +1,1 @@
+"""Encoder-decoders that learn to rewrite from pairs."""
