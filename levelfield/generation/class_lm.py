@@ -2,23 +2,28 @@
 
 One model serves all labels. It reads BOS, the code of a label, and the text; a code is the label
 and a line break, in tokens of the base's vocabulary (Krause et al. 2021, "GeDi", section 3; Keskar
-et al. 2019, "CTRL", section 3).
+et al. 2019, "CTRL", section 3). A guide that is a whole model, as the authors of GeDi published
+them, has codes of its own and reads no BOS before them.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.generation.language_model import (
+    LanguageModel,
+    language_model,
+    open_language_model,
+)
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
-from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 
 KEPT = 8
@@ -39,7 +44,10 @@ class ClassLM:
             of a label between BOS and the text.
         codes: label -> tokens.
         scale: α.
-        bias: label -> b.
+        bias: label -> b; of a guide with opposites, of what the text is not and is, in this order.
+        opposites: label -> the code of texts that do not have it, where texts are told apart label
+            by label; empty where the other labels are that.
+        scored: so many tokens at the end of a code count as the text's.
     """
 
     guide: Guide
@@ -47,6 +55,8 @@ class ClassLM:
     codes: Codes
     scale: float
     bias: Mapping[str, float]
+    opposites: Codes = field(default_factory=dict)
+    scored: int = 0
 
     @property
     def attribute(self) -> str:
@@ -74,6 +84,8 @@ def class_lm(
         raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected class-lm")
     guide.check_base(model, allow_pickle=loading.allow_pickle)
     base = language_model(model, loading)
+    if guide.is_whole:
+        return _whole(guide, base, loading)
     with reading(guide.name):
         adapter = Adapter(base.model, **guide.settings["adapter"])
         adapter.load_state_dict(load_file(guide.weights, device=str(base.device)))
@@ -81,6 +93,36 @@ def class_lm(
         bias = {label: float(guide.settings["bias"][label]) for label in guide.labels}
     lm = adapted(base, adapter.requires_grad_(False), guide.label)
     return ClassLM(guide, lm, codes_of(guide.labels, base), scale, bias)
+
+
+def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
+    """The class-conditional model of a guide that is a whole model."""
+    resolved = resolve_causal(str(guide.path / guide.base), loading)
+    if resolved.revision != guide.revision:
+        raise ModelError(
+            f"guide '{guide.name}': the files in {guide.base} are not those that it was made with; "
+            "convert it again"
+        )
+    lm = open_language_model(resolved, loading)
+    same = lm.tokens.digest == base.tokens.digest
+    if not same or lm.tokens.vocabulary_size < base.tokens.vocabulary_size:
+        raise ModelError(
+            f"guide '{guide.name}' has another vocabulary than the base {base.label}; take a base "
+            "with its tokenizer"
+        )
+    with reading(guide.name):
+        settings = guide.settings
+        codes, opposites = (
+            {
+                label: tuple(id for word in words for id in lm.ids(word))
+                for label, words in of.items()
+            }
+            for of in (settings["codes"], settings.get("opposites", {}))
+        )
+        scale, scored = float(settings["scale"]), int(settings["scored"])
+        bias = {label: float(b) for label, b in settings["bias"].items()}
+    lm = replace(lm, label=guide.label, reads_bos=False)
+    return ClassLM(guide, lm, codes, scale, bias, opposites, scored)
 
 
 def adapted(base: LanguageModel, adapter: Adapter, label: str) -> LanguageModel:

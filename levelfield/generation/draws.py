@@ -69,7 +69,7 @@ class Exponentials:
     """
 
     def __init__(self, seed: int, ids: Sequence[str], width: int) -> None:
-        self._streams = [_stream(seed, id) for id in ids]
+        self._streams = [stream(seed, id) for id in ids]
         self._width = width
 
     def draw(self) -> torch.Tensor:
@@ -86,8 +86,14 @@ class Exponentials:
         self._streams = [self._streams[row] for row in rows]
 
 
-def _stream(seed: int, id: str) -> torch.Generator:
-    digest = hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
+def stream(seed: int, id: str, purpose: str = "") -> torch.Generator:
+    """Random numbers of one text, the same whatever else is written.
+
+    Args:
+        purpose: of numbers that are not for its tokens; each has a stream of its own.
+    """
+    key = f"{purpose} {seed} {id}" if purpose else f"{seed} {id}"
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 
@@ -99,12 +105,15 @@ def penalised(
 
     Args:
         logits: (rows, vocabulary).
-        ids: (rows, tokens), what each row has.
+        ids: (rows, tokens), what each row has; ids beyond the vocabulary, those of soft prompts,
+            are no tokens that could be repeated.
         mask: (rows, tokens), 0 for padding.
     """
     if penalty == 1:
         return logits
-    present = torch.zeros_like(logits).scatter_add_(1, ids, mask.to(logits.dtype)) > 0
+    width = logits.shape[1]
+    counts = mask.to(logits.dtype).masked_fill(ids >= width, 0)
+    present = torch.zeros_like(logits).scatter_add_(1, ids.clamp(max=width - 1), counts) > 0
     return torch.where(present, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 

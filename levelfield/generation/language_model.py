@@ -28,6 +28,7 @@ class LanguageModel:
         label: how signatures name it.
         tokens: reads texts; knows the token that precedes every text and the model's limit.
         ends: ids that end a text.
+        reads_bos: whether it learnt texts behind BOS; if not, a code stands first.
     """
 
     model: Any
@@ -35,6 +36,7 @@ class LanguageModel:
     label: str
     tokens: CausalTokens
     ends: frozenset[int]
+    reads_bos: bool = True
 
     @property
     def device(self) -> torch.device:
@@ -47,6 +49,11 @@ class LanguageModel:
         """The token that precedes every text."""
         return self.tokens.bos_id
 
+    @property
+    def opening(self) -> list[int]:
+        """The tokens before every text or code."""
+        return [self.bos_id] if self.reads_bos else []
+
     def ids(self, text: str) -> list[int]:
         """The tokens of a text, without special ones."""
         return self.tokens.ids([text])[0]
@@ -58,11 +65,16 @@ class LanguageModel:
         return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens that nothing precedes, without special ones."""
+        """The text of tokens that nothing precedes, without special ones and those of soft
+        prompts."""
         text: str = self.tokenizer.decode(
-            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            self.real(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
+
+    def real(self, ids: Sequence[int]) -> list[int]:
+        """Those ids that are tokens of the vocabulary; rows of soft prompts have ids beyond it."""
+        return [id for id in ids if id < self.tokens.vocabulary_size]
 
 
 @functools.lru_cache(maxsize=KEPT)

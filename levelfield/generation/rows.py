@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import torch
 
@@ -84,17 +84,43 @@ class EncoderDecoderRows(GrowingRows):
         self._states, self._mask = self._states[rows], self._mask[rows]
 
 
+def prefix_cache(model: Any, prefix: torch.Tensor | None) -> Any:
+    """A cache for a causal model that holds a prefix; an empty one where there is none.
+
+    Args:
+        prefix: keys and values of P positions, (rows, layers, 2, heads, P, width); `heads` are
+            those that keys and values have, `width` is that of one head.
+    """
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config)
+    if prefix is not None:
+        for layer, (keys, values) in enumerate(prefix.movedim((1, 2), (0, 1))):
+            cache.update(keys, values, layer)
+    return cache
+
+
 class CausalRows(GrowingRows):
     """A causal model over prompts padded on the left; ids, mask: (rows, tokens).
 
     Positions count from the first token of a row, whatever padding stands before it.
+
+    Args:
+        prefix: a prepared cache of P virtual positions in front of each row, as of `prefix_cache`;
+            all rows see it, and their tokens have the positions from P on. It has no ids.
     """
 
-    def __init__(self, model: Any, ids: torch.Tensor, mask: torch.Tensor, use_cache: bool) -> None:
-        from transformers import DynamicCache
-
-        super().__init__(model, ids, DynamicCache(config=model.config) if use_cache else None)
-        self._mask = mask
+    def __init__(
+        self,
+        model: Any,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        use_cache: bool,
+        prefix: torch.Tensor | None = None,
+    ) -> None:
+        super().__init__(model, ids, prefix_cache(model, prefix) if use_cache else None)
+        self._mask, self._prefix = mask, prefix
+        self._before = 0 if prefix is None else prefix.shape[-2]
         self._takes = inspect.signature(model.forward).parameters.keys()
 
     @classmethod
@@ -105,7 +131,8 @@ class CausalRows(GrowingRows):
         pad: int,
         device: torch.device,
         use_cache: bool = True,
-    ) -> CausalRows:
+        prefix: torch.Tensor | None = None,
+    ) -> Self:
         """Rows over prompts of several lengths, padded on the left."""
         longest = max(map(len, prompts))
         ids = torch.full((len(prompts), longest), pad)
@@ -113,7 +140,7 @@ class CausalRows(GrowingRows):
         for row, prompt in enumerate(prompts):
             ids[row, longest - len(prompt) :] = torch.tensor(prompt)
             mask[row, longest - len(prompt) :] = 1
-        return cls(model, ids.to(device), mask.to(device), use_cache)
+        return cls(model, ids.to(device), mask.to(device), use_cache, prefix)
 
     @property
     def ids(self) -> torch.Tensor:
@@ -126,19 +153,34 @@ class CausalRows(GrowingRows):
         return self._mask
 
     def _forward(self, ids: torch.Tensor, last_only: bool = True) -> torch.Tensor:
-        positions = (self._mask.cumsum(-1) - 1).clamp(min=0)[
-            :, self._seen : self._seen + ids.shape[1]
-        ]
-        # BLOOM has no positions to be told, and finds the distances in the mask
-        options = {"position_ids": positions, "logits_to_keep": int(last_only)}
-        logits: torch.Tensor = self._model(
-            input_ids=ids,
-            attention_mask=self._mask[:, : self._seen + ids.shape[1]],
-            past_key_values=self._cache,
-            use_cache=self._cache is not None,
-            **{name: value for name, value in options.items() if name in self._takes},
-        ).logits
+        logits: torch.Tensor = self._output(ids, last_only).logits
         return logits
+
+    def _output(self, ids: torch.Tensor, last_only: bool = True, **more: Any) -> Any:
+        """What the model makes of tokens that follow those seen."""
+        end = self._seen + ids.shape[1]
+        positions = self._before + self._positions(self._mask)[:, self._seen : end]
+        virtual = self._mask.new_ones(len(ids), self._before)
+        cache = self._cache
+        if cache is None and self._prefix is not None:
+            cache = prefix_cache(self._model, self._prefix)
+        return self._model(
+            input_ids=ids,
+            attention_mask=torch.cat([virtual, self._mask[:, :end]], dim=1),
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **self._known({"position_ids": positions, "logits_to_keep": int(last_only)}),
+            **more,
+        )
+
+    def _positions(self, mask: torch.Tensor) -> torch.Tensor:
+        """Of tokens and padding, counted from the first token: (rows, tokens)."""
+        return (mask.cumsum(-1) - 1).clamp(min=0)
+
+    def _known(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that the model takes. BLOOM has no positions to be told, and finds the distances
+        in the mask."""
+        return {name: value for name, value in options.items() if name in self._takes}
 
     def log_likelihood(self, scored: torch.Tensor) -> torch.Tensor:
         """Sum of log P(token | tokens before it) over what is written so far: (rows,), float64.
@@ -164,6 +206,8 @@ class CausalRows(GrowingRows):
     def keep(self, rows: torch.Tensor) -> None:
         super().keep(rows)
         self._mask = self._mask[rows]
+        if self._prefix is not None:
+            self._prefix = self._prefix[rows]
 
     def read(self, tokens: torch.Tensor) -> None:
         super().read(tokens)

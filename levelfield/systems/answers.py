@@ -55,6 +55,12 @@ class RunChoices:
             "seconds": round(answer.seconds, 4),
             "signature": self.signature,
         }
+        if answer.source:
+            record["source"] = answer.source
+        if answer.references:
+            record["references"] = list(answer.references)
+        if answer.backward_passes:
+            record["backward_passes"] = answer.backward_passes
         return record | ({"extra": dict(answer.extra)} if answer.extra else {})
 
     def differences(self, record: Mapping[str, Any]) -> str:
@@ -131,8 +137,9 @@ class AnswerFile:
             request = asked.get(answer.id)
             if request is None:
                 raise UserError(f"{where}: {shown(answer.id)} is none of the requests; {_MEND}")
-            if (answer.prompt, answer.control) != (request.prompt, dict(request.control)):
-                said = f"{shown(answer.id)} had another prompt or control"
+            if _request_of(answer) != _request_of(request):
+                what = "source, references" if request.source or answer.source else "prompt"
+                said = f"{shown(answer.id)} differs in {what} or control"
                 raise UserError(f"{where}: {said}; {_MEND}")
             self._ids.append(answer.id)
             self.kept.setdefault(answer.id, answer)
@@ -142,6 +149,10 @@ class AnswerFile:
         return json_text(self._choices.record(answer)) + "\n"
 
 
+def _request_of(one: Answer | Request) -> tuple[object, ...]:
+    return one.prompt, dict(one.control), one.source, tuple(one.references)
+
+
 def _answer(record: Mapping[str, Any]) -> Answer:
     """The answer that a line holds.
 
@@ -149,7 +160,8 @@ def _answer(record: Mapping[str, Any]) -> Answer:
         ValueError, KeyError, TypeError, AttributeError: it holds none.
     """
     extra = record.get("extra", {})
-    counts = record["tokens"], record["forward_passes"]
+    backward_passes = record.get("backward_passes", 0)
+    counts = record["tokens"], record["forward_passes"], backward_passes
     if not (isinstance(extra, Mapping) and all(type(count) is int for count in counts)):
         raise Wrong("is no answer")
     return Answer(
@@ -160,8 +172,11 @@ def _answer(record: Mapping[str, Any]) -> Answer:
         tokens=record["tokens"],
         seconds=float(record["seconds"]),
         forward_passes=record["forward_passes"],
+        backward_passes=backward_passes,
         control=values.control(record["control"], False),
         extra=extra,
+        source=values.string(record.get("source", "")),
+        references=values.strings(record.get("references", []), False),
     )
 
 

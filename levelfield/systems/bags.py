@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.datasets.registry import dataset
 from levelfield.datasets.wordlists import wordlist
 from levelfield.io.digest import sha256
+
+if TYPE_CHECKING:
+    from levelfield.generation.language_model import LanguageModel
 
 _TOPICS = "pplm-wordlists"
 
@@ -36,6 +41,14 @@ def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tu
 def bag_problem(attribute: str, value: str | tuple[str, ...], bag: str = "") -> str:
     """Why there is no such bag; empty if there is one."""
     return _bag(bag, attribute, value)[1]
+
+
+@functools.lru_cache(maxsize=16)
+def bag_tokens(words: Sequence[str], base: LanguageModel, first: bool = False) -> frozenset[int]:
+    """The tokens of words as they stand within a text: of those that are one token; or, with
+    `first`, the first token of each."""
+    of_words = base.tokens.ids([f" {word}" for word in words])
+    return frozenset(ids[0] for ids in of_words if ids and (first or len(ids) == 1))
 
 
 def bag_label(bag: str = "") -> str:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
-from levelfield.generation.language_model import LanguageModel
-from levelfield.systems.bags import bag_label, bag_problem, bag_words
-from levelfield.systems.logits.pace import BagMass, Paced
-from levelfield.systems.logits.processor import Support
+from levelfield.systems.bags import bag_label, bag_problem, bag_tokens, bag_words
+from levelfield.systems.contract import Decoding, Request
+from levelfield.systems.gradient.pplm import PPLM
+from levelfield.systems.logits.pace import BagMass, LargestPace, Paced
+from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import BaseLM, Formula
 from levelfield.systems.making import make_technique, technique_entry
-from levelfield.systems.technique import SHARED, LocalTechnique
+from levelfield.systems.sampling import Choice, Continuation
+from levelfield.systems.technique import SHARED, LocalTechnique, Prompted
 
 TAU: Mapping[str, float] = {"sentiment": 0.05}
 """Attribute -> τ. The mass of VADER's words is about 0.05 on average in texts of
@@ -25,6 +29,13 @@ TAU: Mapping[str, float] = {"sentiment": 0.05}
 
 TAU_OF_OTHERS = 0.005
 """The mass of a topic's words is some thousandths on average."""
+
+CAP = 2.0
+
+TAU_OF_STEPS: Mapping[str, float] = {"sentiment": 0.02}
+"""τ around PPLM, where the pace multiplies the size of its steps."""
+
+TAU_OF_OTHER_STEPS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +46,8 @@ class CATPAW(LocalTechnique):
     control: the bag of sentiment has positive and negative words. So s acts where a word of the bag
     may well come, and elsewhere the base is left alone. Where r_t = τ the text is that of the
     technique s, where r_t = 0 that of the base. Of several attributes each has a pace of its own.
+    Around PPLM min(r_t / τ, m) multiplies the size of its steps instead, and of several attributes
+    the largest does.
     Gu et al. (2022), "Improving controllable text generation with position-aware weighted
     decoding", with their heuristic regulator.
 
@@ -42,13 +55,13 @@ class CATPAW(LocalTechnique):
     lists, and anything else with a bag in a file.
 
     Args:
-        inner: the technique that is paced, by name: one that acts at the logits.
+        inner: the technique that is paced, by name: one that acts at the logits, or `pplm`.
         inner_options: its options, as in `candidates=100 keep=0`.
         guide: its guide, for a technique that has one.
         strength: λ, the inner technique's strength, in place of its default.
         tau: τ, the mass of the bag at which the strength is λ; by default 0.05 for sentiment and
-            0.005 for other attributes.
-        cap: m; no position has a strength above m · λ.
+            0.005 for other attributes, around PPLM 0.02 and 0.01.
+        cap: m; no position has a strength above m · λ. By default 2; around PPLM none.
         bag: a file with a word in each line, which serves every attribute in place of the shipped
             bags.
         words: `whole` counts the words that are one token; `first` also the first tokens of longer
@@ -67,7 +80,7 @@ class CATPAW(LocalTechnique):
     guide: str = ""
     strength: float | None = None
     tau: float | None = None
-    cap: float = 2.0
+    cap: float | None = None
     bag: str = ""
     words: Literal["whole", "first"] = "whole"
 
@@ -81,10 +94,11 @@ class CATPAW(LocalTechnique):
     @property
     def _technique(self) -> LocalTechnique:
         """The inner technique, on the same base."""
-        if technique_entry(self.inner).mechanism != "logits" or self.inner == self.name:
+        at_logits = technique_entry(self.inner).mechanism == "logits"
+        if not (at_logits or self.inner == PPLM.name) or self.inner == self.name:
             raise UserError(
                 f"inner is {self.inner}, which can't be paced; expected a technique that acts at "
-                "the logits, for example dexperts"
+                "the logits, for example dexperts, or pplm"
             )
         options: dict[str, object] = {}
         for word in shlex.split(self.inner_options):
@@ -107,7 +121,7 @@ class CATPAW(LocalTechnique):
             "inner": self.inner,
             **self._technique.choices,
             "tau": "default" if self.tau is None else f"{self.tau:g}",
-            "cap": f"{self.cap:g}",
+            "cap": f"{self._cap:g}",
             "bag": bag_label(self.bag),
             "words": self.words,
         }
@@ -121,13 +135,70 @@ class CATPAW(LocalTechnique):
     def _formula(self, attributes: frozenset[str]) -> Formula | None:
         formula = Formula(((1.0, BaseLM()),))
         inner = self._technique
+        if isinstance(inner, PPLM):
+            raise UserError(f"{self.name} around {inner.name} acts in the cache, so it is no term")
         for attribute in sorted(attributes):
             steered = inner._formula(frozenset({attribute}))
             if steered is not None and not steered.is_base:
-                tau = TAU.get(attribute, TAU_OF_OTHERS) if self.tau is None else self.tau
-                bag = BagMass(partial(self._tokens, attribute))
-                formula = formula + (Paced(steered, bag, tau, self.cap) - BaseLM())
+                bag, tau = self._regulator(attribute)
+                formula = formula + (Paced(steered, bag, tau, self._cap) - BaseLM())
         return formula
+
+    @property
+    def _cap(self) -> float:
+        """m."""
+        if self.cap is not None:
+            return self.cap
+        return math.inf if self.inner == PPLM.name else CAP
+
+    def _regulator(self, attribute: str) -> tuple[BagMass, float]:
+        """r and τ of an attribute."""
+        if self.inner == PPLM.name:
+            tau = TAU_OF_STEPS.get(attribute, TAU_OF_OTHER_STEPS)
+        else:
+            tau = TAU.get(attribute, TAU_OF_OTHERS)
+        return BagMass(partial(self._tokens, attribute)), tau if self.tau is None else self.tau
+
+    def processor(
+        self,
+        controls: Sequence[Control],
+        *,
+        attention_mask: torch.Tensor | None = None,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> SteeringProcessor:
+        """As of `LocalTechnique`.
+
+        Raises:
+            UserError: a control that is not supported, or the inner technique is PPLM.
+        """
+        if isinstance(inner := self._technique, PPLM):
+            return inner.processor(controls)
+        return super().processor(controls, attention_mask=attention_mask, decoding=decoding)
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        if isinstance(inner := self._technique, PPLM):
+            return inner._prompted(request, budget)
+        return super()._prompted(request, budget)
+
+    def _run(
+        self,
+        prompted: Sequence[Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        *,
+        seed: int,
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+    ) -> list[Continuation]:
+        how: dict[str, Any] = {"seed": seed, "ends": ends, "is_over": is_over}
+        if isinstance(inner := self._technique, PPLM):
+            attributes = sorted(prompted[0].request.control)
+            if attributes:
+                regulators = tuple(map(self._regulator, attributes))
+                how["pace"] = LargestPace(regulators, self._cap)
+            return inner._run(prompted, decoding, choice, budgets, **how)
+        return super()._run(prompted, decoding, choice, budgets, **how)
 
     @property
     def _support(self) -> Support | None:
@@ -136,20 +207,13 @@ class CATPAW(LocalTechnique):
     def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
         """The bag of an attribute in tokens, as words stand within a text."""
         words = bag_words(attribute, _hashable(control[attribute]), self.bag)
-        tokens = _tokens_of(words, self.base, self.words == "first")
+        tokens = bag_tokens(words, self.base, self.words == "first")
         if not tokens:
             raise UserError(
                 f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}; "
                 "set words=first"
             )
         return tokens
-
-
-@functools.lru_cache(maxsize=16)
-def _tokens_of(words: Sequence[str], base: LanguageModel, first: bool) -> frozenset[int]:
-    """The tokens of words within a text: of those that are one token, or the first of each."""
-    of_words = base.tokens.ids([f" {word}" for word in words])
-    return frozenset(ids[0] for ids in of_words if ids and (first or len(ids) == 1))
 
 
 def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:

@@ -24,11 +24,16 @@ class Request:
         id: unique among the requests; the answer carries it, and it seeds the answer.
         prompt: what the text has to continue; may be empty.
         control: attribute -> wanted value or values.
+        source: the sentence to rewrite, for techniques that rewrite; others continue a prompt.
+        references: what people wrote for the source; the answer carries them, and no technique
+            reads them.
     """
 
     id: str
     prompt: str = ""
     control: Control = field(default_factory=dict)
+    source: str = ""
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,15 @@ class Answer:
     """The text that a technique wrote for a request.
 
     Attributes:
-        id, prompt, control: of the request.
+        id, prompt, control, source, references: of the request.
         continuation: what was generated.
         text: `prompt + continuation`; or, where a chat server's answer does not begin with the
             prompt, that answer, which then is the continuation, too.
         tokens: number of tokens generated.
-        seconds: its share of the time that its batch took.
         forward_passes: rows sent through any model for this text, a prompt counting as one; of
             `tokens` tokens the base alone takes `tokens` passes.
+        backward_passes: rows that gradients went back through, of any model.
+        seconds: its share of the time that its batch took.
         extra: what else a technique has to say, e.g. `{"prompt_cut": True}`.
     """
 
@@ -52,14 +58,19 @@ class Answer:
     continuation: str
     text: str
     tokens: int
-    seconds: float
     forward_passes: int
+    backward_passes: int = 0
+    seconds: float = 0.0
     control: Control = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
+        """As JSON has it; `source` and `references` are there if they are not empty."""
+        document = asdict(self)
+        rewriting = {name: document.pop(name) for name in ("source", "references")}
+        return document | {name: value for name, value in rewriting.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +180,27 @@ class Technique(Protocol):
         ...
 
 
+def rewrites(technique: Technique) -> bool:
+    """Whether a technique rewrites sources; others continue prompts.
+
+    A technique that rewrites says so: `rewrites = True`.
+    """
+    return bool(getattr(technique, "rewrites", False))
+
+
+def source_refusal(technique: Technique, source: str) -> str:
+    """Why a technique can't answer a request with this source, or with none (empty); empty if it
+    can."""
+    if rewrites(technique) == bool(source):
+        return ""
+    if source:
+        return (
+            f"{technique.name} continues prompts, and this request has a source to rewrite; "
+            "`levelfield techniques` lists those that rewrite"
+        )
+    return f"{technique.name} rewrites a source, and this request has none"
+
+
 def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
     """Refuses requests that a technique can't answer, before a model is loaded.
 
@@ -181,7 +213,8 @@ def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
         if request.id in ids:
             problems.append(f"'{request.id}' occurs twice")
         ids.add(request.id)
-        if why := technique.refusal(request.control):
+        why = source_refusal(technique, request.source) or technique.refusal(request.control)
+        if why:
             problems.append(f"'{request.id}': {why}")
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""

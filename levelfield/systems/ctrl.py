@@ -127,8 +127,8 @@ class CTRL(LocalTechnique):
             raise ModelError(f"model '{self.model}' has no code '{code}' in its vocabulary")
         return base.ids(code)
 
-    def _answer(self, one: Prompted, continuation: Continuation, seconds: float) -> Answer:
-        answer = super()._answer(one, continuation, seconds)
+    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
+        answer = super()._answer(one, continuation)
         written = answer.continuation.removesuffix("@@")  # a word that the budget cuts in two
         # the tokenizer puts a blank between any two words, also where the prompt has white space
         if not answer.prompt or answer.prompt[-1].isspace():

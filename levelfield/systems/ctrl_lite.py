@@ -42,9 +42,9 @@ class CTRLLite(ClassGuidedTechnique):
             return self._class_lm(attribute).lm
         return self.base
 
-    def _prefix(self, request: Request) -> list[int]:
+    def _start(self, request: Request) -> list[int]:
         for attribute in request.control:
-            return [
-                *self._class_lm(attribute).codes[self._wanted_label(attribute, request.control)]
-            ]
-        return []
+            learnt = self._class_lm(attribute)
+            code = learnt.codes[self._wanted_label(attribute, request.control)]
+            return [*learnt.lm.opening, *code]
+        return super()._start(request)

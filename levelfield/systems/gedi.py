@@ -71,10 +71,11 @@ class GeDi(ClassGuidedTechnique):
 
     def _posterior(self, attribute: str) -> ClassPosterior:
         learnt = self._class_lm(attribute)
+        classes = self._classes(attribute)
         return ClassPosterior(
-            self._classes(attribute),
+            classes,
             self.length,
             learnt.scale,
-            tuple(learnt.bias[label] for label in learnt.labels),
+            tuple(learnt.bias[one.label] for one in classes.models),
             PosteriorFilter(self.strength, self.filter_p, self.target_p) if self.filter_p else None,
         )

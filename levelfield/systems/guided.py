@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -11,7 +11,7 @@ from typing import ClassVar
 from levelfield.core.errors import UserError, first_line
 from levelfield.core.sample import Control
 from levelfield.core.wanted import single_value
-from levelfield.generation.class_lm import ClassLM, class_lm
+from levelfield.generation.class_lm import ClassLM, Codes, class_lm
 from levelfield.io.problems import shown
 from levelfield.judges.file import shipped_judges
 from levelfield.judges.judge import Judge
@@ -109,7 +109,19 @@ class ClassGuidedTechnique(GuidedTechnique, abc.ABC):
         return class_lm(self._guide(attribute), self.model, self.loading)
 
     def _classes(self, attribute: str) -> Classes:
-        """The classes of an attribute's guide."""
+        """The classes of an attribute's guide: its labels, or the wanted one and its opposite."""
         learnt = self._class_lm(attribute)
+        wanted = partial(self._wanted_label, attribute)
+        if learnt.opposites:
+            pair = (
+                ClassModel(name, learnt.lm, partial(_code, codes, wanted), learnt.scored)
+                for name, codes in zip(learnt.bias, (learnt.opposites, learnt.codes), strict=True)
+            )
+            yes = [*learnt.bias][1]
+            return Classes(tuple(pair), lambda _: yes)
         models = [ClassModel(label, learnt.lm, learnt.codes[label]) for label in learnt.labels]
-        return Classes(tuple(models), partial(self._wanted_label, attribute))
+        return Classes(tuple(models), wanted)
+
+
+def _code(codes: Codes, wanted: Callable[[Control], str], control: Control) -> tuple[int, ...]:
+    return codes[wanted(control)]

@@ -20,7 +20,7 @@ def technique_entry(name: str) -> TechniqueEntry:
         UserError: there is no such technique; names those that are spelt alike.
     """
     if name not in TECHNIQUES:
-        near = difflib.get_close_matches(name, TECHNIQUES, n=3, cutoff=0.4)
+        near = difflib.get_close_matches(name, TECHNIQUES, n=3, cutoff=0.5)
         hint = (
             f"did you mean {' or '.join(near)}?" if near else "`levelfield techniques` lists them"
         )

@@ -22,17 +22,20 @@ def read_requests(
     labels: Mapping[str, str | Sequence[str]] = {},
     format: str | None = None,
     mapping: Mapping[str, str] = {},
+    rewriting: bool = False,
 ) -> list[Request]:
     """The requests in their order.
 
     Args:
         requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
-            with `prompt` and `control`, of `Request`s, or of `Path`s. Those without an id are "1",
-            "2", ….
+            with `prompt` or `source`, and `control`, of `Request`s, or of `Path`s. Those without an
+            id are "1", "2", ….
         refusal: why a control can't be answered; empty if it can.
         labels: for the attributes that a request does not name itself. Where there are several, a
             request is asked for with each, and the label goes behind its id: `7:positive`.
         format, mapping: as for `load_samples`.
+        rewriting: whether each needs a source, not a prompt; strings and lines of plain text are
+            sources then.
 
     Raises:
         InputError: with all problems there are.
@@ -44,17 +47,28 @@ def read_requests(
     """
 
     def refused(sample: Sample) -> str:
+        if rewriting and not sample.source:
+            return "the source is empty; there is nothing to rewrite"
+        if sample.source and not rewriting:
+            return (
+                "there is a source to rewrite, and this technique continues prompts; "
+                "`levelfield techniques` lists those that rewrite"
+            )
         return next(filter(None, (refusal(one.control) for one in _asked(sample, labels))), "")
 
     records = requests if isinstance(requests, str | os.PathLike) else map(_record, requests)
-    source = open_source(records, format=format, mapping=mapping).as_requests(refused)
+    source = open_source(records, format=format, mapping=mapping).as_requests(
+        refused, "source" if rewriting else "prompt"
+    )
     source.check()
     return [request for sample in source for request in _asked(sample, labels)]
 
 
 def _record(item: str | Mapping[str, Any] | os.PathLike[str] | Request) -> Any:
     if isinstance(item, Request):
-        return {"id": item.id, "prompt": item.prompt, "control": item.control}
+        own = {"source": item.source, "references": item.references}
+        record = {"id": item.id, "prompt": item.prompt, "control": item.control}
+        return record | {name: value for name, value in own.items() if value}
     return item
 
 
@@ -69,4 +83,6 @@ def _asked(sample: Sample, labels: Mapping[str, str | Sequence[str]]) -> Iterato
         control = dict(zip(choices, combination, strict=True))
         several = [label for a, label in control.items() if len(choices[a]) > 1]
         id = ":".join((sample.id, *several))
-        yield Request(id, sample.prompt, {**control, **sample.control})
+        references = sample.references if sample.source else ()
+        wanted = {**control, **sample.control}
+        yield Request(id, sample.prompt, wanted, sample.source, references)

@@ -19,7 +19,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import with_choices
 from levelfield.io.opening import PathLike
 from levelfield.systems.answers import AnswerFile, RunChoices, answer_file
-from levelfield.systems.contract import Answer, Decoding, Technique
+from levelfield.systems.contract import Answer, Decoding, Technique, rewrites
 from levelfield.systems.making import make_technique
 from levelfield.systems.requests import Requests, read_requests
 
@@ -62,6 +62,8 @@ class Generation:
                 id=answer.id,
                 text=answer.text,
                 prompt=answer.prompt,
+                source=answer.source,
+                references=answer.references,
                 control=answer.control,
                 system=self.choices.system,
                 seed=self.choices.seed,
@@ -93,6 +95,7 @@ class Generation:
             "seconds": cost.seconds,
             "tokens_per_second": cost.tokens_per_second,
             "forward_passes": cost.forward_passes,
+            "backward_passes": cost.backward_passes,
             "passes_per_token": cost.passes_per_token,
         }
 
@@ -116,17 +119,20 @@ class GenerationCost:
         tokens: generated.
         seconds: that generating them took.
         forward_passes: rows sent through any model.
+        backward_passes: rows that gradients went back through.
     """
 
     tokens: int = 0
     seconds: float = 0.0
     forward_passes: int = 0
+    backward_passes: int = 0
 
     def add(self, answer: Answer) -> None:
         """Adds what one more text costs."""
         self.tokens += answer.tokens
         self.seconds += answer.seconds
         self.forward_passes += answer.forward_passes
+        self.backward_passes += answer.backward_passes
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -166,7 +172,8 @@ def generate(
 
     Args:
         requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
-            with `prompt` and `control`, of `Request`s, or of `Path`s.
+            with `prompt` and `control`, of `Request`s, or of `Path`s. For a technique that rewrites
+            strings are sources, and records have `source`, perhaps `references`.
         technique: by name, as `levelfield techniques` lists them, or one that is made already.
         control: attribute -> label or labels, for requests that do not name the attribute; with
             several labels a prompt is asked for with each.
@@ -196,7 +203,14 @@ def generate(
     """
     made = _technique(technique, options, model=model, guide=guide)
     chosen = Decoding(**decoding)
-    asked = read_requests(requests, made.refusal, labels=control, format=format, mapping=mapping)
+    asked = read_requests(
+        requests,
+        made.refusal,
+        labels=control,
+        format=format,
+        mapping=mapping,
+        rewriting=rewrites(made),
+    )
     signature = made.signature + with_choices("", chosen.choices)
     choices = RunChoices(system=system or made.name, seed=seed, signature=signature)
     name = None if out is None else os.fspath(out)

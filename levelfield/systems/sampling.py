@@ -29,6 +29,11 @@ class Steering(Protocol):
         """Rows sent through other models so far, for each row."""
         ...
 
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row."""
+        ...
+
 
 class Choice(Protocol):
     """How a token is chosen among scores."""
@@ -92,11 +97,13 @@ class Continuation:
         ids: without a token that ends the text.
         steps: tokens chosen, one that ends the text included.
         passes: rows sent through any model.
+        backward_passes: rows that gradients went back through.
     """
 
     ids: list[int]
     steps: int = 0
     passes: int = 0
+    backward_passes: int = 0
 
 
 def continue_all(
@@ -109,6 +116,7 @@ def continue_all(
     ends: frozenset[int] | None = None,
     is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     use_cache: bool = True,
+    prefix: torch.Tensor | None = None,
 ) -> list[Continuation]:
     """Continues prompts token by token; texts that have ended leave the batch.
 
@@ -119,32 +127,52 @@ def continue_all(
         ends: ids that end a text; those of the model if not given.
         is_over: whether a continuation ends with the tokens that it has, for other reasons.
         use_cache: False reads everything anew at every step; slow, the same texts.
+        prefix: a prepared cache in front of each prompt, as of `CausalRows`.
     """
     ends = base.ends if ends is None else ends
     with torch.inference_mode():
-        rows = CausalRows.of(base.model, prompts, base.bos_id, base.device, use_cache)
-        continuations = [Continuation([]) for _ in prompts]
-        live = list(range(len(prompts)))
-        step = 0
-        while live:
-            step += 1
-            tokens = choice(steering(rows.ids, rows.logits()))
-            going = []
-            for row, token in enumerate(tokens.tolist()):
-                one = continuations[live[row]]
-                one.steps, one.passes = step, step + steering.passes
-                if token not in ends:
-                    one.ids.append(token)
-                    if step < budgets[live[row]] and not is_over(one.ids):
-                        going.append(row)
-            if not going:
-                break
-            if len(going) < len(live):
-                live = [live[row] for row in going]
-                kept = torch.tensor(going, device=base.device)
-                tokens = tokens[kept]
-                choice.keep(going)
-                rows.keep(kept)
-                steering.keep(kept)
-            rows.read(tokens)
+        rows = CausalRows.of(base.model, prompts, base.bos_id, base.device, use_cache, prefix)
+        return grow(rows, steering, choice, budgets, ends, is_over)
+
+
+def grow(
+    rows: CausalRows,
+    steering: Steering,
+    choice: Choice,
+    budgets: Sequence[int],
+    ends: frozenset[int],
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+) -> list[Continuation]:
+    """Continues rows token by token; texts that have ended leave them. The caller says whether
+    gradients are recorded.
+
+    Args:
+        rows: the base behind the prompts.
+        steering, choice, budgets, ends, is_over: as of `continue_all`.
+    """
+    continuations = [Continuation([]) for _ in budgets]
+    live = list(range(len(budgets)))
+    step = 0
+    while live:
+        step += 1
+        tokens = choice(steering(rows.ids, rows.logits()))
+        going = []
+        for row, token in enumerate(tokens.tolist()):
+            one = continuations[live[row]]
+            one.steps, one.passes = step, step + steering.passes
+            one.backward_passes = steering.backward_passes
+            if token not in ends:
+                one.ids.append(token)
+                if step < budgets[live[row]] and not is_over(one.ids):
+                    going.append(row)
+        if not going:
+            break
+        if len(going) < len(live):
+            live = [live[row] for row in going]
+            kept = torch.tensor(going, device=tokens.device)
+            tokens = tokens[kept]
+            choice.keep(going)
+            rows.keep(kept)
+            steering.keep(kept)
+        rows.read(tokens)
     return continuations

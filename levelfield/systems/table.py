@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Mechanism = Literal["none", "logits", "input", "gradient", "editing"]
+Mechanism = Literal["none", "logits", "input", "gradient", "editing", "search"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,33 @@ _ENTRIES = (
         "nothing; takes any control and ignores it",
         "F",
         "",
+    ),
+    TechniqueEntry(
+        "copy",
+        "levelfield.systems.rewriting.copy:CopySource",
+        "none",
+        "The source itself: rewrites nothing, and keeps all content.",
+        "nothing; takes any control and ignores it",
+        "none",
+        "",
+    ),
+    TechniqueEntry(
+        "rules",
+        "levelfield.systems.rewriting.rules:FormalityRules",
+        "editing",
+        "Rewrites a source by rules: contractions, capitals, marks, a table of words.",
+        "formality: formal, informal",
+        "none",
+        "",
+    ),
+    TechniqueEntry(
+        "rewriter",
+        "levelfield.systems.rewriting.rewriter:Rewriter",
+        "input",
+        "An encoder-decoder that learnt to rewrite from pairs, behind the code of the style.",
+        "the attribute that it was trained for",
+        "F of the rewriter, once more for the source",
+        "Lai et al. (2021); Mao (2021), section 2.2.2",
     ),
     TechniqueEntry(
         "cfg",
@@ -119,6 +146,15 @@ _ENTRIES = (
         "Keskar et al. (2019)",
     ),
     TechniqueEntry(
+        "discup",
+        "levelfield.systems.discup:DisCup",
+        "input",
+        "The base behind a soft prompt that a discriminator taught to write texts of a label.",
+        "attributes with a guide of kind soft-prompt: sentiment, and what you train",
+        "F, after a pass over the soft prompt",
+        "Zhang and Song (2022)",
+    ),
+    TechniqueEntry(
         "dexperts",
         "levelfield.systems.dexperts:DExperts",
         "logits",
@@ -144,6 +180,61 @@ _ENTRIES = (
         "attributes with a guide of kind future: sentiment, and what you train; several at once",
         "F + a pass of a small model over up to 200 candidates",
         "Yang and Klein (2021)",
+    ),
+    TechniqueEntry(
+        "pplm",
+        "levelfield.systems.gradient.pplm:PPLM",
+        "gradient",
+        "The base behind keys and values that gradients push towards the control at every step.",
+        "attributes with a guide of kind head: sentiment, and what you train; PPLM's topics and "
+        "other bags of words; several at once",
+        "2 F + m (F + B), with a head 2 F + m (2 F + 2 B); B goes back through the base",
+        "Dathathri et al. (2020)",
+    ),
+    TechniqueEntry(
+        "multictg",
+        "levelfield.systems.multictg:MultiCTG",
+        "input",
+        "A prefix of keys and values, made from a point where the latents of the labels meet.",
+        "attributes with a guide of kind latent; several at once that one guide has",
+        "F",
+        "Gu et al. (2022)",
+    ),
+    TechniqueEntry(
+        "priorctg",
+        "levelfield.systems.priorctg:PriorCTG",
+        "input",
+        "A prefix of keys and values, made from a latent drawn from a density of the labels.",
+        "attributes with a guide of kind latent; several at once that one guide has",
+        "F",
+        "Gu et al. (2023)",
+    ),
+    TechniqueEntry(
+        "bolt",
+        "levelfield.systems.gradient.bolt:BOLT",
+        "gradient",
+        "Greedy decoding under biases that gradients tune for each text.",
+        "keywords, attributes with a guide of kind head, future or class-lm; all of them at once",
+        "n (F + B) for n iterations, 8 or with keywords at most 100; n passes of the guide a text",
+        "Liu et al. (2023)",
+    ),
+    TechniqueEntry(
+        "constrained-beam",
+        "levelfield.systems.constrained_beam:ConstrainedBeam",
+        "search",
+        "Likely texts of the base that have every keyword, by beam search.",
+        "keywords, all of them always, in any order or in the given one",
+        "F for each beam: 16 F",
+        "Post and Vilar (2018)",
+    ),
+    TechniqueEntry(
+        "cbart",
+        "levelfield.systems.editing.cbart:CBART",
+        "editing",
+        "Words inserted around keywords, and replaced, until nothing is left to mend.",
+        "keywords: every text has all of them, in their order",
+        "at most 10 passes of a small encoder-decoder a text, whatever its length",
+        "He (2021)",
     ),
 )
 

@@ -1,27 +1,21 @@
-"""What techniques on a model of this machine have in common: batches, seeds, signatures."""
+"""Techniques that write from left to right with a causal model."""
 
 from __future__ import annotations
 
-import abc
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
-from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
-from levelfield.core.signature import signature
 from levelfield.generation.draws import Exponentials
 from levelfield.generation.language_model import LanguageModel, language_model
-from levelfield.models.loading import LoadingOptions
-from levelfield.models.resolve import OFFLINE_LM, resolve_causal
+from levelfield.systems.batched import BatchedTechnique
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
 from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import Formula
@@ -41,74 +35,24 @@ class Prompted(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalTechnique(LoadingOptions, abc.ABC):
+class LocalTechnique(BatchedTechnique):
     """A technique that writes from left to right with a causal model.
 
     A technique says what the base reads (`_prefix`) and what is done to its logits (`_formula`);
     everything else is here.
-
-    Args:
-        model: the base, any causal model by name.
-        batch: texts written at once; no text depends on it.
-        device, dtype, batch_tokens, allow_pickle: how models are loaded.
     """
-
-    name: ClassVar[str] = ""
-    model: str = OFFLINE_LM
-    batch: int = 16
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise UserError(f"batch is {self.batch}; expected a whole number of at least 1")
-
-    @property
-    def choices(self) -> Mapping[str, str]:
-        """Every choice that could change a text, by name; the base and its precision come first.
-        No model is loaded."""
-        return {}
-
-    @property
-    def signature(self) -> str:
-        base = {"base": self._label(self.model), "dtype": self.dtype}
-        return signature(self.name, {**base, **self.choices})
-
-    def _label(self, model: str) -> str:
-        """How signatures name a causal model; its weights are not loaded."""
-        return resolve_causal(model, self.loading).label
 
     @property
     def base(self) -> LanguageModel:
         """The base model, loaded at first use."""
         return language_model(self.model, self.loading)
 
-    def refusal(self, control: Control) -> str:  # noqa: ARG002  (techniques without control)
-        """Why a control is not supported; empty if it is."""
-        return ""
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
+        return [self._prompted(request, decoding.max_new_tokens) for request in batch]
 
-    def generate(
-        self,
-        requests: Sequence[Request],
-        *,
-        decoding: Decoding = Decoding(),  # noqa: B008
-        seed: int = 0,
-        progress: Progress = no_progress,
-    ) -> Iterator[Answer]:
-        """Yields an answer a request as batches end.
-
-        Requests of the same attributes are written together, in their order.
-
-        Raises:
-            UserError: ids that occur twice, or controls that are not supported; all of them named.
-        """
-        check_requests(self, requests)
-        for batch in self._batches(requests):
-            prompted = [self._prompted(request, decoding.max_new_tokens) for request in batch]
-            begin = time.perf_counter()  # the base is loaded by now
-            continuations = self._continue(prompted, decoding, seed)
-            seconds = (time.perf_counter() - begin) / len(batch)
-            for one, continuation in zip(prompted, continuations, strict=True):
-                yield self._answer(one, continuation, seconds)
-                progress(1)
+    def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        continuations = self._continue(ready, decoding, seed)
+        return [self._answer(*both) for both in zip(ready, continuations, strict=True)]
 
     def log_probs(
         self,
@@ -116,11 +60,16 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         continuations: Sequence[str],
         *,
         decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+        seed: int = 0,
     ) -> list[Floats]:
         """log P(token | prompt, control, tokens before it) of continuations: (tokens,) each.
 
         The continuation is read as it stands, so it begins with a blank where a word begins.
         Minus infinity where the decoding leaves a token out; no cut is made unless it says so.
+
+        Args:
+            seed: of what the technique draws before a text, if it draws anything; the
+                probabilities are given that.
         """
         check_requests(self, requests)
         text_of = dict(zip([r.id for r in requests], continuations, strict=True))
@@ -131,7 +80,7 @@ class LocalTechnique(LoadingOptions, abc.ABC):
             forced = Forced([ids[one.request.id] for one in prompted])
             budgets = [len(ids[one.request.id]) for one in prompted]
             if prompted:
-                self._run(prompted, decoding, forced, budgets, ends=frozenset())
+                self._run(prompted, decoding, forced, budgets, seed=seed, ends=frozenset())
             for one, values in zip(prompted, forced.log_p, strict=True):
                 log_p[one.request.id] = np.array(values)
         return list(log_p.values())
@@ -168,9 +117,9 @@ class LocalTechnique(LoadingOptions, abc.ABC):
 
     def input_of(self, request: Request, decoding: Decoding = Decoding()) -> str:  # noqa: B008
         """What the base reads for a request, as text: instructions, codes and the prompt, whose
-        beginning is cut off if it is too long; without BOS."""
-        ids = self._prompted(request, decoding.max_new_tokens).ids
-        text: str = self.base.tokenizer.decode(ids[ids[0] == self.base.bos_id :])
+        beginning is cut off if it is too long; without BOS and soft prompts."""
+        ids = self.base.real(self._prompted(request, decoding.max_new_tokens).ids)
+        text: str = self.base.tokenizer.decode(ids[ids[:1] == [self.base.bos_id] :])
         return text
 
     def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
@@ -215,6 +164,14 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         """Strings that end a text; neither they nor what follows them is part of it."""
         return ()
 
+    def _cache(self, prompted: Sequence[Prompted], seed: int) -> torch.Tensor | None:  # noqa: ARG002
+        """A prepared cache in front of what the base reads, one a request (`prefix_cache`)."""
+        return None
+
+    def _virtual(self, control: Control) -> int:  # noqa: ARG002
+        """The positions of that cache."""
+        return 0
+
     def _writer(self, control: Control) -> LanguageModel:  # noqa: ARG002
         """The model whose logits are changed: the base, or what a technique makes of it for
         requests of these attributes. Its tokens are the base's."""
@@ -227,7 +184,9 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         prompt = base.ids(request.prompt.rstrip(" \t"))
         formula = self._formula(frozenset(request.control))
         helpers = formula.room(request.control) if formula else math.inf
-        behind = int(min(base.tokens.limit - 1, helpers)) - (len(start) - 1)
+        limit = min(base.tokens.limit, self._writer(request.control).tokens.limit)
+        own = limit - 1 - self._virtual(request.control)
+        behind = int(min(own, helpers)) - (len(start) - 1)
         room = behind - budget
         if room < 0:
             raise UserError(
@@ -244,7 +203,15 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         width = self.base.tokens.vocabulary_size
         noise = None if decoding.greedy else Exponentials(seed, ids, width)
         budgets = [decoding.max_new_tokens] * len(prompted)
-        return self._run(prompted, decoding, Draw(noise), budgets, self._ends, self._is_over)
+        return self._run(
+            prompted,
+            decoding,
+            Draw(noise),
+            budgets,
+            seed=seed,
+            ends=self._ends,
+            is_over=self._is_over,
+        )
 
     def _is_over(self, ids: Sequence[int]) -> bool:
         """Whether a continuation has a string that ends it."""
@@ -260,6 +227,8 @@ class LocalTechnique(LoadingOptions, abc.ABC):
         decoding: Decoding,
         choice: Choice,
         budgets: Sequence[int],
+        *,
+        seed: int,
         ends: frozenset[int],
         is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     ) -> list[Continuation]:
@@ -270,9 +239,18 @@ class LocalTechnique(LoadingOptions, abc.ABC):
             [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
         )
         writer = self._writer(prompted[0].request.control)
-        return continue_all(writer, prompts, steering, choice, budgets, ends=ends, is_over=is_over)
+        return continue_all(
+            writer,
+            prompts,
+            steering,
+            choice,
+            budgets,
+            ends=ends,
+            is_over=is_over,
+            prefix=self._cache(prompted, seed),
+        )
 
-    def _answer(self, one: Prompted, continuation: Continuation, seconds: float) -> Answer:
+    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
         request = one.request
         written = self.base.continuation(one.ids, continuation.ids)
         if request.prompt[-1:] in (" ", "\t"):
@@ -284,19 +262,11 @@ class LocalTechnique(LoadingOptions, abc.ABC):
             continuation=written,
             text=request.prompt + written,
             tokens=continuation.steps,
-            seconds=seconds,
             forward_passes=continuation.passes,
+            backward_passes=continuation.backward_passes,
             control=request.control,
             extra={
                 **({"prompt_cut": True} if one.cut else {}),
                 **({"stopped_at": stop} if stop else {}),
             },
         )
-
-    def _batches(self, requests: Sequence[Request]) -> Iterator[list[Request]]:
-        """Requests of the same attributes together, in their order, `batch` at a time."""
-        by_attributes = sorted(requests, key=lambda request: sorted(request.control))
-        for _, group in groupby(by_attributes, key=lambda request: sorted(request.control)):
-            alike = list(group)
-            for begin in range(0, len(alike), self.batch):
-                yield alike[begin : begin + self.batch]

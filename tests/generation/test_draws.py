@@ -68,3 +68,9 @@ def test_padding_is_not_repeated(penalty):
     logits = torch.tensor([[2.0, -1.0]])
     ids, mask = torch.tensor([[1, 1]]), torch.tensor([[0, 0]])
     assert torch.equal(penalised(logits, ids, mask, penalty), logits)
+
+
+def test_ids_beyond_the_vocabulary_are_not_repeated():
+    logits = torch.tensor([[2.0, -1.0]])
+    ids, mask = torch.tensor([[7, 0, 2]]), torch.ones(1, 3, dtype=torch.long)
+    assert penalised(logits, ids, mask, 2.0).tolist() == [[1.0, -1.0]]

@@ -13,9 +13,10 @@ from plain import WHOLE, assert_same, logits, steered
 from levelfield.core.errors import UserError
 from levelfield.systems.bags import bag_words
 from levelfield.systems.cat_paw import CATPAW
-from levelfield.systems.contract import Request
+from levelfield.systems.contract import Decoding, Request
+from levelfield.systems.gradient.pplm import PPLM
 from levelfield.systems.guidance import ClassifierFreeGuidance
-from levelfield.systems.logits.pace import BagMass, Paced
+from levelfield.systems.logits.pace import BagMass, LargestPace, Paced
 from levelfield.systems.logits.processor import SteeringProcessor
 from levelfield.systems.logits.terms import BaseLM, Stateless, Term
 from levelfield.systems.making import make_technique
@@ -58,6 +59,9 @@ class Given(Stateless):
 
     def values(self, step):
         return self._r.expand(len(step.log_p))
+
+    def read(self, _tokens):
+        """Nothing to remember."""
 
     def keep(self, rows):
         self._r = self._r[rows] if len(self._r) > 1 else self._r
@@ -252,6 +256,98 @@ def test_tokens_of_longer_words_count_if_asked_for(tmp_path: Path):
 def test_options_that_make_no_technique_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         cat_paw(**options)
+
+
+def over_pplm(**options) -> tuple[CATPAW, PPLM]:
+    """Around PPLM, and PPLM alone."""
+    base, own = cases.model(), {"iterations": 2, "bag": cases.bag()}
+    inner = PPLM(model=base, guide=cases.head_guide(base), strength=0.1, **own)
+    technique = CATPAW(
+        model=base,
+        inner="pplm",
+        inner_options=" ".join(f"{name}={value}" for name, value in own.items()),
+        **{"guide": inner.guide, "strength": inner.strength, "bag": cases.bag(), **options},
+    )
+    return technique, inner
+
+
+WAS = " was"
+
+
+@pytest.mark.parametrize("control", [POSITIVE, {"words": "any"}], ids=["head", "bag"])
+def test_around_pplm_r_multiplies_the_steps(control):
+    """One token, so that r of one position is all there is."""
+    technique, inner = over_pplm()
+    r = bag_mass(technique, LAKE)
+    (base,) = replace(inner, strength=0.0).log_probs([Request("1", LAKE, control)], [WAS])
+    for pace in (1.0, 0.5, 7.0):
+        paced = replace(technique, tau=r / pace)
+        (found,) = paced.log_probs([Request("1", LAKE, control)], [WAS])
+        of_pace = replace(inner, strength=inner.strength * pace)
+        (expected,) = of_pace.log_probs([Request("1", LAKE, control)], [WAS])
+        assert list(found) == pytest.approx(list(expected), abs=1e-5)
+        assert list(found) != pytest.approx(list(base), abs=1e-4)
+
+
+def with_mass(monkeypatch, r: float) -> None:
+    def regulator(self, _):
+        return Mass((r,)), self.tau
+
+    monkeypatch.setattr(CATPAW, "_regulator", regulator)
+
+
+def test_around_pplm_r_of_tau_gives_pplm_and_r_of_0_the_base(monkeypatch):
+    technique, inner = over_pplm(tau=0.2)
+    text = " was very old and it"
+    asked = [Request(str(n), prompt, POSITIVE) for n, prompt in enumerate((LAKE, "", "It was"))]
+    for r, other in ((0.2, inner), (0.0, replace(inner, strength=0.0))):
+        with_mass(monkeypatch, r)
+        found = technique.log_probs(asked, [text] * 3)
+        for mine, theirs in zip(found, other.log_probs(asked, [text] * 3), strict=True):
+            assert list(mine) == pytest.approx(list(theirs), abs=1e-5)
+
+
+def test_around_pplm_there_is_no_cap_unless_it_is_set(monkeypatch):
+    technique, inner = over_pplm(tau=0.2)
+    asked = [Request("1", LAKE, POSITIVE)]
+    with_mass(monkeypatch, 2.0)
+    ten = replace(inner, strength=10 * inner.strength).log_probs(asked, [WAS])[0]
+    three = replace(inner, strength=3 * inner.strength).log_probs(asked, [WAS])[0]
+    assert technique.log_probs(asked, [WAS])[0] == pytest.approx(ten, abs=1e-5)
+    assert replace(technique, cap=3.0).log_probs(asked, [WAS])[0] == pytest.approx(three, abs=1e-5)
+    assert "cap:inf" in technique.signature
+    assert "cap:2|" in cat_paw(cap=None).signature
+
+
+def test_around_pplm_the_largest_pace_of_several_attributes_counts():
+    pace = LargestPace(((Mass((0.1,)), 0.1), (Mass((0.02,)), 0.01)), 5.0)
+
+    class Step:
+        log_p = BASE.repeat(3, 1)
+
+    assert pace.bind([POSITIVE] * 3).values(Step).tolist() == pytest.approx([2.0] * 3)
+    capped = replace(pace, cap=1.5)
+    assert capped.bind([POSITIVE] * 3).values(Step).tolist() == [1.5] * 3
+
+
+def test_around_pplm_texts_are_generated_and_counted():
+    technique, _ = over_pplm()
+    asked = [Request("1", LAKE, POSITIVE), Request("2", "It", POSITIVE)]
+    for answer in technique.generate(asked, decoding=Decoding(max_new_tokens=4)):
+        assert answer.forward_passes == (2 + 2 * 2) * answer.tokens
+        assert answer.backward_passes == 2 * 2 * answer.tokens
+    with pytest.raises(UserError, match="no logits processor"):
+        technique.processor([POSITIVE])
+    with pytest.raises(UserError, match="is no term"):
+        technique._formula(frozenset({"sentiment"}))
+    assert "around pplm: " in technique.refusal({"sentiment": "so-so"})
+
+
+def test_around_pplm_tau_is_that_of_steps():
+    technique, _ = over_pplm()
+    assert technique._regulator("sentiment")[1] == 0.02
+    assert technique._regulator("topic")[1] == 0.01
+    assert replace(technique, tau=0.3)._regulator("topic")[1] == 0.3
 
 
 def test_without_a_bag_a_control_is_refused(tmp_path: Path):

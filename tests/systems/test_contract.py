@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ import torch
 from technique_cases import CASES, Case
 
 from levelfield.core.errors import UserError
+from levelfield.core.sample import Control
 from levelfield.generation import language_model
 from levelfield.systems.contract import Answer, Decoding, Request
 from levelfield.systems.table import TECHNIQUES
 from levelfield.systems.technique import LocalTechnique
 
 PROMPTS = ("The lake", "", "Once upon a time there was a very old road", "火山 🎉", "Go ", "I")
+SOURCES = ("The lake", "i dont know!!", "Once upon a time there was a road", "火山 🎉", "Go ", "I")
 SHORT = Decoding(max_new_tokens=6)
 
 every = pytest.mark.parametrize("name", CASES)
@@ -24,13 +27,25 @@ every_local = pytest.mark.parametrize(
     "name", [n for n, case in CASES.items() if isinstance(case.make(), LocalTechnique)]
 )
 
+every_steering = pytest.mark.parametrize(
+    "name",
+    [n for n, c in CASES.items() if c.steers and isinstance(c.make(), LocalTechnique)],
+)
+
 
 def requests(case: Case) -> list[Request]:
     return [
-        Request(f"{n}:{k}", prompt, control)
-        for n, prompt in enumerate(PROMPTS)
+        request(case, f"{n}:{k}", text, control)
+        for n, text in enumerate(SOURCES if case.rewrites else PROMPTS)
         for k, control in enumerate(case.controls)
     ]
+
+
+def request(case: Case, id: str, text: str, control: Control) -> Request:
+    """With a source for techniques that rewrite, with a prompt for the others."""
+    if case.rewrites:
+        return Request(id, control=control, source=text, references=(f"{text}.",))
+    return Request(id, text, control)
 
 
 def answers(technique, asked, seed=0, decoding=SHORT) -> dict[str, Answer]:
@@ -60,8 +75,13 @@ def test_answers_carry_ids_prompts_and_what_was_written(name):
     for request in asked:
         answer = of[request.id]
         assert (answer.prompt, dict(answer.control)) == (request.prompt, dict(request.control))
+        assert (answer.source, answer.references) == (request.source, request.references)
         assert answer.text == answer.prompt + answer.continuation
-        assert answer.forward_passes >= answer.tokens >= 1
+        if not case.generates:
+            assert (answer.tokens, answer.forward_passes) == (0, 0)
+            continue
+        assert answer.tokens >= 1
+        assert answer.forward_passes >= (answer.tokens if case.autoregressive else 1)
         assert answer.seconds >= 0
 
 
@@ -78,7 +98,8 @@ def test_a_seed_gives_the_same_texts_and_another_seed_others(name):
     case = CASES[name]
     asked = requests(case)
     assert texts(case.make(), asked, seed=1) == texts(case.make(), asked, seed=1)
-    assert texts(case.make(), asked, seed=1) != texts(case.make(), asked, seed=2)
+    others = texts(case.make(), asked, seed=2)
+    assert (texts(case.make(), asked, seed=1) != others) == case.draws
 
 
 @every
@@ -149,18 +170,41 @@ def test_a_technique_can_be_sent_to_another_process(name):
 def test_what_is_not_supported_is_refused_before_a_model_is_loaded(name):
     case = CASES[name]
     technique = case.make(model="no/such-model")
-    twice = [Request("1", "a", case.controls[0]), Request("1", "b", case.controls[0])]
+    twice = [request(case, "1", text, case.controls[0]) for text in ("a", "b")]
     with pytest.raises(UserError, match="'1' occurs twice"):
         next(technique.generate(twice))
     if case.refused is None:
         assert technique.refusal({"keywords": ("court", "culture")}) == ""
         return
-    asked = [Request(str(n), "a", case.refused) for n in range(2)]
+    asked = [request(case, str(n), "a", case.refused) for n in range(2)]
     with pytest.raises(UserError, match=r"'0': .*'1': "):
-        next(technique.generate([*asked, Request("2", "a", case.controls[0])]))
+        next(technique.generate([*asked, request(case, "2", "a", case.controls[0])]))
 
 
-@every_local
+@every
+def test_prompts_are_continued_and_sources_rewritten_and_nothing_else(name):
+    """Refused in one line before a model is loaded."""
+    case = CASES[name]
+    technique = case.make(model="no/such-model")
+    control = case.controls[0]
+    if case.rewrites:
+        wrong, why = Request("1", "The lake", control), f"{name} rewrites a source"
+    else:
+        wrong = Request("1", "The lake", control, source="A lake.")
+        why = f"{name} continues prompts"
+    with pytest.raises(UserError, match=f"^requests: '1': {why}[^\n]*$"):
+        next(technique.generate([wrong]))
+
+
+@every
+def test_references_change_no_text(name):
+    case = CASES[name]
+    asked = requests(case)
+    others = [replace(request, references=("Something else.",)) for request in asked]
+    assert texts(case.make(), others) == texts(case.make(), asked)
+
+
+@every_steering
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_padding_and_cache_change_no_probability(name, family):
     """Against one row alone that reads everything anew at every step."""
@@ -190,7 +234,7 @@ NEEDS_GPT2: frozenset[str] = frozenset()
 """Techniques whose guides in the tests are for one base."""
 
 
-@every_local
+@every_steering
 def test_probabilities_sum_to_one_over_what_may_be_chosen(name):
     case = CASES[name]
     technique = case.make()
@@ -208,7 +252,7 @@ def test_probabilities_sum_to_one_over_what_may_be_chosen(name):
     assert (base[kept].sum() >= 0.8) or case.strength
 
 
-@every_local
+@every_steering
 def test_the_greedy_text_is_the_likeliest_token_at_each_step(name):
     case = CASES[name]
     technique = case.make()
@@ -221,7 +265,7 @@ def test_the_greedy_text_is_the_likeliest_token_at_each_step(name):
     ]
 
 
-@every_local
+@every_steering
 def test_an_empty_continuation_has_no_probabilities(name):
     case = CASES[name]
     (log_p,) = case.make().log_probs(requests(case)[:1], [""])

@@ -271,7 +271,7 @@ def test_texts_of_other_choices_are_refused_unless_forced(out, stub, changed, di
     ("requests", "said"),
     [
         (["The lake"], '3: "2:positive" is none of the requests'),
-        (["The sea", "Once"], '1: "1:positive" had another prompt or control'),
+        (["The sea", "Once"], '1: "1:positive" differs in prompt or control'),
     ],
 )
 def test_answers_to_other_requests_are_refused(out, requests, said):

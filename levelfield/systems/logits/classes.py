@@ -18,11 +18,21 @@ Length = Literal["mean", "sum"]
 
 
 class ClassModel(NamedTuple):
-    """How texts of a class are read: by a model, behind a prefix."""
+    """How texts of a class are read: by a model, behind a prefix.
+
+    Attributes:
+        prefix: of every text, or what a control makes of it.
+        scored: so many tokens at its end count as the text's.
+    """
 
     label: str
     model: LanguageModel
-    prefix: Prefix = ()
+    prefix: Prefix | Callable[[Control], Prefix] = ()
+    scored: int = 0
+
+    def before(self, control: Control) -> Prefix:
+        """The prefix of a text with this control."""
+        return self.prefix(control) if callable(self.prefix) else self.prefix
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,12 @@ class Classes:
     models: tuple[ClassModel, ...]
     wanted: Callable[[Control], str]
 
-    def room(self) -> float:
+    def room(self, control: Control) -> float:
         """The most tokens behind BOS that every model can read."""
-        return min(one.model.tokens.limit - 1 - len(one.prefix) for one in self.models)
+        return min(
+            one.model.tokens.limit - len(one.model.opening) - len(one.before(control))
+            for one in self.models
+        )
 
 
 @dataclass(frozen=True)
@@ -58,8 +71,8 @@ class ClassContrast(Term):
         are_many = len(self.classes.models) > 2
         return _OfContrast(_ClassRows(self.classes, controls, readers, scores_texts=are_many))
 
-    def room(self, _: Control) -> float:
-        return self.classes.room()
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
 
 
 class _OfContrast(Stateless):
@@ -137,8 +150,8 @@ class ClassPosterior(Term):
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         return _OfPosterior(self, _ClassRows(self.classes, controls, readers, scores_texts=True))
 
-    def room(self, _: Control) -> float:
-        return self.classes.room()
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
 
 
 class _OfPosterior(Stateless):
@@ -177,7 +190,11 @@ class _ClassRows:
         self._wanted = torch.tensor([labels.index(classes.wanted(one)) for one in controls])
         self._readers = [readers.of(one.model) for one in classes.models]
         self._slots = [
-            reader.slot([one.prefix] * len(controls), scores_texts=scores_texts)
+            reader.slot(
+                [one.before(control) for control in controls],
+                scores_texts=scores_texts,
+                scored=one.scored,
+            )
             for reader, one in zip(self._readers, classes.models, strict=True)
         ]
 

@@ -63,6 +63,8 @@ class FutureLabel(Term):
 class _Estimation:
     """An estimator that reads along with the base."""
 
+    backward_passes = 0
+
     def __init__(self, estimator: FutureEstimator, wanted: Sequence[int], bos_id: int) -> None:
         self._estimator, self._bos_id = estimator, bos_id
         self._wanted = torch.tensor(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -78,6 +79,40 @@ class _Paced:
     def read(self, tokens: torch.Tensor) -> None:
         self._inner.read(tokens)
         self._regulator.read(tokens)
+
+
+@dataclass(frozen=True)
+class LargestPace:
+    """max_a min(r_a / τ_a, m) over attributes a: a pace for what has one strength for all of them.
+
+    Attributes:
+        regulators: r_a and τ_a, above 0.
+        cap: m; infinite for none.
+    """
+
+    regulators: tuple[tuple[Regulator, float], ...]
+    cap: float = math.inf
+
+    def bind(self, controls: Sequence[Control]) -> BoundRegulator:
+        bound = [(regulator.bind(controls), tau) for regulator, tau in self.regulators]
+        return _LargestPace(bound, self.cap)
+
+
+class _LargestPace:
+    def __init__(self, regulators: Sequence[tuple[BoundRegulator, float]], cap: float) -> None:
+        self._regulators, self._cap = regulators, cap
+
+    def values(self, step: Step) -> torch.Tensor:
+        paces = torch.stack([regulator.values(step) / tau for regulator, tau in self._regulators])
+        return paces.amax(0).clamp(max=self._cap)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        for regulator, _ in self._regulators:
+            regulator.keep(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        for regulator, _ in self._regulators:
+            regulator.read(tokens)
 
 
 @dataclass(frozen=True)

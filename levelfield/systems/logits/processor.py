@@ -93,6 +93,11 @@ class SteeringProcessor(LogitsProcessor):
         """Rows sent through helper models so far, for each row of the batch."""
         return self._readers.passes if self._bound else 0
 
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row of the batch."""
+        return self._readers.backward_passes if self._bound else 0
+
     def keep(self, rows: torch.Tensor) -> None:
         """Goes on with these rows only, in this order."""
         assert self._ids is not None

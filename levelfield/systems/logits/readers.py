@@ -32,10 +32,12 @@ class _Slot(NamedTuple):
     Attributes:
         prefixes: one a row.
         sees_prompt: whether it reads the whole prompt, or its last token only.
+        scored: so many tokens at the end of each prefix count as the text's.
     """
 
     prefixes: tuple[Prefix, ...]
     sees_prompt: bool
+    scored: int
 
     def prompts(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
         """What it reads of the prompts, without the prefixes."""
@@ -48,6 +50,8 @@ class Reader:
     The prefixes of all terms are rows of one batch with one cache, so that no step reads a text
     again. Equal slots are one.
     """
+
+    backward_passes = 0
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -66,6 +70,7 @@ class Reader:
         *,
         scores_texts: bool = False,
         sees_prompt: bool = True,
+        scored: int = 0,
     ) -> int:
         """The place of a prefix for every row, added if it is new; before the first step.
 
@@ -73,9 +78,10 @@ class Reader:
             prefixes: one a row.
             scores_texts: `text_log_p` and `lengths` are asked for; they need a pass over prompts.
             sees_prompt: whether the model reads the whole prompt, or its last token only.
+            scored: so many tokens at the end of each prefix count as the text's.
         """
         self._scores_texts |= scores_texts
-        if (wanted := _Slot(tuple(prefixes), sees_prompt)) not in self._slots:
+        if (wanted := _Slot(tuple(prefixes), sees_prompt, scored)) not in self._slots:
             self._slots.append(wanted)
         return self._slots.index(wanted)
 
@@ -86,12 +92,15 @@ class Reader:
         self._n = len(rows)
         read = [text for slot in self._slots for text in slot.prompts(rows)]
         prefixes = [prefix for slot in self._slots for prefix in slot.prefixes]
-        prompts = [[bos, *prefix, *text] for prefix, text in zip(prefixes, read, strict=True)]
+        start = self._model.opening
+        prompts = [[*start, *prefix, *text] for prefix, text in zip(prefixes, read, strict=True)]
         device = self._model.device
         self._rows = CausalRows.of(self._model.model, prompts, bos, device)
         self._log_p = None
         if self._scores_texts:
-            self._lengths = torch.tensor([len(text) for text in read], device=device)
+            scored = [slot.scored for slot in self._slots for _ in slot.prefixes]
+            lengths = [len(text) + n for text, n in zip(read, scored, strict=True)]
+            self._lengths = torch.tensor(lengths, device=device)
             places = torch.arange(self._rows.ids.shape[1], 0, -1, device=device)
             self._text_log_p = self._rows.log_likelihood(places <= self._lengths[:, None])
 
@@ -148,6 +157,11 @@ class Follower(Protocol):
         """Rows sent through a model so far, for each row of the batch."""
         ...
 
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row of the batch."""
+        ...
+
     def start(self, texts: Texts) -> None:
         """Reads what the base has read."""
         ...
@@ -198,3 +212,8 @@ class Readers:
     def passes(self) -> int:
         """Rows sent through the models so far, for each row of the batch."""
         return sum(follower.passes for follower in self._followers)
+
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row of the batch."""
+        return sum(follower.backward_passes for follower in self._followers)

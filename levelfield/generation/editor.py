@@ -1,0 +1,165 @@
+"""Editors: encoder-decoders with a head that says what becomes of each token (He 2021)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+
+from levelfield.core.errors import ModelError
+from levelfield.generation.editor_tokens import EditorTokens
+from levelfield.models.files import check_finite
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.torch.loading import load_pretrained, placement, positions
+
+HEAD = "editing_head."
+"""What the names of the head's weights begin with, in the file of the encoder-decoder's."""
+WEIGHTS = "model.safetensors"
+KEPT = 2
+"""How many editors a process keeps, those used last."""
+
+
+class Action(IntEnum):
+    """What becomes of a token; `INSERT` puts another one before it."""
+
+    COPY = 0
+    REPLACE = 1
+    INSERT = 2
+
+
+class EditingHead(torch.nn.Module):
+    """States of the encoder (…, d) → logits of the actions (…, 3): W₂ tanh(W₁ h)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense = torch.nn.Linear(width, width)
+        self.out_proj = torch.nn.Linear(width, len(Action))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.out_proj(torch.tanh(self.dense(states)))
+        return logits
+
+
+class EditorNetwork(torch.nn.Module):
+    """An encoder-decoder of `transformers` with an editing head."""
+
+    def __init__(self, body: Any, head: EditingHead) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+
+    def encode(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and mask (rows, tokens) → states (rows, tokens, d), actions (rows, tokens, 3)."""
+        states = self.body.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states, self.head(states)
+
+    def decode(
+        self, states: torch.Tensor, mask: torch.Tensor, inputs: torch.Tensor, at: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits (places, vocabulary) of the tokens behind some of those that are read.
+
+        Args:
+            states, mask: of the encoder.
+            inputs: (rows, decoder tokens), padded on the right.
+            at: (rows, decoder tokens) which places; elsewhere no softmax is paid for.
+        """
+        from transformers.modeling_outputs import BaseModelOutput
+
+        outputs = self.body.get_output_embeddings()
+        hook = outputs.register_forward_pre_hook(lambda _, states: (states[0][at],))
+        try:
+            logits: torch.Tensor = self.body(
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                attention_mask=mask,
+                decoder_input_ids=inputs,
+                use_cache=False,
+            ).logits
+        finally:
+            hook.remove()
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class Editor:
+    """An editor in evaluation mode.
+
+    Attributes:
+        network: encoder, decoder and head.
+        tokens: of its tokenizer.
+        limit: tokens that the encoder and the decoder read.
+        label: how signatures name it.
+    """
+
+    network: EditorNetwork
+    tokens: EditorTokens
+    limit: int
+    label: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = self.network.head.dense.weight.device
+        return device
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and mask (rows, tokens) of texts, padded on the right."""
+        longest = max(map(len, rows))
+        pad = self.tokens.pad
+        ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        return ids.to(self.device), mask.to(self.device)
+
+
+def resolve_editor(name: str, loading: Loading) -> Resolved:
+    """The files of an editor; no weights are loaded.
+
+    Raises:
+        ModelError: there is no such model, or it has no editing head.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    how = "make one with `levelfield train editor FILE --out FOLDER`; offline/editor is one"
+    if resolved.kind != "encoder-decoder":
+        raise ModelError(f"model '{name}' is a {resolved.kind} model; expected an editor: {how}")
+    if not _has_head(resolved.path / WEIGHTS):
+        raise ModelError(f"model '{name}' has no editing head and is no editor: {how}")
+    return resolved
+
+
+@functools.lru_cache(maxsize=KEPT)
+def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
+    """The editor of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is no editor.
+    """
+    resolved = resolve_editor(name, loading)
+    device, dtype = placement(loading)
+    body, tokenizer = load_pretrained(resolved, "encoder-decoder", device, dtype)
+    head = EditingHead(body.config.d_model)
+    with safetensors.safe_open(resolved.path / WEIGHTS, "pt") as file:
+        try:
+            tensors = {key: file.get_tensor(f"{HEAD}{key}") for key in head.state_dict()}
+            head.load_state_dict(tensors)
+        except (safetensors.SafetensorError, RuntimeError) as error:
+            raise ModelError(f"model '{name}': its editing head is damaged") from error
+    check_finite(resolved, head.named_parameters())
+    network = EditorNetwork(body, head.to(device, dtype)).eval()
+    tokens = EditorTokens(tokenizer, body.config)
+    return Editor(network, tokens, positions(body.config), resolved.label)
+
+
+def _has_head(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return any(key.startswith(HEAD) for key in file.keys())  # noqa: SIM118  (no mapping)
+    except (safetensors.SafetensorError, OSError):
+        return False

@@ -1,0 +1,1 @@
+"""Techniques that write a text by editing it."""

@@ -1,0 +1,202 @@
+"""PPLM: the base behind a past that gradients push towards the control, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import torch
+
+from levelfield.core.errors import UserError, first_line
+from levelfield.core.sample import Control
+from levelfield.generation.heads import head_model
+from levelfield.generation.open_rows import OpenRows, frozen
+from levelfield.models.guides import GuideKind, guides_for
+from levelfield.models.resolve import OFFLINE_LM
+from levelfield.systems.bags import bag_label, bag_problem, bag_tokens, bag_words
+from levelfield.systems.contract import Decoding, Request
+from levelfield.systems.gradient.perturbed import Goal, Perturbation, PerturbedLM
+from levelfield.systems.guided import GuidedTechnique
+from levelfield.systems.logits.pace import Regulator
+from levelfield.systems.logits.processor import SteeringProcessor
+from levelfield.systems.logits.terms import BaseLM, Formula
+from levelfield.systems.sampling import Choice, Continuation, grow
+from levelfield.systems.technique import Prompted
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPLM(GuidedTechnique):
+    """log p(x_t | x_<t) + γ_gm (log p̃(x_t | x_<t) − log p(x_t | x_<t)), up to a constant.
+
+    p̃ is the base behind keys and values that gradients have changed, m times at every step, so that
+    words of a bag or the label of a head become likelier (`PerturbedLM` has the formulas). The
+    changed past is carried on beside the base's own. Dathathri et al. (2020), "Plug and Play
+    Language Models", section 3.
+
+    Controls attributes that there is a guide of kind `head` for, sentiment by the one that comes
+    with the package; topics of PPLM's word lists; and with a bag of one's own whatever its words
+    stand for. Several attributes at once: their energies add up.
+
+    The gradients go through the base, so there is no processor for `generate` of `transformers`.
+
+    Args:
+        strength: a, the size of a step in ‖g‖^(1 − γ); 0 is the base.
+        bag_scale: multiplies a where all goals are bags: a step reaches words more directly than a
+            label.
+        iterations: m, gradients at every step.
+        gamma: γ; ‖g‖^γ divides a gradient. 1 makes every step as long as a says.
+        fusion: γ_gm, the share of p̃ in the geometric mean with the base.
+        kl: weight of KL(p̃ ‖ p) in the energy.
+        window: so many last tokens of the past are changed; 0 for all.
+        horizon: expected tokens behind the text that heads read.
+        bag: a file with a word in each line, for attributes without a head.
+        guide: which heads: names or folders with commas between them, each of another attribute;
+            empty for those that come with the package.
+        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+            (`LocalTechnique`).
+
+    Raises:
+        UserError: a number out of range.
+    """
+
+    name: ClassVar[str] = "pplm"
+    guide_kind: ClassVar[GuideKind] = "head"
+    strength: float = 0.1
+    bag_scale: float = 0.3
+    iterations: int = 3
+    gamma: float = 1.0
+    fusion: float = 0.9
+    kl: float = 0.01
+    window: int = 0
+    horizon: int = 1
+    bag: str = ""
+    batch: int = 64  # each pass reads all weights, and there are many passes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, least in (("iterations", 1), ("window", 0), ("horizon", 1)):
+            if (n := getattr(self, option)) < least:
+                raise UserError(f"{option} is {n}; expected a whole number of at least {least}")
+        for option in ("bag_scale", "gamma", "fusion", "kl"):
+            if not (math.isfinite(value := getattr(self, option)) and value >= 0):
+                raise UserError(f"{option} is {value}; expected a number of at least 0")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            **super().choices,
+            "bag": bag_label(self.bag),
+            "bag-scale": f"{self.bag_scale:g}",
+            "iterations": str(self.iterations),
+            "gamma": f"{self.gamma:g}",
+            "fusion": f"{self.fusion:g}",
+            "kl": f"{self.kl:g}",
+            "window": str(self.window),
+            "horizon": str(self.horizon),
+        }
+
+    def refusal(self, control: Control) -> str:
+        for attribute, value in control.items():
+            if self._is_by_bag(attribute):
+                why = bag_problem(attribute, _hashable(value), self.bag)
+                if why:
+                    return f"{self.name}: {why}"
+            else:
+                try:
+                    self._wanted_label(attribute, control)
+                except UserError as error:
+                    return f"{self.name}: {first_line(error)}"
+        return ""
+
+    def processor(
+        self,
+        controls: Sequence[Control],  # noqa: ARG002
+        *,
+        attention_mask: torch.Tensor | None = None,  # noqa: ARG002
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: ARG002, B008
+    ) -> SteeringProcessor:
+        """Nothing.
+
+        Raises:
+            UserError: the technique acts in the cache of keys and values.
+        """
+        raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
+
+    def _is_by_bag(self, attribute: str) -> bool:
+        """Whether no head serves an attribute and a bag may."""
+        heads = guides_for(self.guide_kind, self.guide)
+        if not self.guide and self.model != OFFLINE_LM:
+            heads = ()
+        has_head = attribute in {guide.attribute for guide in heads}
+        return not has_head and bool(self.bag or attribute == "topic")
+
+    def _goals(self, attributes: frozenset[str]) -> list[Goal]:
+        return [
+            Goal(partial(self._tokens, attribute))
+            if self._is_by_bag(attribute)
+            else self._label_goal(attribute)
+            for attribute in sorted(attributes)
+        ]
+
+    def _label_goal(self, attribute: str) -> Goal:
+        head = head_model(self._guide(attribute), self.model, self.loading)
+        labels = head.guide.labels
+        return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
+
+    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
+        """The bag of an attribute in tokens, as words stand within a text."""
+        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
+        tokens = bag_tokens(words, self.base)
+        if not tokens:
+            raise UserError(
+                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}"
+            )
+        return tokens
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        return super()._prompted(request, budget + self.horizon - 1)  # which are read, too
+
+    def _run(
+        self,
+        prompted: Sequence[Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        *,
+        seed: int,  # noqa: ARG002
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+        pace: Regulator | None = None,
+    ) -> list[Continuation]:
+        """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
+        controls = [one.request.control for one in prompted]
+        goals = self._goals(frozenset(controls[0])) if self.strength else []
+        prompts = [one.ids for one in prompted]
+        base = self.base
+        with torch.no_grad(), frozen(base.model):
+            rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
+            formula = Formula(((1.0, BaseLM()),))
+            if goals:
+                scale = 1.0 if any(goal.head for goal in goals) else self.bag_scale
+                perturbed = PerturbedLM(rows, goals, self._perturbation(scale), pace)
+                formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
+            steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
+            return grow(rows, steering, choice, budgets, ends, is_over)
+
+    def _perturbation(self, scale: float) -> Perturbation:
+        return Perturbation(
+            step_size=scale * self.strength,
+            iterations=self.iterations,
+            gamma=self.gamma,
+            kl=self.kl,
+            window=self.window,
+            horizon=self.horizon,
+        )
+
+
+def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else tuple(value)

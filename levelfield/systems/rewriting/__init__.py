@@ -1,0 +1,1 @@
+"""Techniques that rewrite a source: a copy, rules, a fine-tuned encoder-decoder."""

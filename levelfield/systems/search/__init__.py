@@ -1,0 +1,1 @@
+"""Search for likely texts that have what is asked of them."""
