@@ -33,6 +33,7 @@ _COMMANDS = {
     "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
     "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
+    "convert": ("levelfield.cli.convert:convert", "Convert weights that authors published."),
     "environment": (
         "levelfield.cli.environment:environment",
         "Environments of their own for metrics whose requirements clash with ours.",

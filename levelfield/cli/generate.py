@@ -98,9 +98,10 @@ def generate(
     """Generate a text for each request with a technique of controlled generation.
 
     REQUESTS is a file of objects with `prompt` and `control`, perhaps `id`, in any format that
-    `levelfield score` reads; of plain text each line is a prompt. Each text is written as soon as
-    it is there, and the same command goes on after an interruption. `levelfield score` reads what
-    is written.
+    `levelfield score` reads; of plain text each line is a prompt. Techniques that rewrite read
+    `source` in place of `prompt`, perhaps with `references`. Each text is written as soon as it is
+    there, and the same command goes on after an interruption. `levelfield score` reads what is
+    written.
     """
     from levelfield.systems.run import GenerationCost
     from levelfield.systems.run import generate as run

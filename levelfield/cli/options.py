@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -51,6 +51,30 @@ TIME_LIMIT = click.option(
     type=FiniteNumber(0, 10**8, min_open=True),
     metavar="SECONDS",
     help="End the run if a metric takes longer for one call (64 texts at most).",
+)
+
+
+class Workers(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """A number of processes, or `auto`."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | Literal["auto"]:
+        if value == "auto":
+            return "auto"
+        count: int = WholeNumber(1).convert(value, param, ctx)
+        return count
+
+
+WORKERS = click.option(
+    "--workers",
+    type=Workers(),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that score; auto: what processors and memory allow.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 

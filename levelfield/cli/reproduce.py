@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from levelfield.cli.options import WholeNumber
+from levelfield.cli.options import WORKERS, WholeNumber
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
@@ -25,6 +25,7 @@ from levelfield.core.errors import UserError
     is_flag=True,
     help="thesis.3, .5 to .9 over pairs of text and rater, with ROUGE of raw texts.",
 )
+@WORKERS
 @click.option(
     "--metric", "-m", "metrics", multiple=True, help="Of defaults: only this one, or a family."
 )
@@ -45,6 +46,7 @@ def reproduce(
     as_json: bool,
     model: str,
     pairs: bool,
+    workers: int | Literal["auto"],
     metrics: tuple[str, ...],
     without: tuple[str, ...],
     most: int | None,
@@ -66,7 +68,9 @@ def reproduce(
             raise UserError(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
-        _defaults(id, as_json, markdown, metrics=metrics, without=without, most=most)
+        _defaults(
+            id, as_json, markdown, metrics=metrics, without=without, most=most, workers=workers
+        )
         return
     if metrics or without or most or markdown:
         raise UserError(
@@ -76,6 +80,7 @@ def reproduce(
         id,
         model=model,
         pairs=pairs,
+        workers=workers,
         stages=progress_bar,
         note=lambda note: say(f"note: {note}"),
     )

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FAMILY, FORMAT, MAP, TIME_LIMIT, WholeNumber, columns, pairs
+from levelfield.cli.options import (
+    FAMILY,
+    FORMAT,
+    MAP,
+    TIME_LIMIT,
+    WORKERS,
+    WholeNumber,
+    columns,
+    pairs,
+)
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.run.tasks import TASKS
@@ -122,6 +131,7 @@ class _Outputs:
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY
 @TIME_LIMIT
+@WORKERS
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
 def score(

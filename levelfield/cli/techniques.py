@@ -93,8 +93,6 @@ def _page(technique: dict[str, Any]) -> str:
             "",
             *([doc, ""] if doc else []),
             *(f"{name + ':':<19}{fact}" for name, fact in facts if fact),
-            "",
-            "Options and defaults (--option NAME=VALUE):",
-            *given,
+            *(["", "Options and defaults (--option NAME=VALUE):", *given] if given else []),
         ]
     )

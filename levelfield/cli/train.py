@@ -10,10 +10,12 @@ from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_cdm import cdm
 from levelfield.cli.train_discriminator import discriminator, perturb
+from levelfield.cli.train_editor import editor
 from levelfield.cli.train_guide import guide
 from levelfield.cli.train_infiller import infiller
 from levelfield.cli.train_judge import judge
 from levelfield.cli.train_pooler import pooler
+from levelfield.cli.train_rewriter import rewriter
 from levelfield.cli.train_scales import scales
 
 if TYPE_CHECKING:
@@ -92,5 +94,6 @@ def _say(out: str, values: npt.NDArray[Any]) -> None:
     say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
 
 
-for _command in (infiller, cdm, discriminator, guide, judge, perturb, pooler, scales):
+_COMMANDS = (infiller, cdm, discriminator, editor, guide, judge, perturb, pooler, rewriter, scales)
+for _command in _COMMANDS:
     train.add_command(_command)

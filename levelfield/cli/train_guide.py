@@ -82,6 +82,14 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
 )
 @click.option("--batch", type=WholeNumber(1), help="Texts a step. [default: 16; fudge: 64]")
 @click.option("--learning-rate", type=FiniteNumber(0, min_open=True), help="[default: 1e-3]")
+@click.option(
+    "--option",
+    "-o",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other setting of this kind of guide.",
+)
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option(
@@ -109,9 +117,10 @@ def guide(
     precision: str,
     allow_pickle: bool,
     sources: tuple[str, ...],
+    options: tuple[str, ...],
     **settings: Any,
 ) -> None:
-    """A guide: what gedi, dexperts, ctrl-lite and fudge learn on a base.
+    """A guide: what gedi, dexperts, ctrl-lite, fudge and discup learn on a base.
 
     The texts of --data have their label in control.ATTRIBUTE. The guide is a low-rank adapter on
     the base, a few megabytes; that of fudge is a small network on the base's embeddings. Leaves a
@@ -122,7 +131,7 @@ def guide(
     spec = GuideSpec(
         kind,
         attribute,
-        guide_training(kind).settings(settings),
+        guide_training(kind).settings({**settings, **pairs("--option", options)}),
         start=model,
         seed=seed,
         device=device,

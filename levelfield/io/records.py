@@ -32,6 +32,7 @@ _CONVERT: Mapping[str, Callable[[Any, bool], Any]] = {
     "seed": values.whole,
     "ratings": values.ratings,
 }
+Required = Literal["text", "prompt", "source"]
 MISSING = object()
 """What `field_of` returns for a field that a record has not."""
 
@@ -61,9 +62,10 @@ class Rules:
             that a record has.
         control, system, prompt: defaults of records that do not name them.
         wanted: fields that the message about a missing text asks for as well.
-        required: the field that every record must have: `text`, or `prompt` of requests, whose
-            text is yet to be written. A record with nothing but a `text`, as a line of plain text
-            is, has it in the field that is required.
+        required: the field that every record must have: `text`; or of requests, whose text is yet
+            to be written, `prompt` or `source`. A record with nothing but a `text`, as a line of
+            plain text is, has it in the field that is required. Where a prompt is, a source does
+            as well: whoever reads the request says what is wrong with it.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +73,7 @@ class Rules:
     system: str = ""
     prompt: str = ""
     wanted: tuple[str, ...] = ()
-    required: Literal["text", "prompt"] = "text"
+    required: Required = "text"
 
     def __post_init__(self) -> None:
         for ours, theirs in self.mapping.items():
@@ -129,7 +131,7 @@ class Rules:
                 _enter(fields, name, path, value, cells)
             except Wrong as wrong:
                 problems.append(wrong.inside(".".join((name, *path))))
-        if self.required not in fields:
+        if self.required not in fields and not (self.required == "prompt" and "source" in fields):
             problems.insert(0, self._incomplete(record, there=self.required in named))
         if problems:
             raise BadRecord(problems, no_required_field=self.required not in named)

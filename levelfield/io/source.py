@@ -16,7 +16,7 @@ from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import Spool
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
-from levelfield.io.records import BadRecord, Rules, has
+from levelfield.io.records import BadRecord, Required, Rules, has
 
 Ids = Literal["given", "file", "any"]
 """As they are given, with the name of their file before them, or not compared: they may repeat."""
@@ -83,14 +83,17 @@ class Source:
         self._refusal = refusal
         self._checked = False
 
-    def as_requests(self, refusal: Callable[[Sample], str]) -> Source:
-        """The same records as requests: each needs a prompt, and none a text.
+    def as_requests(
+        self, refusal: Callable[[Sample], str], required: Required = "prompt"
+    ) -> Source:
+        """The same records as requests: each needs a prompt or a source, and none a text.
 
         Args:
             refusal: why a request can't be answered, which is a problem as any other; empty if it
                 can.
+            required: the field that each needs.
         """
-        rules = replace(self._rules, required="prompt")
+        rules = replace(self._rules, required=required)
         return Source(self.inputs, rules, self._ids, refusal)
 
     def __iter__(self) -> Iterator[Sample]:

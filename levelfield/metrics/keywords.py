@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, ClassVar, Literal
 
-import regex
-
 from levelfield.core.continuation import EmptyOutput, Reading, output
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Sample
+from levelfield.core.sample import Control, Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
 from levelfield.core.wanted import wanted_values
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
-from levelfield.metrics.text.words import UNSPACED, plain, words
+from levelfield.metrics.text.words import plain, whole_word, words
 
 Found = Mapping[str, bool]
 """Keyword (or lemma) -> whether the text holds it; never empty."""
@@ -60,7 +58,7 @@ class _KeywordMetric(SampleMetric, abc.ABC):
         return [self._sample_value(sample) for sample in samples]
 
     def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
-        if not (keywords := keywords_of(sample)):
+        if not (keywords := keywords_of(sample.control)):
             return Undefined(NO_KEYWORDS)
         text = output(sample, self.text, empty=self.empty)
         if isinstance(text, Undefined):
@@ -70,13 +68,13 @@ class _KeywordMetric(SampleMetric, abc.ABC):
         return SampleValue(self._value(found), parts, cut=False)
 
 
-def keywords_of(sample: Sample) -> tuple[str, ...]:
-    """Returns the keywords that a sample is asked for, each once, without blank ones.
+def keywords_of(control: Control) -> tuple[str, ...]:
+    """Returns the keywords that a control asks for, each once, without blank ones.
 
-    >>> keywords_of(Sample("1", "So.", control={"keywords": ("court", "plea ", "court", "")}))
+    >>> keywords_of({"keywords": ("court", "plea ", "court", "")})
     ('court', 'plea')
     """
-    wanted = wanted_values(sample.control.get("keywords", ()))
+    wanted = wanted_values(control.get("keywords", ()))
     return tuple(dict.fromkeys(keyword.strip() for keyword in wanted if words(keyword)))
 
 
@@ -128,7 +126,7 @@ class KeywordsCoverage(_KeywordMetric):
         spelled = {keyword: plain(keyword, fold=fold) for keyword in keywords}
         if self.match == "substring":
             return {keyword: spelling in text for keyword, spelling in spelled.items()}
-        return {k: _whole(spelling).search(text) is not None for k, spelling in spelled.items()}
+        return {k: whole_word(spelling).search(text) is not None for k, spelling in spelled.items()}
 
 
 class KeywordsAny(KeywordsCoverage):
@@ -228,16 +226,6 @@ class KeywordsExtCov(_LemmaCoverage):
             lemma = _pipeline()(keyword)[0].lemma_ if self.lemmas == "spacy" else None
             wanted |= _first_lemmas(keyword, lemma)
         return {variant: variant in there for variant in sorted(wanted)}
-
-
-@functools.lru_cache(maxsize=1 << 10)
-def _whole(spelling: str) -> regex.Pattern[str]:
-    """Finds a keyword that is no part of a longer word."""
-    spaced = rf"[\w--[{UNSPACED}]]"
-    before = rf"(?<!{spaced})" if regex.match(rf"(?V1){spaced}", spelling) else ""
-    after = rf"(?!{spaced})" if regex.search(rf"(?V1){spaced}\Z", spelling) else r"(?!\p{M})"
-    phrase = r"\s+".join(map(regex.escape, regex.split(r"\s+", spelling)))
-    return regex.compile(f"(?V1){before}{phrase}{after}")
 
 
 def _in_a_row(wanted: Sequence[frozenset[str]], tokens: Sequence[frozenset[str]]) -> bool:

@@ -25,6 +25,7 @@ from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
 from levelfield.run import options
 from levelfield.run.readiness import lacks_offline
+from levelfield.run.result import ScoreResult
 from levelfield.run.score import score
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import finite
@@ -168,6 +169,7 @@ def agreement_of_defaults(
     metrics: Sequence[str] = (),
     without: Sequence[str] = (),
     most: int | None = None,
+    workers: int | Literal["auto"] = 1,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
 ) -> DefaultsReport:
@@ -184,6 +186,7 @@ def agreement_of_defaults(
             report names them.
         most: scores so many texts of a set at most: whole clusters, the same at each run. None
             scores all.
+        workers: how many processes score, as for `score`.
         stages: told of the progress of each metric on each set.
         note: called with what there is to know of a run.
 
@@ -209,7 +212,13 @@ def agreement_of_defaults(
             told.add(line)
             note(line)
 
-    sets = [_agreement(rated, names, spared, most, stages, note_once) for rated in chosen]
+    def run(samples: Sequence[Sample], names: Sequence[str], *, stages: Stages) -> ScoreResult:
+        result = score(samples, names, by="none", workers=workers, stages=stages, note=note_once)
+        for line in result.notes:
+            note_once(line)
+        return result
+
+    sets = [_agreement(rated, names, spared, most, stages, run) for rated in chosen]
     return DefaultsReport(tuple(sets), f"levelfield reproduce {' '.join(words)}")
 
 
@@ -224,7 +233,7 @@ def _agreement(
     without: Sequence[str],
     most: int | None,
     stages: Stages,
-    note: Callable[[str], object],
+    run: Callable[..., ScoreResult],
 ) -> SetAgreement:
     if gap := rated.gap():
         return SetAgreement(rated, gap)
@@ -239,7 +248,7 @@ def _agreement(
     fitting = [name for name in names if name not in unfit]
     # in one run, the members of a family share what their models make of a text
     for family, members in groupby(fitting, key=lambda name: name.partition(".")[0]):
-        values, failed = _scored(samples, list(members), _named(rated.id, family, stages), note)
+        values, failed = _scored(samples, list(members), _named(rated.id, family, stages), run)
         scored += values
         left_out += failed
     agreements, few = _compared(samples, scored, rated)
@@ -255,23 +264,24 @@ def _agreement(
 
 
 def _scored(
-    samples: Sequence[Sample], names: Sequence[str], stages: Stages, note: Callable[[str], object]
+    samples: Sequence[Sample],
+    names: Sequence[str],
+    stages: Stages,
+    run: Callable[..., ScoreResult],
 ) -> tuple[list[Scores], list[LeftOut]]:
     """The values of metrics, and those that failed; one that fails leaves the others alone."""
     try:
-        result = score(samples, names, by="none", stages=stages, note=note)
+        result = run(samples, names, stages=stages)
     except LevelfieldError as error:
         if len(names) == 1:
             return [], [LeftOut(names[0], "failed", first_line(error))]
         scored: list[Scores] = []
         failed: list[LeftOut] = []
         for name in names:
-            values, failure = _scored(samples, [name], stages, note)
+            values, failure = _scored(samples, [name], stages, run)
             scored += values
             failed += failure
         return scored, failed
-    for line in result.notes:
-        note(line)
     return [*result.scores.values()], []
 
 

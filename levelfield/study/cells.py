@@ -50,6 +50,8 @@ class CellRequest:
         labels: the same in the words of the system (its label mapping).
         dataset: where the prompt comes from.
         seed: the cell's.
+        source: the sentence to rewrite; empty where a prompt is to be continued.
+        references: what people wrote for the source; no system sees them.
     """
 
     id: str
@@ -58,6 +60,8 @@ class CellRequest:
     labels: Control
     dataset: str
     seed: int
+    source: str = ""
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

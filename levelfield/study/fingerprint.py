@@ -77,7 +77,10 @@ def fingerprint(plan: Plan, key: CellKey, requests: Sequence[CellRequest]) -> Fi
     content = [sha for file in files if (sha := _content(file, home))]
     asked = [request_record(request) for request in requests]
     answers = _sha256([definition, content, asked])
-    return Fingerprint(answers, _sha256([answers, system.postprocess]))
+    texts: list[object] = [answers, system.postprocess]
+    if references := [request.references for request in requests if request.references]:
+        texts.append(references)
+    return Fingerprint(answers, _sha256(texts))
 
 
 def _file_names(word: str) -> list[str]:

@@ -16,7 +16,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.cache import Keeper
+from levelfield.run.keeper import Keeper
 from levelfield.run.stream import stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan

@@ -24,12 +24,16 @@ class PromptSet:
         prompts: in order; `("",)` if texts are made from the control alone.
         ids: one a prompt, unique.
         weight: of the set in means over sets; the number of its prompts unless the file says so.
+        rewrite: whether the prompts are sources to rewrite, not beginnings to continue.
+        references: what people wrote for each source; empty where there are none.
     """
 
     name: str
     prompts: tuple[str, ...]
     ids: tuple[str, ...]
     weight: float
+    rewrite: bool = False
+    references: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)

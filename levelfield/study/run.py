@@ -345,6 +345,8 @@ def _sample(
         id=f"{place}/{request.id}",
         text=text,
         prompt=request.prompt,
+        source=request.source,
+        references=request.references,
         control=request.control,
         system=key.system,
         dataset=key.dataset,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -18,7 +18,8 @@ from levelfield.io import open_samples
 from levelfield.io.problems import shown
 from levelfield.models.loading import Loading
 from levelfield.papers.recipes.lpf import SIZES
-from levelfield.run.cache import keeping
+from levelfield.run.keeper import keeping
+from levelfield.run.local import worker_count, worker_processes
 from levelfield.run.options import Note
 from levelfield.run.readiness import ready
 from levelfield.stats.multiplicity import Family
@@ -110,6 +111,7 @@ class Study:
         allow_pickle: bool = False,
         cache: bool = True,
         time_limit: float | None = None,
+        workers: int | Literal["auto"] = 1,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         on_cell: Callable[[CellStatus], object] = lambda _: None,
@@ -126,6 +128,7 @@ class Study:
             cache: whether values are taken from the cache and kept there.
             time_limit: seconds that a metric may take for one call, as for `score`; a system has
                 its own in the study file.
+            workers: how many processes measure, as for `score`; `jobs` is about asking.
             stages: told of the progress of each stage: texts, scores.
             note: called with what a person should know, as it comes up.
             on_cell: called with every cell that a system was asked for, when it is finished.
@@ -165,7 +168,8 @@ class Study:
             note(line)
         keys = [cell.key for cell in outcome.cells]
         with patience.time_limit(time_limit):
-            measured = _measure(plan, keys, metrics, cache, stages, note) if scores else None
+            scoring = _Scoring(cache, workers, device)
+            measured = _measure(plan, keys, metrics, scoring, stages, note) if scores else None
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
@@ -286,11 +290,20 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
         raise UserError("\n".join(lines))
 
 
+@dataclass(frozen=True)
+class _Scoring:
+    """Where texts are measured, and whether values are kept."""
+
+    cache: bool
+    workers: int | Literal["auto"]
+    device: str
+
+
 def _measure(
     plan: Plan,
     keys: Sequence[CellKey],
     metrics: Sequence[Metric],
-    cache: bool,
+    scoring: _Scoring,
     stages: Stages,
     note: Note,
 ) -> int:
@@ -298,8 +311,10 @@ def _measure(
     notes: list[str] = []
     store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
+    count = worker_count(scoring.workers, metrics, texts, scoring.device)
     with (
-        keeping(notes, enabled=cache) as keeper,
+        worker_processes(count, notes.append) as executor,
+        keeping(notes, enabled=scoring.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,
     ):
         cells = measure(keys, store, metrics, keeper, progress=progress)

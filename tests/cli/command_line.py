@@ -41,6 +41,9 @@ class Ran(NamedTuple):
         return lines[0].removeprefix("error: ")
 
 
+HEED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+"""What `nohup` ignores, a process started under it ignores, too; the tests send it."""
+
 Run = Callable[..., Ran]
 Write = Callable[..., str]
 
@@ -49,7 +52,7 @@ def start(*words: object, **environment: str) -> subprocess.Popen[str]:
     """`levelfield` in a process of its own. What it prints is read as UTF-8 unless
     PYTHONIOENCODING says that it is not."""
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, words)],
+        [sys.executable, "-c", HEED + PROGRAM, *map(str, words)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

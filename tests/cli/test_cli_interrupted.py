@@ -161,3 +161,18 @@ def test_the_same_command_twice_scores_nothing_anew(run: Run, words: str, texts:
     assert run("score", texts, *slow(words, "log", 0), "--no-cache").code == 0
     assert len(lines("log")) == N
     assert [r["id"] for r in records("scores.jsonl")] == [str(i) for i in range(N)]
+
+
+def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
+    run: Run, words: str, texts: str
+) -> None:
+    assert run("score", texts, "-m", words, "--no-cache", "--out", "one.jsonl").code == 0
+    process = start("score", texts, *slow(words, "before"), "--workers", "2")
+    wait_for("before", N, process)  # the last begins when the first two are kept
+    process.send_signal(signal.SIGINT)
+    interrupted = finish(process)
+    assert interrupted.code == 130, interrupted
+    assert "goes on from there" in interrupted.err
+    assert run("score", texts, *slow(words, "after", 0), "--workers", "2").code == 0
+    assert lines("scores.jsonl") == lines("one.jsonl")
+    assert len(lines("after")) <= N - 2 * PARTITION

@@ -40,7 +40,7 @@ def test_a_guide_is_trained_on_a_file_and_has_figures(run: Run, write: Write, tm
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--technique", "pplm"), "'--technique': 'pplm' is not one of"),
+        (("--technique", "cfg"), "'--technique': 'cfg' is not one of"),
         (("--technique", "gedi", "--lambda", "2"), "'--lambda': 2"),
         (("--technique", "gedi", "--data", "nowhere.jsonl"), "nowhere.jsonl"),
     ],

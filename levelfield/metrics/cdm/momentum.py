@@ -266,7 +266,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
 
     def _stretch(self, sample: Sample) -> Reading | Undefined:
         if self.task == "commonsense":
-            before, joiner = " ".join(keywords_of(sample)), " "
+            before, joiner = " ".join(keywords_of(sample.control)), " "
             if not before:
                 return Undefined(NO_KEYWORDS)
             rest: str | Undefined = sample.text

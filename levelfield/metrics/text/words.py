@@ -40,6 +40,16 @@ def words(text: str, *, fold: bool = True) -> list[str]:
     return found
 
 
+@functools.lru_cache(maxsize=1 << 10)
+def whole_word(spelling: str) -> regex.Pattern[str]:
+    """Finds a word or phrase, as `plain` has it, that is no part of a longer word."""
+    spaced = rf"[\w--[{UNSPACED}]]"
+    before = rf"(?<!{spaced})" if regex.match(rf"(?V1){spaced}", spelling) else ""
+    after = rf"(?!{spaced})" if regex.search(rf"(?V1){spaced}\Z", spelling) else r"(?!\p{M})"
+    phrase = r"\s+".join(map(regex.escape, regex.split(r"\s+", spelling)))
+    return regex.compile(f"(?V1){before}{phrase}{after}")
+
+
 def tokenizer_label(name: str) -> str:
     """How signatures name a tokenizer.
 

@@ -117,27 +117,35 @@ class _Match:
 
     def __init__(self, requests: Sequence[CellRequest]) -> None:
         self._by_id = {request.id: request for request in requests}
+        self._rewriting = any(request.source for request in requests)
         # requests that are alike in prompt and control can't be told apart: taken in turn
         self._alike: dict[object, list[CellRequest]] = defaultdict(list)
         in_labels: dict[object, list[CellRequest]] = defaultdict(list)
         for request in requests:
-            self._alike[_content(request.prompt, request.control)].append(request)
-            in_labels[_content(request.prompt, request.labels)].append(request)
+            self._alike[_content(_begun(request), request.control)].append(request)
+            in_labels[_content(_begun(request), request.labels)].append(request)
         for content, alike in in_labels.items():
             self._alike.setdefault(content, list(alike))
 
     def request(self, sample: Sample) -> CellRequest | None:
         if sample.id in self._by_id:
             return self._by_id[sample.id]
-        alike = self._alike.get(_content(sample.prompt, sample.control), [])
+        begun = sample.source if self._rewriting else sample.prompt
+        alike = self._alike.get(_content(begun, sample.control), [])
         return alike.pop(0) if len(alike) > 1 else alike[0] if alike else None
 
     @staticmethod
     def contradicts(sample: Sample, request: CellRequest) -> bool:
-        """Whether the record's prompt or control, if it has one, is not that of the request."""
-        prompt = sample.prompt or request.prompt
-        known = [_content(request.prompt, c) for c in (request.control, request.labels)]
-        return _content(prompt, sample.control or request.control) not in known
+        """Whether the record's prompt, source or control, if it has one, is not that of the
+        request."""
+        begun = (sample.source if request.source else sample.prompt) or _begun(request)
+        known = [_content(_begun(request), c) for c in (request.control, request.labels)]
+        return _content(begun, sample.control or request.control) not in known
+
+
+def _begun(request: CellRequest) -> str:
+    """What a text is made from: the source to rewrite, or the prompt to continue."""
+    return request.source or request.prompt
 
 
 def _content(prompt: str, control: Control) -> object:

@@ -33,11 +33,13 @@ def requests_of(plan: Plan, key: CellKey) -> list[CellRequest]:
     return [
         CellRequest(
             id=f"{id}:{slug}",
-            prompt=prompt,
+            prompt="" if dataset.rewrite else prompt,
             control=control,
             labels=labels,
             dataset=key.dataset,
             seed=key.seed,
+            source=prompt if dataset.rewrite else "",
+            references=dataset.references[n] if dataset.references else (),
         )
         for n, (id, prompt) in enumerate(zip(dataset.ids, dataset.prompts, strict=True))
         for control, slug in zip(wanted, slugs, strict=True)
@@ -84,8 +86,9 @@ def value_slugs(wanted: Sequence[Control]) -> list[str]:
 
 
 def request_record(request: CellRequest) -> dict[str, Any]:
-    """The JSON object that a system reads: id, prompt, control, labels, dataset, seed."""
-    return {
+    """The JSON object that a system reads: id, prompt, control, labels, dataset, seed; and source
+    where there is one to rewrite."""
+    record = {
         "id": request.id,
         "prompt": request.prompt,
         "control": _json(request.control),
@@ -93,6 +96,7 @@ def request_record(request: CellRequest) -> dict[str, Any]:
         "dataset": request.dataset,
         "seed": request.seed,
     }
+    return record | ({"source": request.source} if request.source else {})
 
 
 def parse_answer(record: object) -> SystemAnswer:

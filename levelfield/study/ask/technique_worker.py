@@ -18,6 +18,7 @@ from typing import Any
 
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.study.ask.techniques import identity
+from levelfield.systems.batched import BatchedTechnique
 from levelfield.systems.contract import Decoding, Request, Technique
 from levelfield.systems.making import make_technique
 from levelfield.systems.technique import LocalTechnique
@@ -89,7 +90,7 @@ class TechniqueWorker:
         short = replace(self._decoding, max_new_tokens=1)
         for request in requests:
             attributes = frozenset(request.control)
-            if attributes not in self._loaded and isinstance(self._technique, LocalTechnique):
+            if attributes not in self._loaded and isinstance(self._technique, BatchedTechnique):
                 with suppress(UserError):  # the requests themselves will say it
                     list(self._technique.generate([request], decoding=short))
             self._loaded.add(attributes)
@@ -97,7 +98,7 @@ class TechniqueWorker:
 
 def _request(record: Mapping[str, Any]) -> Request:
     labels = {a: v if isinstance(v, str) else tuple(v) for a, v in record["labels"].items()}
-    return Request(record["id"], record["prompt"], labels)
+    return Request(record["id"], record["prompt"], labels, record.get("source", ""))
 
 
 if __name__ == "__main__":

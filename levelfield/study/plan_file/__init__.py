@@ -13,12 +13,13 @@ from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml, toml_kind
-from levelfield.study.plan import Plan
+from levelfield.study.plan import Plan, TechniqueSource
 from levelfield.study.plan_file.checks import once, product
 from levelfield.study.plan_file.controls import read_controls
 from levelfield.study.plan_file.datasets import read_datasets
 from levelfield.study.plan_file.metrics import read_metrics
 from levelfield.study.plan_file.systems import read_systems
+from levelfield.systems.making import technique_class
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -45,11 +46,12 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
         controls=controls,
         systems=read_systems(top, controls, file.parent),
         seeds=seeds,
-        metrics=read_metrics(top, file.parent),
+        metrics=read_metrics(top, file.parent, datasets),
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")
     _check_size(top, plan)
+    _check_sources(top, plan)
     top.finish()
     if problems:
         raise InputError([f"{name}: {problem}" for problem in problems])
@@ -82,6 +84,22 @@ def _check_size(top: TomlTable, plan: Plan) -> None:
             f"{total:,} requests (systems × seeds × prompts × values: {product(counts)}), at most "
             f"{STUDY_REQUESTS:,} are asked; make several studies of it"
         )
+
+
+def _check_sources(top: TomlTable, plan: Plan) -> None:
+    """Notes techniques that rewrite where there are prompts, and others where there are sources."""
+    for system in plan.systems:
+        if not (isinstance(system.source, TechniqueSource) and system.source.technique):
+            continue
+        rewrites = bool(getattr(technique_class(system.source.technique), "rewrites", False))
+        for dataset in plan.datasets:
+            if dataset.rewrite != rewrites:
+                does = "rewrites sources" if rewrites else "continues prompts"
+                top.wrong(
+                    f"system {shown(system.name)}: technique {system.source.technique} {does}, and "
+                    f"datasets.{printable(dataset.name)} has "
+                    f"{'sources' if dataset.rewrite else 'prompts'}; make a study of each"
+                )
 
 
 def _seeds(top: TomlTable) -> tuple[int, ...]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core.sample import Sample
 from levelfield.datasets.prompts import PROMPT_SETS
-from levelfield.io import FORMATS, values
+from levelfield.io import FORMATS, open_samples, values
 from levelfield.io.problems import Wrong, listed, printable, shown
 from levelfield.io.toml import TomlTable, suggestion
 from levelfield.study.plan import (
@@ -24,11 +26,47 @@ def read_datasets(top: TomlTable, folder: Path) -> tuple[PromptSet, ...]:
     datasets = []
     for name, table in top.tables("datasets", example):
         check_name(table, name)
-        prompts = _prompts(table, folder)
+        sources = _sources(table, folder) if "sources" in table else []
+        prompts = (
+            {sample.id: sample.source for sample in sources}
+            if "sources" in table
+            else _prompts(table, folder)
+        )
         weight = table.number("weight", float(len(prompts)))
         table.finish(elsewhere=MISPLACED)
-        datasets.append(PromptSet(name, tuple(prompts.values()), tuple(prompts), weight))
+        datasets.append(
+            PromptSet(
+                name,
+                tuple(prompts.values()),
+                tuple(prompts),
+                weight,
+                rewrite="sources" in table,
+                references=tuple(sample.references for sample in sources),
+            )
+        )
     return tuple(datasets)
+
+
+def _sources(table: TomlTable, folder: Path) -> list[Sample]:
+    """Returns the samples of the file that `sources` names, which have a source each; none if it
+    can't be read."""
+    name = table.text("sources", '"sources.jsonl"')
+    for key in ("prompts", "file", "set", "ids", "field"):
+        if table.take(key) is not None:
+            table.wrong_field(key, "does not go with sources, which have a file of their own")
+    path = str(folder / Path(name).expanduser())
+    records = open_samples([path], ids="any").as_requests(
+        lambda sample: "" if sample.source else "the source is empty", "source"
+    )
+    try:
+        records.check()
+    except InputError as error:
+        for problem in error.problems[:_MOST_MISTAKES]:
+            table.wrong_field("sources", problem)
+        return []
+    samples = list(records)
+    once(table, "sources", [sample.id for sample in samples])
+    return samples
 
 
 def _prompts(table: TomlTable, folder: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from levelfield.core import registry
@@ -11,17 +11,23 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric_file import MetricFile
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable
-from levelfield.study.plan import (
-    MetricPlan,
-)
+from levelfield.study.plan import MetricPlan, PromptSet
 from levelfield.study.plan_file.checks import attempt, option_words
 
 _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset", "seed"})
 """Fields of a sample that the texts of a study have."""
 
 
-def read_metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
-    """Returns the metrics with their options."""
+def read_metrics(
+    top: TomlTable, folder: Path, datasets: Sequence[PromptSet] = ()
+) -> tuple[MetricPlan, ...]:
+    """Returns the metrics with their options; they may read sources and references where all
+    datasets have them."""
+    fields = set(_IN_STUDIES)
+    if datasets and all(dataset.rewrite for dataset in datasets):
+        fields.add("source")
+        if all(any(dataset.references) for dataset in datasets):
+            fields.add("references")
     example = '"diversity" or {name = "control.average", options = {judges = "offline"}}'
     plans = []
     members: Counter[str] = Counter()
@@ -32,7 +38,7 @@ def read_metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
         options = option_words(table.table("options"), folder)
         table.finish()
         if name:
-            members.update(attempt(table, "", _members, name, options) or ())
+            members.update(attempt(table, "", _members, name, options, fields) or ())
             plans.append(MetricPlan(name, options))
     for name, n in members.items():
         if n > 1:
@@ -40,15 +46,16 @@ def read_metrics(top: TomlTable, folder: Path) -> tuple[MetricPlan, ...]:
     return tuple(plans)
 
 
-def _members(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the metrics that a name stands for, all of which can be made with these options.
+def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:
+    """Returns the metrics that a name stands for, all of which can be made with these options and
+    read no other fields.
 
     Raises:
         UserError: there is none, it doesn't know an option, or a study has not what it reads.
     """
     names = registry.matching(name)
     for member in registry.create(names, {}, options):
-        if lacking := sorted(member.requires - _IN_STUDIES):
+        if lacking := sorted(member.requires - fields):
             raise UserError(
                 f"metric '{member.name}' reads {', '.join(lacking)}, which a study's texts don't "
                 "have"
