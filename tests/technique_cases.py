@@ -18,22 +18,37 @@ from typing import Any
 import tiny
 import tiny_class_lm
 import tiny_ctrl
+import tiny_editor
 import tiny_future
+import tiny_heads
+import tiny_latent
+import tiny_rewriter
+import tiny_soft_prompt
 from chat_server import Reply, serving
 
 from levelfield.core.sample import Control
 from levelfield.systems.base import UncontrolledBase
 from levelfield.systems.cat_paw import CATPAW
 from levelfield.systems.combination import Combination, ModelTerm
+from levelfield.systems.constrained_beam import ConstrainedBeam
 from levelfield.systems.contrastive import ContrastiveDecoding
 from levelfield.systems.ctrl import CTRL
 from levelfield.systems.ctrl_lite import CTRLLite
 from levelfield.systems.dexperts import DExperts
+from levelfield.systems.discup import DisCup
+from levelfield.systems.editing.cbart import CBART
 from levelfield.systems.fudge import FUDGE
 from levelfield.systems.gedi import GeDi
+from levelfield.systems.gradient.bolt import BOLT
+from levelfield.systems.gradient.pplm import PPLM
 from levelfield.systems.guidance import ClassifierFreeGuidance
+from levelfield.systems.multictg import MultiCTG
+from levelfield.systems.priorctg import PriorCTG
 from levelfield.systems.prompting.chat import ChatPrompting
 from levelfield.systems.prompting.local import Prompting
+from levelfield.systems.rewriting.copy import CopySource
+from levelfield.systems.rewriting.rewriter import Rewriter
+from levelfield.systems.rewriting.rules import FormalityRules
 
 
 @functools.cache
@@ -52,6 +67,12 @@ class Case:
         controls: that it supports; at least two.
         refused: a control that it does not support; None where it takes any.
         strength: whether it has one; of 0, it is the base.
+        steers: whether its `processor` says what it does to the base's logits; if not, it need
+            not define a distribution over texts.
+        autoregressive: whether each token takes a pass of its own.
+        draws: whether another seed gives other texts.
+        rewrites: whether it is asked with sources, not prompts.
+        generates: whether a model generates its tokens; if not, there are none.
         options: that change a text, name -> another value.
     """
 
@@ -59,6 +80,11 @@ class Case:
     controls: tuple[Control, ...] = ({"sentiment": "positive"}, {"sentiment": "negative"})
     refused: Control | None = field(default_factory=lambda: {"keywords": ("court", "culture")})
     strength: bool = True
+    steers: bool = True
+    autoregressive: bool = True
+    draws: bool = True
+    rewrites: bool = False
+    generates: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -138,10 +164,78 @@ def fudge(**options: Any) -> FUDGE:
     return FUDGE(**{"model": base, "guide": guide, "strength": strength, **options})
 
 
+def bolt(**options: Any) -> BOLT:
+    """With a guide for its base, and few iterations."""
+    base = options.get("model", model())
+    guide = future_guide(base if base == model("llama") else model())
+    return BOLT(**{"model": base, "guide": guide, "iterations": 3, **options})
+
+
+@functools.cache
+def prompt_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `soft-prompt`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-soft-prompt-")) / attribute
+    labels = {"sentiment": ("negative", "positive"), "topic": ("World", "Sports", "Sci/Tech")}
+    return str(tiny_soft_prompt.save(base, folder, attribute, labels[attribute], seed=seed))
+
+
+def discup(**options: Any) -> DisCup:
+    """With a guide for its base."""
+    base = options.get("model", model())
+    guide = prompt_guide(base if base == model("llama") else model())
+    return DisCup(**{"model": base, "guide": guide, **options})
+
+
+@functools.cache
+def head_guide(base: str, attribute: str = "sentiment", seed: int = 0) -> str:
+    """A folder with a random guide of kind `head`, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-head-")) / attribute
+    labels = {"sentiment": tiny_heads.SENTIMENT, "topic": ("World", "Sports", "Sci/Tech")}
+    return str(tiny_heads.save(base, folder, attribute, labels[attribute], seed=seed))
+
+
+def pplm(**options: Any) -> PPLM:
+    """With a head for its base."""
+    base = options.get("model", model())
+    guide = head_guide(base if base == model("llama") else model())
+    return PPLM(**{"model": base, "guide": guide, "strength": 0.2, "iterations": 2, **options})
+
+
+@functools.cache
+def latent_guide(base: str, seed: int = 0) -> str:
+    """A folder with a random guide of kind `latent` for sentiment and topic, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-latent-")) / "both"
+    return str(tiny_latent.save(base, folder, seed=seed))
+
+
+def with_latent_guide(technique: Callable[..., Any]) -> Callable[..., Any]:
+    """The technique on a tiny model, with a guide for it."""
+
+    def make(**options: Any) -> Any:
+        base = options.get("model", model())
+        guide = latent_guide(base if base == model("llama") else model())
+        return technique(**{"model": base, "guide": guide, **options})
+
+    return make
+
+
+BOTH: tuple[Control, ...] = (
+    {"sentiment": "positive"},
+    {"sentiment": "negative", "topic": "Sports"},
+)
+
+
 @functools.cache
 def ctrl() -> str:
     """A folder with a random CTRL, made once."""
     return str(tiny_ctrl.save(Path(tempfile.mkdtemp(prefix="levelfield-ctrl-")) / "tiny"))
+
+
+@functools.cache
+def editor(seed: int = 0) -> str:
+    """A folder with a random editor that rather inserts, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-editor-")) / "tiny"
+    return str(tiny_editor.save(folder, seed=seed))
 
 
 OPENING = "It begins with exactly these words: "
@@ -168,6 +262,27 @@ RUNNING = contextlib.ExitStack()
 """Servers that live as long as the tests."""
 # later, when modules are taken apart, a server's thread can no longer say that it has ended
 atexit.register(RUNNING.close)
+
+
+@functools.cache
+def rewriter(family: str = "t5", seed: int = 0) -> str:
+    """A folder with a random rewriter, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="levelfield-rewriter-"))
+    return str(tiny_rewriter.save(folder / family, family, seed=seed))
+
+
+def with_rewriter(**options: Any) -> Rewriter:
+    """On a tiny rewriter; no other model is one."""
+    return Rewriter(**{"model": rewriter(), **options})
+
+
+def without_model(technique: Callable[..., Any]) -> Callable[..., Any]:
+    """A technique that has no model to name."""
+
+    def make(**options: Any) -> Any:
+        return technique(**{k: v for k, v in options.items() if k not in ("batch", "model")})
+
+    return make
 
 
 CASES: Mapping[str, Case] = {
@@ -225,6 +340,7 @@ CASES: Mapping[str, Case] = {
         with_class_guide(DExperts),
         options={"strength": 1.0, "guide": class_guide(model(), seed=1)},
     ),
+    "discup": Case(discup, strength=False, options={"guide": prompt_guide(model(), seed=1)}),
     "gedi": Case(
         with_class_guide(GeDi, strength=5.0),  # which rounding errors are multiplied by
         options={
@@ -250,6 +366,73 @@ CASES: Mapping[str, Case] = {
             "keep": 10,
         },
     ),
+    "pplm": Case(
+        pplm,
+        steers=False,
+        options={
+            "strength": 0.3,
+            "guide": head_guide(model(), seed=1),
+            "bag": bag(),
+            "iterations": 3,
+            "bag_scale": 0.5,
+            "gamma": 1.5,
+            "fusion": 0.5,
+            "kl": 1.0,
+            "window": 2,
+            "horizon": 2,
+        },
+    ),
+    "multictg": Case(
+        with_latent_guide(MultiCTG),
+        controls=BOTH,
+        strength=False,
+        steers=False,
+        options={
+            "neighbours": 3,
+            "centres": 1,
+            "noise": 0.5,
+            "weights": "topic=2",
+            "guide": latent_guide(model(), seed=1),
+        },
+    ),
+    "priorctg": Case(
+        with_latent_guide(PriorCTG),
+        controls=BOTH,
+        strength=False,
+        steers=False,
+        options={
+            "spread": 1.0,
+            "extension": 0.3,
+            "ode": True,
+            "weights": "topic=2",
+            "guide": latent_guide(model(), seed=1),
+        },
+    ),
+    "bolt": Case(
+        bolt,
+        controls=(
+            {"sentiment": "positive"},
+            {"sentiment": "negative"},
+            {"keywords": ("lake", "road")},
+            {"keywords": ("was",), "sentiment": "positive"},
+        ),
+        refused={"topic": "science"},
+        strength=False,
+        steers=False,
+        options={
+            "guide": class_guide(model()),
+            "iterations": 5,
+            "learning_rate": 0.2,
+            "weight_decay": 0.5,
+            "initial": 0.1,
+            "noise": 0.0,
+            "gradients": "zero",
+            "fluency": 1.0,
+            "keyword_weight": 3.0,
+            "until": "any",
+            "repetition_penalty": 1.0,
+        },
+    ),
     "ctrl": Case(
         lambda **options: CTRL(
             **{
@@ -262,6 +445,32 @@ CASES: Mapping[str, Case] = {
         strength=False,
         options={"code": "Horror"},
     ),
+    "copy": Case(
+        without_model(CopySource),
+        controls=({"formality": "formal"}, {"sentiment": "positive"}),
+        refused=None,
+        strength=False,
+        autoregressive=False,
+        draws=False,
+        rewrites=True,
+        generates=False,
+    ),
+    "rewriter": Case(
+        with_rewriter,
+        controls=({"formality": "formal"}, {"formality": "informal"}),
+        strength=False,
+        rewrites=True,
+        options={"model": rewriter(seed=1), "beams": 2},
+    ),
+    "rules": Case(
+        without_model(FormalityRules),
+        controls=({"formality": "formal"}, {"formality": "informal"}),
+        strength=False,
+        autoregressive=False,
+        draws=False,
+        rewrites=True,
+        generates=False,
+    ),
     "chat": Case(
         lambda batch=8, **options: ChatPrompting(
             **{"model": "m", "base_url": server(), "concurrency": batch, **options}
@@ -270,5 +479,30 @@ CASES: Mapping[str, Case] = {
         refused={"sentiment": ()},
         strength=False,
         options={"shots": 1, "instructions": str(terse_instructions()), "prefill": True},
+    ),
+    "constrained-beam": Case(
+        on_tiny(ConstrainedBeam, beams=4),
+        controls=({"keywords": ("it",)}, {"keywords": ("a",)}),
+        refused={"sentiment": "positive"},
+        strength=False,
+        steers=False,
+        draws=False,
+        options={"beams": 2, "order": "given", "length_penalty": 0.0, "no_repeat": 0},
+    ),
+    "cbart": Case(
+        lambda **options: CBART(**{"model": editor(), "ranker": model(), **options}),
+        controls=({"keywords": ("court", "culture")}, {"keywords": "it"}),
+        refused={"sentiment": "positive"},
+        strength=False,
+        steers=False,
+        autoregressive=False,
+        options={
+            "model": editor(1),
+            "passes": 2,
+            "chains": 1,
+            "penalty": 1.0,
+            "eagerness": 3.0,
+            "ranker": model(seed=1),
+        },
     ),
 }

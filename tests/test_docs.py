@@ -36,6 +36,8 @@ from levelfield.study.plan_file import load_plan
 from levelfield.systems.making import technique_class
 from levelfield.systems.table import TECHNIQUES
 from levelfield.training.cdm.plan import load_cdm_plan
+from levelfield.training.convert.table import LAYOUTS
+from levelfield.training.guide.kinds import KINDS, guide_training
 
 pytest.importorskip("torch")
 
@@ -181,7 +183,7 @@ def test_techniques_that_a_page_generates_with_have_these_options(page: Path):
 
 
 @every_page
-def test_options_that_a_sentence_names_are_options_of_a_metric_or_technique(page: Path):
+def test_options_that_a_sentence_names_are_there(page: Path):
     text = " ".join(page.read_text("utf-8").split())
     known = options_of_all()
     for word in re.findall(r"`[^`]*?(?:--option|-o) ([\w.:-]+)=[^`]*`", text):
@@ -195,7 +197,13 @@ def test_options_that_a_sentence_names_are_options_of_a_metric_or_technique(page
 @functools.cache
 def options_of_all() -> dict[str, dict[str, Parameter]]:
     of_metrics = {name: options(metric_class(name)) for name in installed()}
-    return of_metrics | {name: parameters(technique_class(name)) for name in TECHNIQUES}
+    of_layouts = {
+        f"convert {name}": parameters(pkgutil.resolve_name(layout.target).choices)
+        for name, layout in LAYOUTS.items()
+    }
+    of_techniques = {name: parameters(technique_class(name)) for name in TECHNIQUES}
+    of_guides = {f"guide {kind}": parameters(guide_training(kind).choices) for kind in KINDS}
+    return of_metrics | of_layouts | of_techniques | of_guides
 
 
 def tables(page: Path) -> list[str]:

@@ -295,7 +295,25 @@ TECHNIQUES = [
         "gedi": "",
         "fudge": "",
         "cat-paw": "-o inner=gedi",
+        "discup": "",
+        "pplm": "",
     }.items()
+]
+TECHNIQUES += [
+    Case(
+        f"texts by {name}",
+        f"generate keywords.jsonl --technique {name} --max-new-tokens 12 --out {name}.jsonl {more}",
+        files=(f"{name}.jsonl",),
+    )
+    for name, more in {"constrained-beam": "-o beams=4", "cbart": ""}.items()
+]
+TECHNIQUES += [
+    Case(
+        f"rewrites by {name}",
+        f"generate sources.jsonl --technique {name} --out {name}.jsonl",
+        files=(f"{name}.jsonl",),
+    )
+    for name in ("copy", "rules")
 ]
 
 CELL = "study/study.study/cells/writer/places/sentiment/seed-1"

@@ -32,7 +32,8 @@ from levelfield.core.undefined import Undefined
 from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.models.load import load
-from levelfield.run.cache import SegmentCache, score_with_cache
+from levelfield.run.cache import SegmentCache
+from levelfield.run.keeper import Keeper
 
 Folders = dict[str, tuple[str, str]]
 GAPS = {"t5": "<extra_id_0>", "pegasus": "<mask_1>", "bart": "<mask>"}
@@ -466,7 +467,7 @@ def test_the_cache_knows_that_a_value_depends_on_the_prompt(folders, tmp_path):
     text = "The lake froze early. We skated!"
     ways = [Sample("a", text), Sample("b", text, prompt="The lake")]
     for sample in [*ways, *ways]:
-        kept = score_with_cache(metric, [sample], cache)
+        kept = Keeper(cache, []).score(metric, [sample])
         assert kept.values[0] == metric.score([sample]).values[0]
     assert cache.contents().segments == {"cdm.momentum": 2}
 

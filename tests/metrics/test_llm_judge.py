@@ -33,7 +33,8 @@ from levelfield.models.chat import client as chat_client
 from levelfield.models.chat import failures
 from levelfield.models.contracts import Alternative, AnswerToken
 from levelfield.models.load import load
-from levelfield.run.cache import SegmentCache, score_with_cache
+from levelfield.run.cache import SegmentCache
+from levelfield.run.keeper import Keeper
 
 TEMPLATE = """
 instructions = "Judge how polite it is."
@@ -446,11 +447,10 @@ def test_a_run_that_breaks_off_goes_on_from_its_last_64_samples(tmp_path):
         judge = LLMJudgeOverall(**options)
         cache = SegmentCache(tmp_path / "cache.sqlite")
         with pytest.raises(ModelError, match="403"):
-            score_with_cache(judge, samples(130), cache)
+            Keeper(cache, []).score(judge, samples(130))
     with serving(lambda *_: completion("7")) as (again, seen):
-        scores = score_with_cache(
-            LLMJudgeOverall(**{**options, "base_url": again}), samples(130), cache
-        )
+        judge = LLMJudgeOverall(**{**options, "base_url": again})
+        scores = Keeper(cache, []).score(judge, samples(130))
     cache.close()
     assert scores.values.tolist() == [7.0] * 130
     assert len(seen.bodies) == 130 - 64
