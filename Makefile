@@ -53,7 +53,7 @@ $(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --no-build-isolation --editable '.[offline,fasttext,rating,hf,dev]'
+	$(PIP) --no-build-isolation --editable '.[offline,fasttext,rating,hf,openvino,ctranslate2,ray,dev]'
 	./tools/debian
 	touch $@
 
