@@ -71,8 +71,17 @@ class Tokens:
         return ids
 
     def _encoded(self, texts: list[str], marks: bool) -> list[list[int]]:
-        encoded = self.tokenizer(texts, add_special_tokens=False, split_special_tokens=not marks)
-        return [list(ids) for ids in encoded["input_ids"]]
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            encoded = self.tokenizer(
+                texts, add_special_tokens=False, split_special_tokens=not marks
+            )
+            return [list(ids) for ids in encoded["input_ids"]]
+        # what `transformers` does, without its tables of offsets and masks
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = not marks
+        return [one.ids for one in backend.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _apart(self, text: str) -> list[str]:
         """The text in pieces, none of which holds a special token whole."""

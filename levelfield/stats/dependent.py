@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+from scipy.special import stdtr
 
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.clusters import coded
@@ -85,8 +85,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
     t = (r_a - r_b) * size
     return Williams(
         t=t,
-        p=float(2 * scipy.stats.t.sf(abs(t), n - 3)),
-        p_greater=float(scipy.stats.t.sf(t, n - 3)),
+        p=float(2 * stdtr(n - 3, -abs(t))),
+        p_greater=float(stdtr(n - 3, -t)),
         n=n,
     )
 
@@ -277,7 +277,9 @@ def _z(r: Floats) -> Floats:
 
 
 def _ranked(v: Floats) -> Floats:
-    return np.asarray(scipy.stats.rankdata(v), dtype=np.float64)
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(v), dtype=np.float64)
 
 
 def _why(y: Floats) -> str:

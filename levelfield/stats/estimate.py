@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
+from scipy.special import ndtr, stdtrit
 
 from levelfield.core.arrays import Floats
 
@@ -136,8 +136,8 @@ def percentile_ends(drawn: Floats, level: float, clusters: int) -> tuple[float, 
             them.
         clusters: how many were drawn from; two or more.
     """
-    t = scipy.stats.t.ppf((1 + level) / 2, clusters - 1)
-    q = float(scipy.stats.norm.sf(math.sqrt(clusters / (clusters - 1)) * t))
+    t = stdtrit(clusters - 1, (1 + level) / 2)
+    q = float(ndtr(-math.sqrt(clusters / (clusters - 1)) * t))
     low, high = np.quantile(drawn, [q, 1 - q])
     return float(low), float(high)
 

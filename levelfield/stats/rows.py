@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.stats
 
 from levelfield.core.arrays import Floats
 from levelfield.stats.measures import Statistic, of_pairs
@@ -15,7 +14,9 @@ def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:
     """(r,) Pearson's (or Spearman's) r of each row of X (r, S) with Y, (S,) or (r, S)."""
     Y = np.broadcast_to(Y, X.shape)
     if ranks:
-        X, Y = (scipy.stats.rankdata(v, axis=1) for v in (X, Y))
+        from scipy.stats import rankdata
+
+        X, Y = (rankdata(v, axis=1) for v in (X, Y))
     X, Y = X - X.mean(axis=1, keepdims=True), Y - Y.mean(axis=1, keepdims=True)
     X, Y = (v / np.maximum(np.abs(v).max(axis=1, keepdims=True), 1e-300) for v in (X, Y))
     vx, vy = (X * X).sum(axis=1), (Y * Y).sum(axis=1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+from scipy.special import stdtr, stdtrit
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.correlation import statistics
@@ -128,5 +128,5 @@ def _tail(drawn: Floats, df: int) -> float:
     if share >= _RARE:
         return share
     middle, low = np.quantile(drawn, [0.5, _RARE])
-    scale = (middle - low) / scipy.stats.t.isf(_RARE, df)
-    return float(scipy.stats.t.sf(middle / scale, df))
+    scale = (middle - low) / -stdtrit(df, _RARE)
+    return float(stdtr(df, -middle / scale))

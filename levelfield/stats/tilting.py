@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.optimize
-import scipy.special
+from scipy.special import expit
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.stats.clusters import chunks
@@ -50,7 +49,7 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
     sizes = np.abs(a)
     theta = _tilt(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
     log_norm = float(np.sum(np.logaddexp(theta * a, -theta * a) - np.log(2)))
-    chance = scipy.special.expit(2 * theta * a)
+    chance = expit(2 * theta * a)
     rng = np.random.default_rng((seed, 1))
     weights = np.zeros(_DRAWS)
     for rows in chunks(_DRAWS, a.size):
@@ -65,6 +64,8 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
 
 def _tilt(a: Floats, aim: float) -> float:
     """θ with Σ a_k tanh(θ a_k) = aim."""
+    from scipy.optimize import brentq
+
     scale = 1 / float(np.abs(a).max())
 
     def excess(theta: float) -> float:
@@ -73,4 +74,4 @@ def _tilt(a: Floats, aim: float) -> float:
     high = scale
     while excess(high) < 0:
         high *= 2
-    return float(scipy.optimize.brentq(excess, 0.0, high, rtol=1e-6))
+    return float(brentq(excess, 0.0, high, rtol=1e-6))

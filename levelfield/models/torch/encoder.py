@@ -17,6 +17,7 @@ from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
+from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import load_body, placement, places
 
 
@@ -29,23 +30,14 @@ class TorchSentenceEncoder:
     """
 
     def __init__(self, resolved: Resolved, loading: Loading) -> None:
-        from sentence_transformers import SentenceTransformer
-
         if resolved.kind != "encoder":
             raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
-        quiet()
         device, dtype = placement(loading)
-        weights = {"dtype": dtype, "use_safetensors": not resolved.pickled}
-        self._model: Any = SentenceTransformer(
-            str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
-        ).eval()
-        if _may_lack_weights(resolved, self._model):
-            load_body(
-                resolved, device, dtype
-            )  # raises if it does: sentence-transformers says nothing
+        bert = load_bert_mean(resolved.path, device, dtype)
+        self._model: Any = bert or _sentence_transformer(resolved, device, dtype)
         check_finite(resolved, self._model.named_parameters())
-        limit = int(self._model.max_seq_length or 512)  # the tokenizer's own is lifted next
-        self._limit = min(limit, places(self._model) or limit)
+        # the tokenizer's own limit is lifted next
+        self._limit = bert.limit if bert else _limit(self._model)
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
         self._device = device
@@ -106,6 +98,24 @@ class TorchSentenceEncoder:
             with torch.inference_mode():
                 output = self._model({k: v.to(self._device) for k, v in features.items()})
             yield bucket.tolist(), output, lengths
+
+
+def _sentence_transformer(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    quiet()
+    weights = {"dtype": dtype, "use_safetensors": not resolved.pickled}
+    model = SentenceTransformer(
+        str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
+    ).eval()
+    if _may_lack_weights(resolved, model):
+        load_body(resolved, device, dtype)  # raises if it does: sentence-transformers says nothing
+    return model
+
+
+def _limit(model: Any) -> int:
+    limit = int(model.max_seq_length or 512)
+    return min(limit, places(model) or limit)
 
 
 def _may_lack_weights(resolved: Resolved, model: Any) -> bool:
