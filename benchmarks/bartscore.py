@@ -9,15 +9,14 @@ several systems for the same sources, one system after the other, as files of ou
 `--systems 1` no source occurs twice. Both sides must agree; what is printed are ratios, since
 absolute times depend on the machine.
 
-    python benchmarks/bartscore.py [--sources 16] [--systems 4] [--source-length 400] [--repeat 3]
+    python benchmarks/bartscore.py [--sources 16] [--systems 4] [--source-length 400] [--repeat 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ import wordfreq
 from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
+from turns import by_turns
 
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.gaps import PLAIN
@@ -109,12 +109,6 @@ def ours(model: Any, tokenizer: Any, pairs: Pairs) -> list[float]:
     return [float(log_p.mean()) for (log_p,) in found.log_p]
 
 
-def timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:
-    begin = time.perf_counter()
-    values = work()
-    return time.perf_counter() - begin, values
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -123,7 +117,7 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=4)
     parser.add_argument("--source-length", type=int, default=400, help="median, in tokens")
     parser.add_argument("--text-length", type=int, default=50, help="median, in tokens")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=512)
     arguments = parser.parse_args()
@@ -135,22 +129,23 @@ def main() -> None:
     sources = random_texts(words, arguments.sources, arguments.source_length)
     texts = random_texts(words, arguments.sources * arguments.systems, arguments.text_length)
     pairs = list(zip(sources * arguments.systems, texts, strict=True))
-    plain(model, tokenizer, pairs[:2])
-    ours(loaded, tokenizer, pairs[:2])
-    slow, quick = [], []
-    for _ in range(arguments.repeat):  # by turns, so that a machine that slows down slows both
-        seconds, expected = timed(lambda: plain(model, tokenizer, pairs))
-        slow.append(seconds)
-        seconds, values = timed(lambda: ours(loaded, tokenizer, pairs))
-        quick.append(seconds)
-    difference = np.abs(np.array(values) - np.array(expected)).max()
+
+    def warm_up() -> None:
+        plain(model, tokenizer, pairs[:8])
+        ours(loaded, tokenizer, pairs)
+
+    ways = {
+        "plain": lambda: plain(model, tokenizer, pairs),
+        "ours": lambda: ours(loaded, tokenizer, pairs),
+    }
+    seconds, values = by_turns(ways, arguments.repeat, warm_up=warm_up)
+    difference = np.abs(np.array(values["ours"]) - np.array(values["plain"])).max()
     print(
         f"{len(pairs)} pairs of {arguments.sources} sources (median {arguments.source_length} and "
         f"{arguments.text_length} tokens), {arguments.layers}+{arguments.layers} "
         f"layers, width {arguments.width}, vocabulary {VOCABULARY}, {torch.get_num_threads()} "
-        f"threads\nplain loop / ours = {min(slow):.2f} s / {min(quick):.2f} s = "
-        f"{min(slow) / min(quick):.2f} times (slowest of {len(slow)} runs {max(slow):.2f} s and "
-        f"{max(quick):.2f} s), largest difference {difference:.1e}"
+        f"threads\nplain loop / ours = {seconds['plain'].times(seconds['ours'])}, "
+        f"{arguments.repeat} turns, largest difference {difference:.1e}"
     )
 
 

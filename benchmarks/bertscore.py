@@ -6,19 +6,19 @@ encodes each different text once, and what is left is padding and matching. Ours
 pairs. Texts are drawn like English by word frequency, of lognormal length. Both sides must agree;
 seconds are the process's own, since the machine may have other work.
 
-    python benchmarks/bertscore.py [--pairs 2000] [--systems 8] [--calls system] [--repeat 3]
+    python benchmarks/bertscore.py [--pairs 2000] [--systems 8] [--calls system] [--repeat 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import wordfreq
 from bert_score import BERTScorer
+from turns import by_turns
 
 from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences
@@ -36,12 +36,6 @@ def random_texts(count: int, length: int, seed: int) -> list[str]:
     return [" ".join(random.choice(words, n, p=p / p.sum())) for n in lengths]
 
 
-def timed(work: Callable[[], Sequence[float]]) -> tuple[float, Sequence[float]]:
-    begin = time.process_time()
-    values = work()
-    return time.process_time() - begin, values
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -50,7 +44,7 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=8)
     parser.add_argument("--length", type=int, default=18, help="median, in words")
     parser.add_argument("--calls", choices=["system", "one"], default="system")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
 
     per_system = arguments.pairs // arguments.systems
@@ -75,21 +69,15 @@ def main() -> None:
         metric.score(samples[:1])
         return metric.score(samples).values.tolist()
 
-    peer.score(texts[:2], references[:2])
-    slow, quick = [], []
-    for _ in range(arguments.repeat):  # by turns, so that a machine that slows down slows both
-        seconds, expected = timed(theirs)
-        slow.append(seconds)
-        seconds, values = timed(ours)
-        quick.append(seconds)
-    difference = np.abs(np.array(values) - np.array(expected)).max()
+    ways = {"bert-score": theirs, "ours": ours}
+    seconds, values = by_turns(ways, arguments.repeat, clock=time.process_time)
+    difference = np.abs(np.array(values["ours"]) - np.array(values["bert-score"])).max()
     print(
         f"{len(samples)} pairs of {arguments.systems} systems (median {arguments.length} words), "
         f"{OFFLINE_MODEL} layer {LAYER}, {torch.get_num_threads()} threads, the package called "
         f"once {'a system' if arguments.calls == 'system' else 'for all'}\n"
-        f"bert-score / ours = {min(slow):.2f} s / {min(quick):.2f} s = "
-        f"{min(slow) / min(quick):.2f} times (slowest of {len(slow)} runs {max(slow):.2f} s and "
-        f"{max(quick):.2f} s), largest difference {difference:.1e}"
+        f"bert-score / ours = {seconds['bert-score'].times(seconds['ours'])}, {arguments.repeat} "
+        f"turns, largest difference {difference:.1e}"
     )
 
 

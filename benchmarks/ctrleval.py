@@ -4,7 +4,7 @@ The plain loop is the way the authors' code goes: every (source, target) pair on
 the whole model, eight pairs a batch, in file order. Both sides score the same pairs with the same
 weights and must agree; what is printed are ratios, since absolute times depend on the machine.
 
-    python benchmarks/ctrleval.py [--texts 32] [--repeat 1] [--layers 8] [--width 512]
+    python benchmarks/ctrleval.py [--texts 32] [--repeat 5] [--layers 8] [--width 512]
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ import wordfreq
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedTokenizerFast
+from turns import by_turns
 
 from levelfield.aspects import load_aspect
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
-from levelfield.models.contracts import Gapped
-from levelfield.models.scorers import Evaluator, InfillingScorer, label_evaluators
+from levelfield.models.scorers import InfillingScorer, label_evaluators
 from levelfield.models.torch.infilling import TorchInfillingModel
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work
@@ -105,21 +104,11 @@ def real_samples(count: int) -> list[Sample]:
     return samples[:: max(1, len(samples) // count)][:count]
 
 
-def timed(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
-    """Shortest of the runs, and the result of the last."""
-    times = []
-    for _ in range(repeat):
-        begin = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - begin)
-    return min(times), result
-
-
 def product_rate(width: int) -> float:
     """Floating-point operations a second of the machine's matrix product at this model's size."""
     a, b = torch.rand(2048, width), torch.rand(width, 4 * width)
-    seconds, _ = timed(lambda: [a @ b for _ in range(20)], 5)
-    return 20 * 2 * a.shape[0] * a.shape[1] * b.shape[1] / seconds
+    seconds, _ = by_turns({"product": lambda: [a @ b for _ in range(20)]}, 5)
+    return 20 * 2 * a.shape[0] * a.shape[1] * b.shape[1] / seconds["product"].median
 
 
 def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -> float:
@@ -135,8 +124,8 @@ def encoder_rate(model: Any, fast: TorchInfillingModel, samples: list[Sample]) -
             for at in range(0, len(ids), 16):
                 fast._encode(ids[at : at + 16])
 
-    seconds, _ = timed(encode, 5)
-    return operations / seconds
+    seconds, _ = by_turns({"encoder": encode}, 5)
+    return operations / seconds["encoder"].median
 
 
 def main() -> None:
@@ -144,7 +133,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--texts", type=int, default=32)
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=512)
     arguments = parser.parse_args()
@@ -154,18 +143,20 @@ def main() -> None:
     scorer = InfillingScorer(fast, "infilling", "tokens")
     samples = real_samples(arguments.texts)
     coherence, consistency = ctrleval.CTRLEvalCoherence(), ctrleval.CTRLEvalConsistency()
-    plain(model, tokenizer, [("warm", "up")] * 8, end=True)
-    scorer.fit([Evaluator("", Gapped("warm ", ""), "up")] * 8, end=True)
 
     def report(
         name: str, pairs: list[tuple[str, str]], *, end: bool, ours: Callable[[], Any]
     ) -> None:
-        slow, expected = timed(lambda: plain(model, tokenizer, pairs, end=end), arguments.repeat)
-        quick, values = timed(ours, arguments.repeat)
-        difference = float(np.abs(np.array(values) - np.array(expected)).max())
+        def warm_up() -> None:
+            plain(model, tokenizer, pairs[:64], end=end)
+            ours()
+
+        ways = {"plain": lambda: plain(model, tokenizer, pairs, end=end), "ours": ours}
+        seconds, values = by_turns(ways, arguments.repeat, warm_up=warm_up)
+        difference = float(np.abs(np.array(values["ours"]) - np.array(values["plain"])).max())
         print(
-            f"{name:<20} {len(pairs):>6} pairs  plain loop / ours = {slow:7.2f} s / {quick:6.2f} s"
-            f" = {slow / quick:5.2f} times, largest difference {difference:.1e}",
+            f"{name:<20} {len(pairs):>6} pairs  plain loop / ours = "
+            f"{seconds['plain'].times(seconds['ours'])}, largest difference {difference:.1e}",
             flush=True,
         )
 

@@ -10,15 +10,16 @@ position, padding masked afterwards.
 
 Both sides must agree; what is printed are ratios, since absolute times depend on the machine.
 
-    python benchmarks/fluency.py [--texts 500] [--repeat 3] [--layers 6] [--width 384]
+    python benchmarks/fluency.py [--texts 500] [--repeat 5] [--repeat-slor 3]
+        [--layers 6] [--width 384]
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import time
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ import wordfreq
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from turns import by_turns
 
 from levelfield.metrics.fluency import perplexity, slor
 from levelfield.models.torch.causal import TorchCausalModel
@@ -121,18 +123,13 @@ def our_perplexity(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[flo
     return [perplexity(one.log_p) for one in ours.log_likelihood(texts)]
 
 
-def timed(work: Callable[[], list[float]]) -> tuple[float, list[float]]:
-    begin = time.perf_counter()
-    values = work()
-    return time.perf_counter() - begin, values
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--texts", type=int, default=500)
-    parser.add_argument("--repeat", type=int, default=3, help="of all but SLOR's plain loop")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat-slor", type=int, default=3, help="its plain loop takes minutes")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
     arguments = parser.parse_args()
@@ -150,28 +147,23 @@ def main() -> None:
         f"{arguments.texts} texts, {arguments.layers} layers, width {arguments.width}, vocabulary "
         f"{VOCABULARY}, {torch.get_num_threads()} threads"
     )
-    for name, texts, plain, ours, slow_repeat in (
-        ("SLOR, 50 tokens a text", equal, plain_slor, our_slor, 1),
+    for name, texts, plain, ours, repeat in (
+        ("SLOR, 50 tokens a text", equal, plain_slor, our_slor, arguments.repeat_slor),
         ("perplexity, 20 to 120", varied, plain_perplexity, our_perplexity, arguments.repeat),
     ):
         plain(model, tokenizer, texts[:2])
-        ours(loaded, tokenizer, texts[:2])
-        slow, quick = [], []
-        # by turns, so that a machine that slows down slows both
-        for turn in range(arguments.repeat):
-            if turn < slow_repeat:
-                seconds, expected = timed(lambda: plain(model, tokenizer, texts))  # noqa: B023
-                slow.append(seconds)
-            seconds, values = timed(lambda: ours(loaded, tokenizer, texts))  # noqa: B023
-            quick.append(seconds)
+        ours(loaded, tokenizer, texts)
+        ways = {
+            "plain": functools.partial(plain, model, tokenizer, texts),
+            "ours": functools.partial(ours, loaded, tokenizer, texts),
+        }
+        seconds, values = by_turns(ways, repeat, warm_up=lambda: None)
+        of_plain, of_ours = np.array(values["plain"]), np.array(values["ours"])
         if plain is plain_perplexity:  # thousands: their logarithms are NLL a token
-            values, expected = np.log(values).tolist(), np.log(expected).tolist()
-        difference = np.abs(np.array(values) - np.array(expected)).max()
+            of_plain, of_ours = np.log(of_plain), np.log(of_ours)
         print(
-            f"{name:<24} plain loop / ours = {min(slow):7.2f} s / {min(quick):6.2f} s = "
-            f"{min(slow) / min(quick):6.2f} times ({len(slow)} and {len(quick)} runs, slowest "
-            f"{max(slow):.2f} s and {max(quick):.2f} s), largest difference "
-            f"{difference:.1e} nats a token",
+            f"{name:<24} plain loop / ours = {seconds['plain'].times(seconds['ours'])}, {repeat} "
+            f"turns, largest difference {np.abs(of_ours - of_plain).max():.1e} nats a token",
             flush=True,
         )
 

@@ -18,7 +18,7 @@ All parts must agree. Times are of the processor, since other work on the machin
 a run takes. All ways run in one process by turns, in both orders.
 
     OMP_NUM_THREADS=1 python benchmarks/likelihood.py [--attribute sentiment] [--texts 8]
-        [--loop 40] [--repeat 2]
+        [--loop 40] [--repeat 3]
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from turns import Seconds, by_turns
 
 from levelfield import load_samples
 from levelfield.aspects import shipped
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--attribute", choices=sorted(shipped()), default="sentiment")
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--loop", type=int, default=40, help="parts of the plain loop")
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
 
     examples = [s for s in load_samples(EXAMPLES) if arguments.attribute in s.control]
@@ -170,6 +171,14 @@ def main() -> None:
             call()
         return []
 
+    def fresh(work: Callable[[], list[float]]) -> Callable[[], list[float]]:
+        def forgetful() -> list[float]:
+            model._recent.clear()
+            model._recent_tokens = 0
+            return work()
+
+        return forgetful
+
     ways: dict[str, Callable[[], list[float]]] = {
         "shared pass": shared_pass,
         "every part alone": lambda: alone(model, parts),
@@ -184,23 +193,20 @@ def main() -> None:
         f"{torch.get_num_threads()} threads, {arguments.repeat} runs",
         flush=True,
     )
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    values: dict[str, list[float]] = {}
-    for turn in range(arguments.repeat):
-        for way in list(ways)[:: -1 if turn % 2 else 1]:
-            model._recent.clear()
-            model._recent_tokens = 0
-            begin = time.process_time()
-            values[way] = ways[way]()
-            seconds[way].append((time.process_time() - begin) / len(samples))
+    seconds, values = by_turns(
+        {way: fresh(work) for way, work in ways.items()}, arguments.repeat, clock=time.process_time
+    )
     tokens, in_loop_tokens = (sum(part.tokens for part in some) for some in (parts, in_loop))
-    seconds["plain loop"] = [s * tokens / in_loop_tokens for s in seconds["plain loop"]]
+    a_text = {
+        way: Seconds([s / len(samples) for s in of_way.values]) for way, of_way in seconds.items()
+    }
+    in_loop_seconds = a_text["plain loop"].values
+    a_text["plain loop"] = Seconds([s * tokens / in_loop_tokens for s in in_loop_seconds])
 
-    shared, embedded = min(seconds["shared pass"]), min(seconds["embedding scorer"])
-    print(f"{'':<18}{'s a text':>9}{'slowest':>9}{'/ shared pass':>15}{'/ embedding':>13}")
-    for way, spent in seconds.items():
-        ratios = f"{min(spent) / shared:15.2f}{min(spent) / embedded:13.1f}"
-        print(f"{way:<18}{min(spent):9.3f}{max(spent):9.3f}{ratios}")
+    shared, embedded = a_text["shared pass"].median, a_text["embedding scorer"].median
+    print(f"{'':<18}{'s a text':<26}{'/ shared pass':>15}{'/ embedding':>13}")
+    for way, spent in a_text.items():
+        print(f"{way:<18}{spent!s:<26}{spent.median / shared:15.2f}{spent.median / embedded:13.1f}")
     for way, some in {"every part alone": parts, "plain loop": in_loop}.items():
         differences = np.abs(np.array(values[way]) - [noted.log_p[part] for part in some])
         print(f"{way} and shared pass: largest difference of log P {differences.max():.1e} nats")

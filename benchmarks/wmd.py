@@ -6,7 +6,7 @@ with the probability `--replaced`, as a rewriting in another style leaves some, 
 of its words. gensim is given the words, ours the strings. Both sides must agree; seconds are the
 process's own, since the machine may have other work.
 
-    python benchmarks/wmd.py [--pairs 1000] [--length 18] [--replaced 0.5] [--repeat 3]
+    python benchmarks/wmd.py [--pairs 1000] [--length 18] [--replaced 0.5] [--repeat 5]
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import wordfreq
 from gensim.models import KeyedVectors
+from turns import by_turns
 
 from levelfield.core.sample import Sample
 from levelfield.metrics.movers import WMDSource
@@ -49,12 +50,6 @@ def random_pairs(
     return pairs
 
 
-def timed(work: Callable[[], Sequence[float]]) -> tuple[float, Sequence[float]]:
-    begin = time.process_time()
-    values = work()
-    return time.process_time() - begin, values
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -62,7 +57,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1000)
     parser.add_argument("--length", type=int, default=18, help="median, in words")
     parser.add_argument("--replaced", type=float, default=0.5)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
 
     words = [word for word in wordfreq.top_n_list("en", WORDS) if word.isalpha()]
@@ -76,20 +71,16 @@ def main() -> None:
         file = Path(folder) / "vectors.bin"
         vectors.save_word2vec_format(str(file), binary=True)
         metric = WMDSource(vectors=str(file), unit_length=True)
-        metric.score(samples[:2])  # opens the file, as gensim has opened it
-        vectors.wmdistance(*pairs[0])
-        slow, quick = [], []
-        for _ in range(arguments.repeat):  # by turns, so that a machine that slows down slows both
-            seconds, expected = timed(lambda: [vectors.wmdistance(t, s) for s, t in pairs])
-            slow.append(seconds)
-            seconds, values = timed(lambda: metric.score(samples).values.tolist())
-            quick.append(seconds)
-    difference = np.abs(np.array(values) - np.array(expected)).max()
+        ways = {
+            "gensim": lambda: [vectors.wmdistance(t, s) for s, t in pairs],
+            "ours": lambda: metric.score(samples).values.tolist(),
+        }
+        seconds, values = by_turns(ways, arguments.repeat, clock=time.process_time)
+    difference = np.abs(np.array(values["ours"]) - np.array(values["gensim"])).max()
     print(
         f"{len(pairs)} pairs (median {arguments.length} words, {arguments.replaced:.0%} replaced)\n"
-        f"gensim / ours = {min(slow):.2f} s / {min(quick):.2f} s = {min(slow) / min(quick):.1f} "
-        f"times (slowest of {len(slow)} runs {max(slow):.2f} s and {max(quick):.2f} s), largest "
-        f"difference {difference:.1e}"
+        f"gensim / ours = {seconds['gensim'].times(seconds['ours'])}, {arguments.repeat} turns, "
+        f"largest difference {difference:.1e}"
     )
 
 

@@ -1,0 +1,79 @@
+"""Several processes of `levelfield score` against one, on the same texts.
+
+The command runs as a user types it, start-up included, without a cache. Its output must
+have the same bytes. By turns; what is printed is a ratio, since times depend on the machine.
+
+    python benchmarks/workers.py [--texts 4000] [--workers 2] [--metric ctrleval.coherence]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import wordfreq
+from turns import by_turns
+
+
+def write_texts(path: Path, count: int) -> None:
+    """Texts of two to six sentences, of words as frequent as they are in English."""
+    random = np.random.default_rng(0)
+    words = wordfreq.top_n_list("en", 20_000)
+    p = np.array([wordfreq.word_frequency(word, "en") for word in words])
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(count):
+            drawn = [
+                " ".join(random.choice(words, random.integers(6, 20), p=p / p.sum())).capitalize()
+                for _ in range(random.integers(2, 7))
+            ]
+            record = {"id": str(i), "system": "ab"[i % 2], "text": ". ".join(drawn) + "."}
+            file.write(json.dumps(record) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--texts", type=int, default=4000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--metric", default="ctrleval.coherence")
+    parser.add_argument("--model", default="offline/minilm")
+    parser.add_argument("--repeat", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        texts = Path(folder) / "texts.jsonl"
+        write_texts(texts, arguments.texts)
+
+        def run(workers: int) -> Callable[[], bytes]:
+            out = Path(folder) / f"scores-{workers}.jsonl"
+
+            def score() -> bytes:
+                subprocess.run(
+                    [
+                        sys.executable, "-m", "levelfield", "score", texts, "--out", out,
+                        "--metric", arguments.metric, "--model", arguments.model,
+                        "--no-cache", "--workers", str(workers),
+                    ],
+                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )  # fmt: skip
+                return out.read_bytes()
+
+            return score
+
+        ways = {"one": run(1), "several": run(arguments.workers)}
+        seconds, written = by_turns(ways, arguments.repeat)
+    assert written["one"] == written["several"], "the bytes differ"
+    print(
+        f"{arguments.texts:,} texts, {arguments.metric} with {arguments.model}: one process / "
+        f"{arguments.workers} = {seconds['one'].times(seconds['several'])}"
+    )
+
+
+if __name__ == "__main__":
+    main()
