@@ -68,6 +68,20 @@ class Workers(click.ParamType):  # type: ignore[type-arg]  # generic in its stub
         return count
 
 
+DTYPE = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "int8"]),
+    default="float32",
+    show_default=True,
+    help="Of weights; int8 needs an --engine that has it.",
+)
+ENGINE = click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="What computes: torch (auto), openvino, ctranslate2, where it serves the models.",
+)
 WORKERS = click.option(
     "--workers",
     type=Workers(),

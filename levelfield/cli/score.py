@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from levelfield.cli.options import (
+    DTYPE,
+    ENGINE,
     FAMILY,
     FORMAT,
     MAP,
@@ -126,7 +128,8 @@ class _Outputs:
 )
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
+@DTYPE
+@ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
 @FAMILY

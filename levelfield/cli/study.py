@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FAMILY, JSON, TIME_LIMIT, WORKERS, WholeNumber
+from levelfield.cli.options import DTYPE, ENGINE, FAMILY, JSON, TIME_LIMIT, WORKERS, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
@@ -37,7 +37,8 @@ def study() -> None:
 @click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems.")
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
+@DTYPE
+@ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @TIME_LIMIT
 @WORKERS

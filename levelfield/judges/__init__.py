@@ -7,7 +7,7 @@ label, an encoder that compares texts with labels, or a lexicon. Judges are data
 """
 
 from levelfield.judges.asking import TIE, JudgeVerdict, LoadedJudge, vote
-from levelfield.judges.availability import describe, lacking
+from levelfield.judges.availability import describe, kinds_of, lacking
 from levelfield.judges.file import Figure
 from levelfield.judges.judge import LABEL, Judge, Spelling
 from levelfield.judges.kinds import load
@@ -24,6 +24,7 @@ __all__ = [
     "choose",
     "describe",
     "figures",
+    "kinds_of",
     "lacking",
     "load",
     "presets",

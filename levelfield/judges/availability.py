@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from levelfield.core.errors import ModelError
 from levelfield.judges.judge import Judge
-from levelfield.models.resolve import resolve
+from levelfield.models.engines import Kind
+from levelfield.models.resolve import OURS, resolve
 
 
 def describe(judges: Sequence[Judge], *, allow_pickle: bool = False) -> str:
@@ -52,6 +53,27 @@ def lacking(
                     ),
                 )
     return list(errors.values())
+
+
+def kinds_of(judges: Sequence[Judge], *, allow_pickle: bool = False) -> set[Kind]:
+    """The kinds of models that some judges are, as far as engines can compute them: neither a
+    lexicon, nor a judge of ours, which runs as it is, nor a model that is not available."""
+    revisions = revisions_of(models_of(judges), allow_pickle)
+    kinds: set[Kind] = set()
+    for judge in judges:
+        for model in filter(None, judge.all_models):
+            if isinstance(revisions[model], ModelError):
+                continue
+            if _COMMIT.fullmatch(model):  # it may not be on this machine yet, nor be needed
+                words = judge.words and not judge.models
+                kinds.add(
+                    "encoder-decoder" if words else "encoder" if judge.aspect else "classifier"
+                )
+                continue
+            resolved = resolve(model, allow_pickle=allow_pickle)
+            if resolved.kind != "causal" and resolved.model_type not in OURS:
+                kinds.add(resolved.kind)
+    return kinds
 
 
 def models_of(judges: Sequence[Judge]) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
         """Every choice that could change a value."""
         own = dict([self._own_choice()])
         choices = {"model": self._resolved.label, "average": self.average, **own}
-        return signature(self.name, {**choices, "dtype": self.dtype})
+        return signature(self.name, {**choices, **self.computation})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         authors = self.average == "authors"

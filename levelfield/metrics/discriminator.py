@@ -21,6 +21,7 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.models.contracts import Classifier
+from levelfield.models.engines import Kind
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OURS, Resolved, resolve
@@ -72,6 +73,9 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
         if self.task == "dialogue":
             object.__setattr__(self, "reads", frozenset({"context"}))
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("classifier",)
+
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
@@ -81,7 +85,7 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
             "text": self.text,
             "task": self.task,
             **AS_TEXT,
-            "dtype": self.dtype,
+            **self.computation,
         }
         return signature(self.name, choices)
 

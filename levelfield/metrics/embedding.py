@@ -29,6 +29,7 @@ from levelfield.metrics.against import MISSING, Against, AgainstReferences, Agai
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.metrics.text.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
+from levelfield.models.engines import Kind
 from levelfield.models.files import depth
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
@@ -81,7 +82,7 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         best = {"references": "best"} if self.against == "references" else {}
-        return signature(self.name, {**self._choices(), **best, "dtype": self.dtype})
+        return signature(self.name, {**self._choices(), **best, **self.computation})
 
     @property
     def _resolved(self) -> Resolved:
@@ -130,6 +131,9 @@ class StateComparison(ComparisonMetric, abc.ABC):
         if name in LAYERS:
             return LAYERS[name]
         return depth(self._resolved)
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("states",)
 
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         model = load("states", self.model, self.loading, layer=self._layer)
@@ -226,6 +230,9 @@ class _CosineMetric(ComparisonMetric, abc.ABC):
 
     def _choices(self) -> dict[str, object]:
         return {"model": self._resolved.label, **AS_TEXT}
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("encoder",)
 
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         n = len(pairs)

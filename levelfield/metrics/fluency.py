@@ -39,6 +39,7 @@ from levelfield.metrics.text.unigram import SHIPPED, Unigrams
 from levelfield.metrics.text.unigram import count as count_unigrams
 from levelfield.metrics.text.unigram import load as load_unigrams
 from levelfield.models.contracts import CausalLikelihood, CausalModel, CausalVocabulary
+from levelfield.models.engines import Kind
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve
@@ -86,6 +87,9 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("causal",)
+
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
@@ -94,7 +98,7 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
             "bos": self._tokens().bos,
             "text": self.text,
             **self._own_choices(),
-            "dtype": self.dtype,
+            **self.computation,
         }
         return signature(self.name, choices)
 

@@ -16,6 +16,7 @@ from levelfield.metrics.fluency import perplexity
 from levelfield.metrics.sample_metric import SampleValue, of_defined
 from levelfield.metrics.seq2seq import Seq2SeqMetric, unfit
 from levelfield.models.contracts import Gapped, Target
+from levelfield.models.engines import Kind
 from levelfield.models.gaps import GAP_STYLES
 from levelfield.models.load import load
 from levelfield.models.resolve import Resolved
@@ -62,6 +63,9 @@ class InfillingPerplexity(Seq2SeqMetric):
             )
         return found
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("infilling",)
+
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
@@ -70,7 +74,7 @@ class InfillingPerplexity(Seq2SeqMetric):
             "source": "gap",
             "value": self.value,
             "end": "scored" if self.end else "no",
-            "dtype": self.dtype,
+            **self.computation,
         }
         return signature(self.name, choices)
 

@@ -30,6 +30,7 @@ from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Unde
 from levelfield.environments import Environment
 from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
+from levelfield.models.engines import Kind
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
@@ -124,8 +125,10 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         choices = {"model": self._resolved.label, **self._own_choices, **AS_TEXT}
-        choices["dtype"] = self.dtype
-        return signature(self.name, choices)
+        return signature(self.name, {**choices, **self.computation})
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("regressor",)
 
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         regressor = load("regressor", self.model, self.loading)

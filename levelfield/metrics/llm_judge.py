@@ -36,6 +36,7 @@ from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defin
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
+from levelfield.models.engines import REFERENCE, computation
 from levelfield.models.load import load
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.resolve import OFFLINE_LM, resolve
@@ -119,7 +120,7 @@ class _LLMJudge(SampleMetric):
         if not self.base_url:
             label = resolve(self.model, allow_pickle=self.allow_pickle).label
             own: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
-            return signature(self.name, {**own, "dtype": self.dtype})
+            return signature(self.name, {**own, **computation(("choices",), REFERENCE, self.dtype)})
         drawn = self._expectation == "samples"
         return signature(
             self.name,

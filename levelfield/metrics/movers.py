@@ -38,6 +38,7 @@ from levelfield.metrics.embedding import (
 )
 from levelfield.metrics.text.words import words
 from levelfield.metrics.text.wordvectors import label, word_vectors
+from levelfield.models.engines import Kind
 from levelfield.models.load import load
 
 Bag = Mapping[str, int]
@@ -104,6 +105,9 @@ class _WMD(ComparisonMetric, abc.ABC):
             "stop-words": "none" if self.stop_words == "none" else label(self.stop_words),
         }
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("states",) if self.vectors == "input-embeddings" else ()
+
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         stop = _stop_words(self.stop_words)
         bags = {
@@ -126,7 +130,7 @@ class _WMD(ComparisonMetric, abc.ABC):
 
     def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.dtype, self.unit_length)
+        known = _seen(self.vectors, self.model, self.dtype, self.engine, self.unit_length)
         if new := [word for word in wanted if word not in known]:
             of_model = self.vectors == "input-embeddings"
             source = (

@@ -12,6 +12,7 @@ from levelfield.core.errors import ModelError
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.contracts import EncoderDecoderModel
+from levelfield.models.engines import Kind
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
@@ -32,6 +33,9 @@ class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
                 "encoder-decoder, for example facebook/bart-large-cnn; give --model NAME"
             )
         return found
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return ("encoder-decoder",)
 
     def _seq2seq(self) -> EncoderDecoderModel:
         """The model for sources without gaps."""

@@ -19,6 +19,7 @@ from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.contracts import CausalModel
+from levelfield.models.engines import Kind as ModelKind
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import resolve
 
@@ -138,9 +139,13 @@ class StylePerplexity(LoadingOptions, SampleMetric):
                 device=self.device,
                 dtype=self.dtype,
                 batch_tokens=self.batch_tokens,
+                engine=self.engine,
                 allow_pickle=self.allow_pickle,
             )
         return found
+
+    def kinds(self) -> tuple[ModelKind, ...]:
+        return ("causal",)
 
     @functools.cached_property
     def signature(self) -> str:
@@ -149,7 +154,7 @@ class StylePerplexity(LoadingOptions, SampleMetric):
             f"model-{label}": resolve(metric.model, allow_pickle=self.allow_pickle).label
             for label, metric in sorted(self._of.items())
         }
-        return signature(self.name, {**models, "dtype": self.dtype})
+        return signature(self.name, {**models, **self.computation})
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         labels = [next(self._labels(sample), None) for sample in samples]

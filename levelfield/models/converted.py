@@ -1,8 +1,10 @@
-"""The copy of an embedded GGUF model that `transformers` loads in a second.
+"""Converted models: the copy of an embedded GGUF model that `transformers` loads in a second, and
+what engines read in place of a model's own files.
 
-It lies in `models` in the folder of `user_cache`, one folder a model, named by the file's sha256
-and the version of the conversion. A file appears there under its name only when it is whole.
-Where that folder can't be written, the copy lies among the temporary files until the process ends.
+They lie in `models` in the folder of `user_cache`, one folder a conversion, named by the digest of
+the model and by how it was converted. A file of a copy, and a conversion for an engine, appear
+there under their names only when they are whole. Where that folder can't be written, they lie among
+the temporary files until the process ends.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,18 +92,97 @@ def converted(gguf: Path, sha256: str, *, weights: bool) -> Path:
             no room for the copy, or no folder that can be written.
     """
     name = f"{gguf.stem}-{sha256[:12]}-{VERSION}"
+    return _somewhere(name, gguf.name, lambda folder: _complete(folder, gguf, weights=weights))
+
+
+def conversion(
+    model: str, digest: str, made_by: Sequence[str], write: Callable[[Path], object]
+) -> Path:
+    """The folder of a model's conversion for an engine, made now if there is none that is whole.
+
+    Args:
+        model: its name.
+        digest: of its files: a commit or a checksum.
+        made_by: all else that decides what is in the folder: the engine, its version, the
+            precision.
+        write: fills a folder that is empty with files, and no folders among them.
+
+    Raises:
+        ModelError: there is no room, or no folder that can be written.
+    """
+    words = [model.rpartition("/")[2] or model, digest[:16], *made_by]
+    name = "-".join(_NOT_IN_NAMES.sub("_", word) for word in words)
+    return _somewhere(name, model, lambda folder: _filled(folder, model, write))
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+]")
+
+
+def _somewhere(name: str, model: str, make: Callable[[Path], Path]) -> Path:
+    """What is made in the folder of conversions, or else among the temporary files.
+
+    Raises:
+        ModelError: neither folder can be written.
+    """
     try:
-        return _complete(copies_folder() / name, gguf, weights=weights)
+        return make(copies_folder() / name)
     except OSError as error:
         refused = error
     try:
-        return _complete(_passing() / name, gguf, weights=weights)
+        return make(_passing() / name)
     except OSError as error:
         raise ModelError(
-            f"{gguf.name} is converted before its use, and neither "
+            f"{model} is converted before its use, and neither "
             f"{printable(str(copies_folder()))} ({refused.strerror}) nor the folder for temporary "
             f"files ({error.strerror}) can be written; name a folder in $LEVELFIELD_CACHE"
         ) from error
+
+
+def _filled(folder: Path, model: str, write: Callable[[Path], object]) -> Path:
+    """The folder of a conversion, filled and put in its place if it is not there. One process at a
+    time does; others wait and find it.
+
+    Raises:
+        ModelError: there is no room.
+        OSError: the folder can't be written.
+    """
+    if _is_as_written(folder):
+        return folder
+    import filelock
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_file(folder.parent):  # as in `_complete`
+            pass
+        with filelock.FileLock(_lock(folder)):
+            if _is_as_written(folder):
+                return folder
+            shutil.rmtree(folder, ignore_errors=True)  # damaged
+            with temporary_folder(folder.parent) as around:
+                new = around / "whole"
+                new.mkdir()
+                write(new)
+                sizes = {path.name: path.stat().st_size for path in new.iterdir()}
+                _write(new / _SIZES, [json.dumps(sizes).encode()])
+                new.rename(folder)
+    except OSError as error:
+        if error.errno in FULL:
+            raise ModelError(
+                f"there is no room for the conversion of {model} in "
+                f"{printable(str(folder.parent))}: {error.strerror}; make room there, or name "
+                "another folder in $LEVELFIELD_CACHE"
+            ) from error
+        raise
+    return folder
+
+
+def _is_as_written(folder: Path) -> bool:
+    """Whether a conversion is there, and its files as long as they were written."""
+    try:
+        sizes = read_json(folder / _SIZES)
+        return bool(sizes) and all((folder / n).stat().st_size == sizes[n] for n in sizes)
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _complete(folder: Path, gguf: Path, *, weights: bool) -> Path:

@@ -1,51 +1,31 @@
 """One door to every model: `load(kind, name, loading)`.
 
-A new engine is a folder beside `torch/` and an entry in `LOADERS` for each kind that it serves; a
-new kind is a contract and an entry.
+A new kind is a contract and an entry in every table here and in `engines.py`, which says what a new
+engine is.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from levelfield.core.errors import ModelError
 from levelfield.models import contracts
+from levelfield.models.check import Checked
+from levelfield.models.engines import (
+    LOADERS,
+    REFERENCE,
+    Kind,
+    Loader,
+    check_usable,
+    engine_of,
+)
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import resolve
-
-Kind = Literal[
-    "infilling",
-    "encoder-decoder",
-    "causal",
-    "causal-tokens",
-    "encoder",
-    "states",
-    "classifier",
-    "regressor",
-    "choices",
-]
-"""A contract each, as the overloads of `load` say."""
-
-Loader = str | Callable[..., Any]
-"""Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
-
-_TORCH = "levelfield.models.torch"
-LOADERS: dict[tuple[Kind, str], Loader] = {
-    ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
-    ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
-    ("causal", "torch"): f"{_TORCH}.causal:load_causal",
-    ("causal-tokens", "torch"): f"{_TORCH}.causal_tokens:load_causal_tokens",
-    ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
-    ("states", "torch"): f"{_TORCH}.states:load_states",
-    ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
-    ("regressor", "torch"): f"{_TORCH}.regressor:load_regressor",
-    ("choices", "torch"): f"{_TORCH}.choices:load_choices",
-}
 
 SMALL: Mapping[str, Loader] = {
     "levelfield-textcnn": "levelfield.models.small.textcnn:load_textcnn",
@@ -127,19 +107,21 @@ def load(
 def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) -> object:  # noqa: B008
     """The model of this name behind the contract of its kind, loaded once a process.
 
+    A model of another engine than PyTorch is compared with PyTorch's when it is first used.
+
     Args:
         kind: what is asked of the model.
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
-        loading: where and how it is loaded.
+        loading: where and how it is loaded; a kind that its engine does not serve is PyTorch's.
         options: `layer` of `states`: the layer whose states are taken.
 
     Raises:
-        ModelError: there is no such model, it is of another kind, a library for it is missing, or
-            the engine has no models of this kind.
-        UserError: it has no such layer.
+        ModelError: there is no such model, it is of another kind, or a library for it is missing.
+        UserError: it has no such layer, or the engine does not have the precision.
     """
-    return _KEPT[kind](name, loading, **options)
+    engine = engine_of(kind, loading.engine)
+    return _KEPT[kind](name, dataclasses.replace(loading, engine=engine), **options)
 
 
 def forget() -> None:
@@ -149,17 +131,24 @@ def forget() -> None:
 
 
 def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
-    engine = "torch" if loading.engine == "auto" else loading.engine
-    loader = LOADERS.get((kind, engine))
     if kind == "classifier":
         model_type = resolve(name, allow_pickle=loading.allow_pickle).model_type
-        loader = SMALL.get(model_type, loader)
-    if loader is None:
-        engines = ", ".join(engine for served, engine in LOADERS if served == kind)
-        raise ModelError(f"engine '{engine}' has no models of kind '{kind}'; these have: {engines}")
+        if small := SMALL.get(model_type):
+            return _made(small, kind, name, loading, **options)
+    if loading.engine == REFERENCE:
+        return _made(LOADERS[kind, REFERENCE], kind, name, loading, **options)
+    check_usable(loading.engine, loading.dtype)
+    model = _made(LOADERS[kind, loading.engine], kind, name, loading, **options)
+    device = "cpu" if loading.device == "auto" else loading.device
+    plain = dataclasses.replace(loading, engine=REFERENCE, dtype="float32", device=device)
+    reference = functools.partial(_made, LOADERS[kind, REFERENCE], kind, name, plain, **options)
+    return Checked(model, kind, name, loading, reference)
+
+
+def _made(loader: Loader, kind: Kind, name: str, loading: Loading, **options: int) -> object:
     make = pkgutil.resolve_name(loader) if isinstance(loader, str) else loader
     with reading(Path(name).name if Path(name).is_dir() else name):
-        model = make(name, loading, **options)
+        model: object = make(name, loading, **options)
         if isinstance(loader, str):  # whoever passes a function answers for its models
             TRIALS[kind](model)
     return model

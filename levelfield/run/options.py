@@ -15,7 +15,7 @@ from levelfield.io.guesses import map_words, wanted_mapping
 from levelfield.io.problems import listed
 from levelfield.io.records import FIELDS
 from levelfield.meta.joint import Criterion
-from levelfield.models.loading import Loading
+from levelfield.models.loading import Loading, Precision
 from levelfield.run.tasks import TASKS, ScoringTask
 from levelfield.stats.multiplicity import Family
 
@@ -48,7 +48,7 @@ class ScoreOptions:
         options: `NAME`, `METRIC:NAME` or `FAMILY:NAME` -> value, as text or as it is.
         by: what the rows of the table are; see `Grouping`.
         corpus_by: what the texts of a corpus share: fields with commas, or `none`.
-        device, dtype, batch_tokens, allow_pickle: how models are loaded.
+        device, dtype, batch_tokens, engine, allow_pickle: how models are loaded.
         seed: of resampling.
         family: the comparisons that p is adjusted over: `metric` or `run`.
         cache: whether values are taken from the cache and kept there.
@@ -70,8 +70,9 @@ class ScoreOptions:
     by: str | None = None
     corpus_by: str | None = None
     device: str = "auto"
-    dtype: str = "float32"
+    dtype: Precision = "float32"
     batch_tokens: int | None = None
+    engine: str = "auto"
     allow_pickle: bool = False
     seed: int = 0
     family: Family = "metric"
@@ -80,7 +81,8 @@ class ScoreOptions:
     workers: int | Literal["auto"] = 1
 
     def __post_init__(self) -> None:
-        Loading(self.device, batch_tokens=self.batch_tokens)  # raises what is wrong with them
+        # raises what is wrong with them
+        Loading(self.device, self.dtype, self.batch_tokens, self.engine)
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
         if not self.task:
@@ -123,6 +125,7 @@ def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Me
         "device": options.device,
         "dtype": options.dtype,
         "batch_tokens": options.batch_tokens,
+        "engine": options.engine,
         "allow_pickle": options.allow_pickle,
     }
     if options.model is not None:

@@ -13,6 +13,7 @@ from levelfield.core.metric import (
     held_to_its_contract,
 )
 from levelfield.io.network import without_the_hub
+from levelfield.models.engines import REFERENCE, kinds_of
 
 
 def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list[str]:
@@ -44,6 +45,22 @@ def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list
     if lacking:
         raise UserError("\n".join(lacking))
     return signatures
+
+
+def check_engine(engine: str, signatures: Sequence[str]) -> None:
+    """Nothing, if the engine that is named computes something of a run.
+
+    Raises:
+        UserError: none of the metrics, whose signatures these are, has a model that it serves.
+    """
+    if engine in ("auto", REFERENCE):
+        return
+    if not any(f"engine:{engine}" in signature.split("|") for signature in signatures):
+        metrics = ", ".join(signature.partition("|")[0] for signature in signatures)
+        raise UserError(
+            f"--engine {engine} computes nothing here: it serves models of the kinds "
+            f"{', '.join(kinds_of(engine))}, and {metrics} has none; leave it out"
+        )
 
 
 def works_offline(metric: Callable[..., Metric]) -> bool:

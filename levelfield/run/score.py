@@ -37,6 +37,7 @@ from levelfield.meta.joint import Criterion, joint
 from levelfield.meta.part_means import PartTally
 from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
 from levelfield.meta.tally import RunTally
+from levelfield.models.loading import Precision
 from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
@@ -49,7 +50,7 @@ from levelfield.run.options import (
     joint_criteria,
     required_fields,
 )
-from levelfield.run.readiness import ready
+from levelfield.run.readiness import check_engine, ready
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
 from levelfield.stats.multiplicity import Family
@@ -70,8 +71,9 @@ def score(
     by: str | None = None,
     corpus_by: str | None = None,
     device: str = "auto",
-    dtype: str = "float32",
+    dtype: Precision = "float32",
     batch_tokens: int | None = None,
+    engine: str = "auto",
     allow_pickle: bool = False,
     seed: int = 0,
     family: Family = "metric",
@@ -92,8 +94,8 @@ def score(
         metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
             that the texts have the fields for.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
-        device, dtype, batch_tokens, allow_pickle, seed, family, cache, time_limit, workers:
-            as in `ScoreOptions`.
+        device, dtype, batch_tokens, engine, allow_pickle, seed, family, cache, time_limit,
+            workers: as in `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
         reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
@@ -117,6 +119,7 @@ def score(
         device=device,
         dtype=dtype,
         batch_tokens=batch_tokens,
+        engine=engine,
         allow_pickle=allow_pickle,
         seed=seed,
         family=family,
@@ -188,6 +191,7 @@ def measure(
             for metric in choose_metrics(options, census, note)
         ]
         signatures = ready(metrics, census.control)
+    check_engine(options.engine, signatures)
     if out and (lost := note_of_lost(out, signatures)):
         note(lost)
     criteria = joint_criteria(options, metrics)

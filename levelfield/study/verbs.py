@@ -16,12 +16,12 @@ from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
-from levelfield.models.loading import Loading
+from levelfield.models.loading import Loading, Precision
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.keeper import keeping
 from levelfield.run.local import worker_count, worker_processes
 from levelfield.run.options import Note
-from levelfield.run.readiness import ready
+from levelfield.run.readiness import check_engine, ready
 from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
@@ -106,8 +106,9 @@ class Study:
         only: Sequence[str] = (),
         scores: bool = True,
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: Precision = "float32",
         batch_tokens: int | None = None,
+        engine: str = "auto",
         allow_pickle: bool = False,
         cache: bool = True,
         time_limit: float | None = None,
@@ -124,7 +125,7 @@ class Study:
             jobs: number of cells at once.
             only: these systems; all if there are none.
             scores: whether texts are measured.
-            device, dtype, batch_tokens, allow_pickle: how models are loaded.
+            device, dtype, batch_tokens, engine, allow_pickle: how models are loaded.
             cache: whether values are taken from the cache and kept there.
             time_limit: seconds that a metric may take for one call, as for `score`; a system has
                 its own in the study file.
@@ -143,16 +144,19 @@ class Study:
             raise UserError(
                 f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
             )
-        Loading(device, batch_tokens=batch_tokens)  # raises what is wrong with them
+        Loading(device, dtype, batch_tokens, engine)  # raises what is wrong with them
         loading = {
             "device": device,
             "dtype": dtype,
             "batch_tokens": batch_tokens,
+            "engine": engine,
             "allow_pickle": allow_pickle,
         }
         with patience.time_limit(time_limit):
             metrics = metrics_of(plan, loading) if scores else []
-            ready(metrics, plan.attributes)
+            signatures = ready(metrics, plan.attributes)
+        if scores:
+            check_engine(engine, signatures)
         cells = study_status(plan, only).cells
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)

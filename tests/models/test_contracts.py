@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import levelfield
-from levelfield.core.errors import ModelError
 from levelfield.models import contracts
 from levelfield.models.contracts import Frame, Gapped, Target
 from levelfield.models.load import KEPT, LOADERS, SMALL, forget, load
@@ -217,11 +216,6 @@ def test_a_model_is_loaded_once_a_process_and_the_last_ones_are_kept(put_model: 
     made.clear()
     load("encoder", "a")
     assert made == ["a float32"]
-
-
-def test_an_engine_without_models_of_a_kind_is_named_beside_those_that_have_them() -> None:
-    with pytest.raises(ModelError, match=r"'ours' has no models of kind 'encoder'; .* torch"):
-        load("encoder", "a", Loading(engine="ours"))
 
 
 def test_everything_between_the_command_line_and_an_engine_imports_without_pytorch() -> None:

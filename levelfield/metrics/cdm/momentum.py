@@ -40,6 +40,7 @@ from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import InfillingModel
+from levelfield.models.engines import Kind
 from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
 from levelfield.models.loading import LoadingOptions
@@ -131,18 +132,28 @@ class CDMMomentum(LoadingOptions, SampleMetric):
         if optional:
             object.__setattr__(self, "reads", frozenset({optional}))
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return (self._kind,)
+
+    @property
+    def _kind(self) -> Literal["causal", "infilling", "encoder-decoder"]:
+        """How both models are asked."""
+        if self._resolved[0].kind == "causal" and self._form == "conditional":
+            return "causal"
+        return "infilling" if self.gap or self._form == "infilling" else "encoder-decoder"
+
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
         pooler = {"pooler": self._pooler.digest} if self._pooler else {}
         return signature(
-            self.name, {**self._choices, "pooling": self.pooling, **pooler, "dtype": self.dtype}
+            self.name, {**self._choices, "pooling": self.pooling, **pooler, **self.computation}
         )
 
     @functools.cached_property
     def momentum_signature(self) -> str:
         """Every choice that could change the momentum of a text's tokens, whatever the pooling."""
-        choices = {**self._choices, "dtype": self.dtype}
+        choices = {**self._choices, **self.computation}
         return signature(self.name, choices).rpartition("|v:")[0]
 
     def momentum(self, samples: Sequence[Sample]) -> list[list[UnitMomentum] | Undefined]:
@@ -211,11 +222,11 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     @property
     def _pair(self) -> ContrastPair:
         names, loading = (self.amateur, self.expert), self.loading
-        if self._resolved[0].kind == "causal" and self._form == "conditional":
+        if self._kind == "causal":
             return CausalPair(*(load("causal", name, loading) for name in names))
         a: InfillingModel
         e: InfillingModel
-        if gap := self.gap or self._form == "infilling":
+        if gap := self._kind == "infilling":
             try:
                 a, e = (load("infilling", name, loading) for name in names)
             except ModelError as error:

@@ -22,6 +22,7 @@ from levelfield.metrics.composite.components import (
 )
 from levelfield.metrics.composite.scales import SHIPPED, StandardScale, read_scales, scales_digest
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.models.engines import Kind
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
 
@@ -47,6 +48,10 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this aspect alone, for its signature."""
 
+    def kinds(self) -> tuple[Kind, ...]:
+        metrics = [component.metric for component in self.components()]
+        return tuple(k for m in metrics if isinstance(m, LoadingOptions) for k in m.kinds())
+
     @functools.cached_property
     def signature(self) -> str:
         words = []
@@ -60,7 +65,7 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
                 for label, key in part.component.keys.items()
             }
         made_of = {"parts": " ".join(words), "weights": "equal", "scales": scales_digest(used)}
-        choices = {**self.models(), **self._own(), **made_of, "dtype": self.dtype}
+        choices = {**self.models(), **self._own(), **made_of, **self.computation}
         return signature(self.name, choices)
 
     @property

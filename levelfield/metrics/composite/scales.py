@@ -1,7 +1,7 @@
 """Scales of components: mean and standard deviation on reference text, shipped as data.
 
 A scale is found by what determines a component's values: its signature without our version, without
-`dtype`, whose rounding is far below a hundredth of any standard deviation, and without
+`dtype` and `engine`, whose rounding is far below a hundredth of any standard deviation, and without
 `match` and `empty`, which decide what has a value and not which.
 """
 
@@ -24,7 +24,7 @@ SHIPPED = "shipped"
 Scales = Mapping[str, "StandardScale"]
 """`scale_key` -> scale."""
 
-_DETERMINES_NOTHING = ("v", "dtype", "match", "empty")
+_DETERMINES_NOTHING = ("v", "dtype", "engine", "match", "empty")
 
 
 class StandardScale(NamedTuple):

@@ -26,11 +26,13 @@ from levelfield.judges import (
     LoadedJudge,
     choose,
     describe,
+    kinds_of,
     lacking,
     load,
 )
 from levelfield.metrics.control.votes import AttributeVerdicts, verdict_on_nothing
 from levelfield.metrics.sample_metric import of_defined
+from levelfield.models.engines import Kind
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.tokens import AS_TEXT
 
@@ -61,12 +63,15 @@ class JudgedMetric(LoadingOptions, abc.ABC):
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
 
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(kinds_of(self._chosen, allow_pickle=self.allow_pickle))
+
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
         judges = describe(self._chosen, allow_pickle=self.allow_pickle)
         read = {"text": self.text, "empty": self.empty, **AS_TEXT}
-        return signature(self.name, {"judges": judges, **self._own(), **read, "dtype": self.dtype})
+        return signature(self.name, {"judges": judges, **self._own(), **read, **self.computation})
 
     def lacking(self, attributes: Collection[str] | None) -> list[ModelError]:
         """Returns an error for each model that the judges of these attributes lack."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics.sample_metric import SampleMetric
+from levelfield.models.engines import Kind
 from levelfield.models.likelihood import LikelihoodScorer
 from levelfield.models.load import load
 from levelfield.models.loading import Loading, LoadingOptions
@@ -32,6 +33,13 @@ _READ_AS: Mapping[str, ReadAs] = {
 }
 """Kind of model -> its scorer."""
 
+_KINDS: Mapping[ReadAs, Kind] = {
+    "infilling": "infilling",
+    "embedding": "encoder",
+    "likelihood": "causal",
+}
+"""Scorer -> what it asks `load` for."""
+
 
 @dataclass(frozen=True)
 class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
@@ -49,6 +57,9 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     @property
     def _resolved(self) -> Resolved:
         return resolve(self.model, allow_pickle=self.allow_pickle)
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return (_KINDS[self._read_as],)
 
     @property
     def _infills(self) -> bool:
@@ -113,7 +124,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
             "scorer": self._read_as,
             **of_scorer,
             **own,
-            "dtype": self.dtype,
+            **self.computation,
         }
 
     def _scorer(self) -> Scorer:

@@ -83,7 +83,7 @@ class QuestionMetric(Seq2SeqMetric, abc.ABC):
             "question": f"{question.name}@{question.digest}",
             "over": self.over,
             **segmented,
-            "dtype": self.dtype,
+            **self.computation,
         }
         return signature(self.name, choices)
 

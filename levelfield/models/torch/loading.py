@@ -11,6 +11,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.core.processors import usable_processors
+from levelfield.models.engines import REFERENCE, check_usable
 from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
 from levelfield.models.loading import Loading, Precision
 from levelfield.models.reading import reading
@@ -47,7 +48,13 @@ def _bound_threads() -> None:
 
 
 def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
-    """Where a model goes, and the type of its weights."""
+    """Where a model goes, and the type of its weights.
+
+    Raises:
+        UserError: PyTorch does not compute in this precision here.
+        ModelError: there is no such device.
+    """
+    check_usable(REFERENCE, loading.dtype)
     return pick_device(loading.device), _TYPES[loading.dtype]
 
 
