@@ -23,6 +23,13 @@ def usable_processors(groups: Path = _GROUPS) -> int:
     return max(1, min([bound or 1, *(math.ceil(quota) for quota in _quotas(groups))]))
 
 
+def model_threads() -> int:
+    """Returns the number of threads that an engine computes with: what `OMP_NUM_THREADS` says, as
+    it does in every worker, else one for each processor."""
+    wished = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(wished) if wished.isdecimal() and int(wished) else usable_processors()
+
+
 def _quotas(groups: Path) -> Iterator[float]:
     """Processors' worth of time that a control group may use, of either version of Linux's."""
     for quota, period in (

@@ -15,9 +15,10 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.models.files import check_finite
+from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.loading import load_pretrained, placement, positions
+from levelfield.models.torch.loading import load_pretrained, placement
 
 HEAD = "editing_head."
 """What the names of the head's weights begin with, in the file of the encoder-decoder's."""

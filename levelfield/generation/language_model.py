@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve_causal
-from levelfield.models.torch.causal_tokens import CausalTokens
 from levelfield.models.torch.loading import load_pretrained, placement
 
 KEPT = 4

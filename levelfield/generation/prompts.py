@@ -10,11 +10,11 @@ import torch
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.rows import CausalRows, EncoderDecoderRows, GrowingRows
 from levelfield.models.batching import window
+from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.contracts import Gapped
 from levelfield.models.gaps import FIM, GAP_STYLES
+from levelfield.models.infilling import positions
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.causal_tokens import CausalTokens
-from levelfield.models.torch.loading import positions
 
 
 class PromptFormat(Protocol):

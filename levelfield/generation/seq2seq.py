@@ -13,10 +13,11 @@ from levelfield.core.errors import ModelError
 from levelfield.generation.draws import penalised
 from levelfield.generation.language_model import KEPT
 from levelfield.generation.rows import EncoderDecoderRows, normalised
+from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import load_pretrained, placement, positions
+from levelfield.models.torch.loading import load_pretrained, placement
 
 IGNORED = -100
 """The label of what is no token of a target."""

@@ -35,7 +35,7 @@ LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
     ("causal", "torch"): f"{_TORCH}.causal:load_causal",
-    ("causal-tokens", "torch"): f"{_TORCH}.causal_tokens:load_causal_tokens",
+    ("causal-tokens", "torch"): "levelfield.models.causal_tokens:load_causal_tokens",
     ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
     ("states", "torch"): f"{_TORCH}.states:load_states",
     ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",

@@ -30,9 +30,9 @@ from levelfield.generation.contrast import (
 )
 from levelfield.generation.draws import inverse_cdf, most_likely
 from levelfield.models.contracts import Gapped
+from levelfield.models.fim import FIM
 from levelfield.models.loading import Loading
 from levelfield.models.tokens import check_same_vocabulary
-from levelfield.models.torch.fim import FIM
 
 FAMILIES = ("t5", "pegasus", "gpt2", "bloom", "llama", "gpt2-fim", "llama-fim")
 SOURCES = [

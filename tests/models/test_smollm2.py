@@ -118,7 +118,7 @@ def test_every_weight_is_that_of_the_file_bit_for_bit():
 def test_texts_begin_after_the_token_of_pre_training_and_end_with_that_of_the_file():
     from transformers import AutoConfig
 
-    from levelfield.models.torch.causal_tokens import CausalTokens
+    from levelfield.models.causal_tokens import CausalTokens
 
     resolved = resolve(OFFLINE_LM)
     config = AutoConfig.from_pretrained(resolved.path)

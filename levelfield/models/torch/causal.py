@@ -6,7 +6,7 @@ The first token of a text is scored given BOS (see `causal_tokens`); no end toke
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,18 @@ import torch
 
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, unique
-from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
+from levelfield.models.batching import buckets
+from levelfield.models.causal import BatchedCausalModel
+from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
-from levelfield.models.torch.causal_tokens import CausalTokens, Tokenised
+from levelfield.models.token_tree import TokenTree
 from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, Head, token_log_p
-from levelfield.models.torch.token_tree import Branch, TokenTree, attention, reads_trees
+from levelfield.models.torch.token_tree import attention, reads_trees
 
 Body = Callable[..., torch.Tensor]
 """Ids (rows, tokens) -> states (rows, tokens, d); more by name, as `attention` has it."""
-
-RECENT_TOKENS = 2**22
-"""So many tokens' results are kept, so that metrics of the same samples share one pass, also where
-one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
-
-SHARED_TOKENS = 512
-"""So many tokens a tree of texts behind one prefix has at most, unless one text has more: enough to
-share the prefix among several, few enough for attention across texts to cost little."""
 
 WHOLE_LOGITS = 2**28
 """So many logits a batch may have where they are all taken at once: 1 GiB in float32."""
@@ -42,19 +35,21 @@ WHOLE_SIGHT = 2**28
 """So many pairs of tokens the attention mask of a batch of trees may have: 1 GiB in float32."""
 
 
-class TorchCausalModel:
+class TorchCausalModel(BatchedCausalModel):
     """Causal checkpoints in PyTorch: GPT-2, BLOOM, Llama and their like.
 
-    Equal texts are scored once and texts of like length together. The softmax over the vocabulary
-    is taken at positions of real tokens only, block by block, in float32 or better.
+    The softmax over the vocabulary is taken at positions of real tokens only, block by block, in
+    float32 or better. Texts that begin alike are one pass where the model reads trees.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_tokens: int | None = None) -> None:
         model.eval()
-        self._tokens = CausalTokens(tokenizer, model.config)
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
-        self._batch_tokens = batch_tokens or (2048 if on_cpu else 65536)
+        super().__init__(
+            CausalTokens(tokenizer, model.config),
+            batch_tokens=batch_tokens or (2048 if on_cpu else 65536),
+        )
         self._block = Block.on(self._device)
         self._few = self._some_ids(model)
         self._body, self._head, is_whole = body_and_head(model, self._few)
@@ -64,144 +59,6 @@ class TorchCausalModel:
         self._dtype = next(model.parameters()).dtype
         self._config = model.config.get_text_config()
         check_causal(self._body, self._few, model)
-        self._recent: dict[str, CausalLikelihood] = {}
-        self._recent_tokens = 0
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self._tokens.vocabulary_size
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of whole texts, without special tokens."""
-        return self._tokens.ids(texts)
-
-    def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
-        """log P(token | BOS, tokens before it), for each token of each text.
-
-        Of a text longer than the model takes the beginning is scored, and it counts as cut.
-        """
-        distinct, place = unique(texts)
-        new = [text for text in distinct if text not in self._recent]
-        found = {text: self._recent[text] for text in distinct if text in self._recent}
-        for text, tokenised, log_p in self._scored(new):
-            found[text] = self._remember(text, tokenised, log_p)
-        return [found[distinct[at]] for at in place]
-
-    def words_after(
-        self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
-    ) -> list[WordLikelihoods]:
-        """log P(word | BOS, text, between), for each word of each frame of each text.
-
-        A text and all its frames are one tree of tokens, so each of its tokens is computed once,
-        and words of one token are read where their frame ends. Where the model can't read trees,
-        it reads their paths.
-        """
-        frames: dict[str, dict[Frame, None]] = {}
-        for text, of_text in zip(texts, frames_per_text, strict=True):
-            frames.setdefault(text, {}).update(dict.fromkeys(of_text))
-        pieces, _ = unique(
-            piece
-            for distinct in frames.values()
-            for frame in distinct
-            for piece in (frame.between, *frame.words)
-        )
-        ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
-        new = {text for text in frames if text not in self._recent}
-        tokenised = self._tokens.fit(list(frames))
-        trees, places = [], []
-        for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
-            tree = TokenTree(self._tokens.bos_id)
-            if text in new:
-                tree.score(0, one.ids.tolist())
-            places.append({frame: self._put(frame, tree, one, ids) for frame in distinct})
-            trees.append(tree)
-        found: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
-        for text, one, words_of, log_p in zip(
-            frames, tokenised, places, self._tree_log_p(trees), strict=True
-        ):
-            if text in new:
-                self._remember(text, one, log_p[: len(one.ids)].copy())
-            for frame, (words, cut) in words_of.items():
-                found[text, frame] = [log_p[word] for word in words], cut
-        return [
-            WordLikelihoods(
-                [found[text, frame][0] for frame in of_text],
-                [found[text, frame][1] for frame in of_text],
-            )
-            for text, of_text in zip(texts, frames_per_text, strict=True)
-        ]
-
-    def log_likelihood_after(
-        self, prefixes: Sequence[str], texts: Sequence[str]
-    ) -> list[list[CausalLikelihood]]:
-        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
-
-        A prefix and several texts behind it are one tree of tokens, so its tokens are computed once
-        for all of them, and so are those that texts begin with alike.
-        """
-        ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
-        tokenised = dict(zip(texts, self._tokens.fit(texts), strict=True))
-        half, most = self.limit // 2, min(self.limit, SHARED_TOKENS)
-        trees: list[TokenTree] = []
-        scored: dict[tuple[str, str], tuple[int, slice, Tokenised]] = {}
-        for prefix in ids:
-            kept = _end(ids[prefix], half)
-            room, tree = self.limit - len(kept), None
-            for text, one in tokenised.items():
-                if tree is None or len(tree) + len(one.ids) > most:
-                    trees.append(tree := TokenTree(self._tokens.bos_id))
-                end = tree.walk(0, kept)[-1]
-                which = tree.score(end, one.ids[:room].tolist())
-                cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
-                read = Tokenised(one.ids[:room], one.ends[:room], cut)
-                scored[prefix, text] = len(trees) - 1, which, read
-        log_p = self._tree_log_p(trees)
-        found = {
-            pair: CausalLikelihood(one.ids, one.ends, log_p[tree_at][which], one.cut)
-            for pair, (tree_at, which, one) in scored.items()
-        }
-        return [[found[prefix, text] for text in texts] for prefix in prefixes]
-
-    @property
-    def limit(self) -> int:
-        """How many tokens the model takes."""
-        return self._tokens.limit
-
-    @property
-    def end_id(self) -> int | None:
-        """The id of the end-of-text token."""
-        return self._tokens.end_id
-
-    def token_id(self, token: str) -> int | None:
-        """The id of a token that is written as it stands in the vocabulary; None if none is."""
-        return self._tokens.single(token)
-
-    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
-        return [one.ends.tolist() for one in self._tokens.fit(texts)]
-
-    def log_p_after(
-        self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> list[Floats]:
-        """log P(target token | prompt, target tokens before it): (tokens,) for each target.
-
-        Prompts are ids and read as they are, nothing is put before them; they are not empty.
-        """
-        log_p: list[Floats] = [np.empty(0)] * len(targets)
-        some = np.array([i for i, target in enumerate(targets) if target], np.intp)
-        whole = [[*prompts[i], *targets[i]] for i in some.tolist()]
-        with torch.inference_mode():
-            for bucket in buckets([len(ids) - 1 for ids in whole], self._batch_tokens):
-                rows = some[bucket].tolist()
-                ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
-                given = [one[:-1] for one in ids]
-                begins = [len(prompts[i]) - 1 for i in rows]
-                at = [np.arange(b, len(one)) for b, one in zip(begins, given, strict=True)]
-                tokens = [one[b + 1 :] for b, one in zip(begins, ids, strict=True)]
-                found = self._log_p_at(given, at, tokens)
-                for i, values in zip(rows, found, strict=True):
-                    log_p[i] = values
-        return log_p
 
     @functools.cached_property
     def _unigram_bos(self) -> Floats:
@@ -215,35 +72,7 @@ class TorchCausalModel:
         """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""
         return self._unigram_bos
 
-    def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
-        """Keeps a result, and forgets the oldest once too many tokens are held."""
-        log_p.flags.writeable = False  # others will be given the same array
-        likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
-        self._recent[text] = likelihood
-        self._recent_tokens += 1 + len(likelihood.ids)
-        while self._recent_tokens > RECENT_TOKENS:
-            oldest = self._recent.pop(next(iter(self._recent)))
-            self._recent_tokens -= 1 + len(oldest.ids)
-        return likelihood
-
-    def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
-        tokenised = self._tokens.fit(texts)
-        log_p: list[Floats] = [np.empty(0)] * len(texts)
-        readable = np.array([i for i, one in enumerate(tokenised) if one.ids.size], np.intp)
-        lengths = [len(tokenised[i].ids) for i in readable]
-        with torch.inference_mode():
-            for bucket in buckets(lengths, self._batch_tokens):
-                rows = readable[bucket].tolist()
-                of_rows = self._log_p([tokenised[i].ids for i in rows])
-                for i, values in zip(rows, of_rows, strict=True):
-                    log_p[i] = values
-        return list(zip(texts, tokenised, log_p, strict=True))
-
-    def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
-        """Log-probabilities of the tokens of one batch of texts, after BOS."""
-        given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
-        return self._log_p_at(given, [np.arange(len(one)) for one in ids], ids)
-
+    @torch.inference_mode()
     def _log_p_at(
         self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints], **how: torch.Tensor
     ) -> list[Floats]:
@@ -270,50 +99,28 @@ class TorchCausalModel:
         return np.split(log_p.cpu().numpy(), np.cumsum([len(one) for one in at])[:-1])
 
     def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
-        """The log-probabilities of the scored tokens of each tree."""
-        log_p = [np.empty(len(tree.scored)) for tree in trees]
-        branches: list[Branch] = []
-        tree_of: list[int] = []
-        whole: list[int] = []
-        for i, tree in enumerate(trees):
-            if tree.scored and len(tree) <= self.limit and self._reads_trees:
-                whole.append(i)
-            elif tree.scored:
-                branches += tree.branches()
-                tree_of += [i] * (len(branches) - len(tree_of))
+        """The log-probabilities of the scored tokens of each tree, whole where that can be."""
+        whole = [
+            i
+            for i, tree in enumerate(trees)
+            if tree.scored and len(tree) <= self.limit and self._reads_trees
+        ]
+        others = sorted(set(range(len(trees))) - set(whole))
+        by_paths = super()._tree_log_p([trees[i] for i in others])
+        log_p = dict(zip(others, by_paths, strict=True))
         longest = max((len(trees[i]) for i in whole), default=1)
         budget = min(self._batch_tokens, max(1, WHOLE_SIGHT // longest))
-        with torch.inference_mode():
-            for bucket in buckets([len(trees[i]) for i in whole], budget):
-                mine = [trees[whole[at]] for at in bucket]
-                of_mine = self._log_p_at(
-                    [np.array(tree.ids) for tree in mine],
-                    [np.array(tree.after) for tree in mine],
-                    [np.array(tree.scored) for tree in mine],
-                    **attention(mine, self._device, self._dtype),
-                )
-                for at, values in zip(bucket, of_mine, strict=True):
-                    log_p[whole[at]] = values
-            for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
-                batch = [branches[at] for at in bucket]
-                of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
-                for at, branch, values in zip(bucket, batch, of_batch, strict=True):
-                    log_p[tree_of[at]][branch.which] = values
-        return log_p
-
-    def _put(
-        self, frame: Frame, tree: TokenTree, text: Tokenised, ids: Mapping[str, list[int]]
-    ) -> tuple[list[slice], bool]:
-        """Puts a frame on the tree of its text: which of the tree's scored tokens each word is, and
-        whether something is cut."""
-        half = self.limit // 2
-        between, words = ids[frame.between], [ids[word] for word in frame.words]
-        longest = max(map(len, words), default=0)
-        kept = _end(between, half)
-        room = self.limit - len(kept) - min(longest, half)
-        end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
-        cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
-        return [tree.score(end, word[:half]) for word in words], cut
+        for bucket in buckets([len(trees[i]) for i in whole], budget):
+            mine = [trees[whole[at]] for at in bucket]
+            of_mine = self._log_p_at(
+                [np.array(tree.ids) for tree in mine],
+                [np.array(tree.after) for tree in mine],
+                [np.array(tree.scored) for tree in mine],
+                **attention(mine, self._device, self._dtype),
+            )
+            for at, values in zip(bucket, of_mine, strict=True):
+                log_p[whole[at]] = values
+        return [log_p[i] for i in range(len(trees))]
 
     @functools.cached_property
     def _reads_trees(self) -> bool:
@@ -362,11 +169,6 @@ def body_and_head(model: Any, ids: torch.Tensor) -> tuple[Body, Head, bool]:
             if fits and torch.equal(head(states, slice(None)), whole(ids)):
                 return body, head, False
     return whole, part, True
-
-
-def _end(ids: Sequence[int], most: int) -> Sequence[int]:
-    """The last of these, at most so many."""
-    return ids[max(0, len(ids) - most) :]
 
 
 def check_causal(body: Body, ids: torch.Tensor, model: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,17 +10,17 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, unique
-from levelfield.models.contracts import Gapped, InfillingModel, LogLikelihoods, Target
+from levelfield.models.batching import buckets
+from levelfield.models.contracts import InfillingModel, Target
 from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
+from levelfield.models.infilling import BatchedInfillingModel
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import load_pretrained, placement, positions
+from levelfield.models.torch.loading import load_pretrained, placement
 from levelfield.models.torch.softmax import Block, token_log_p
 
 
-class TorchInfillingModel:
+class TorchInfillingModel(BatchedInfillingModel):
     """PEGASUS, T5 and BART checkpoints in PyTorch.
 
     The work is arranged so that nothing is computed twice: a source that occurs several times is
@@ -37,109 +37,32 @@ class TorchInfillingModel:
         batch_tokens: int | None = None,
         style: GapStyle | None = None,
     ) -> None:
-        style = style or GAP_STYLES[model.config.model_type]
+        config = model.config
+        super().__init__(tokenizer, config, style or GAP_STYLES[config.model_type])
         self._model = model.eval()
-        self._tokens = Tokens(tokenizer, marks=True)
-        self._end = [tokenizer.eos_token_id]
-        self._style = style
         self._device = next(model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
-        config = model.config
-        self._limit = positions(config)
-        self._gap_id = self._single_id(style.token) if style.token else None
-        given = self._tokens.before if style is PLAIN else map(self._single_id, style.given)
-        self._start = [config.decoder_start_token_id, *given]
         self._pad = config.pad_token_id
         self._block = Block.on(self._device)
 
-    @property
-    def gap_token(self) -> str:
-        """What marks a gap; a text that contains it can't be scored."""
-        return self._style.token
-
-    @property
-    def vocabulary_size(self) -> int:
-        return int(self._model.config.vocab_size)
-
-    @property
-    def source_limit(self) -> int:
-        """How many tokens of a source the model takes, special ones around it not counted."""
-        return int(self._limit) - len(self._tokens.before) - len(self._tokens.after)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Vocabulary ids of texts, without special tokens."""
-        return self._tokens.ids(texts)
-
-    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
-        """Where in a text each of its tokens ends, in characters; of a text that is too long to be
-        a target, its beginning's. Empty where the tokenizer can't say."""
-        tokenizer = self._tokens.tokenizer
-        if not texts or not tokenizer.is_fast:
-            return [[] for _ in texts]
-        near = [text[: 64 * self._limit] for text in texts]
-        encoded = tokenizer(near, add_special_tokens=False, return_offsets_mapping=True)
-        return [[end for _, end in spans] for spans in encoded["offset_mapping"]]
-
-    def log_likelihood(
-        self, sources: Sequence[Gapped], targets_per_source: Sequence[Sequence[Target]]
-    ) -> LogLikelihoods:
-        """log P(target token | source, target tokens before it), for each target of each source.
-
-        Sources longer than the model takes keep the gap and the text nearest to it; targets
-        longer than that keep their beginning.
-        """
-        distinct, place = unique(sources)
-        wanted: list[dict[Target, Floats]] = [{} for _ in distinct]
-        for at, targets in zip(place, targets_per_source, strict=True):
-            wanted[at].update(dict.fromkeys(targets, np.empty(0)))
-        source_ids, source_cut = self._source_ids(distinct)
-        target_ids, cut_targets = self._target_ids([t for of_one in wanted for t in of_one])
-
-        with torch.inference_mode():
-            for bucket in buckets([len(ids) for ids in source_ids], self._batch_tokens):
-                pairs = [
-                    ScoredPair(row, target_ids[target], wanted[at], target)
-                    for row, at in enumerate(bucket.tolist())
-                    for target in wanted[at]
-                    if target_ids[target]
-                ]
-                if pairs:
-                    encoded = self._encode([source_ids[at] for at in bucket.tolist()])
-                    self._decode(encoded, pairs)
-        return LogLikelihoods(
-            log_p=[
-                [wanted[at][target] for target in targets]
-                for at, targets in zip(place, targets_per_source, strict=True)
-            ],
-            source_cut=[source_cut[at] for at in place],
-            target_cut=[[target in cut_targets for target in ts] for ts in targets_per_source],
-        )
-
-    # -- tokens
-
-    def _single_id(self, token: str) -> int:
-        found = self._tokens.single(token)
-        if found is None:
-            raise ModelError(f"the model's tokenizer does not know the token {token}")
-        return found
-
-    def _source_ids(self, sources: Sequence[Gapped]) -> tuple[list[list[int]], list[bool]]:
-        return self._tokens.fit(sources, self._limit, join=self._style.join, gap_id=self._gap_id)
-
-    def _target_ids(self, targets: Sequence[Target]) -> tuple[dict[Target, list[int]], set[Target]]:
-        distinct, _ = unique(targets)
-        # no token of a usual vocabulary spans 64 characters: this cut never shows in what is kept
-        texts = [target.text[: 64 * self._limit] for target in distinct]
-        room = self._limit - len(self._start)
-        ids: dict[Target, list[int]] = {}
-        cut: set[Target] = set()
-        for target, text, body in zip(distinct, texts, self._tokens.ids(texts), strict=True):
-            scored = [*body, *(self._end if target.end else ())] if body else []
-            if len(scored) > room or len(text) < len(target.text):
-                cut.add(target)
-            ids[target] = scored[:room]
-        return ids, cut
+    @torch.inference_mode()
+    def _score(
+        self,
+        sources: Sequence[list[int]],
+        ids: Mapping[Target, list[int]],
+        wanted: Sequence[dict[Target, Floats]],
+    ) -> None:
+        for bucket in buckets([len(one) for one in sources], self._batch_tokens):
+            pairs = [
+                ScoredPair(row, ids[target], wanted[at], target)
+                for row, at in enumerate(bucket.tolist())
+                for target in wanted[at]
+                if ids[target]
+            ]
+            if pairs:
+                encoded = self._encode([sources[at] for at in bucket.tolist()])
+                self._decode(encoded, pairs)
 
     # -- passes
 
@@ -321,7 +244,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
     """
     resolved = resolve(name, allow_pickle=loading.allow_pickle)
     if resolved.kind == "causal":
-        from levelfield.models.torch.fim import load_fim
+        from levelfield.models.fim import load_fim
 
         return load_fim(name, loading)
     if resolved.model_type not in GAP_STYLES:

@@ -214,17 +214,6 @@ def fuse_activations(model: torch.nn.Module) -> None:
                 setattr(module, name, torch.nn.GELU(approximate="tanh"))
 
 
-WITHOUT_LIMIT = 512
-"""Tokens read by an encoder-decoder whose configuration names no limit, as T5's need not: T5 was
-trained on so many."""
-
-
-def positions(config: Any) -> int:
-    """How many tokens an encoder-decoder reads."""
-    limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
-    return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
-
-
 def places(model: torch.nn.Module) -> int | None:
     """How many tokens the model's table of positions is for; None if it has none. RoBERTa and its
     kin count from behind the padding token's place, so they take fewer than they have."""

@@ -13,10 +13,11 @@ from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped, TextStates
+from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import WITHOUT_LIMIT, load_body, placement, places
+from levelfield.models.torch.loading import load_body, placement, places
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with

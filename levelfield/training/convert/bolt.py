@@ -15,11 +15,11 @@ from typing import Literal
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.models.causal_tokens import load_causal_tokens
 from levelfield.models.files import quiet
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import resolve
-from levelfield.models.torch.causal_tokens import load_causal_tokens
 from levelfield.training.convert import Converted, Converter
 from levelfield.training.convert.reading import PublishedFiles, Tensors, shapes_of
 from levelfield.training.guide.folder import write_guide

@@ -29,11 +29,12 @@ from transformers import (
 )
 
 from levelfield.core.errors import ModelError
+from levelfield.models import causal
+from levelfield.models.causal_tokens import WITHOUT_LIMIT, CausalTokens
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.models.torch import causal
+from levelfield.models.torch import causal as torch_causal
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.causal_tokens import WITHOUT_LIMIT, CausalTokens
 from levelfield.models.torch.loading import fuse_activations
 from levelfield.models.torch.softmax import Block, token_log_p
 
@@ -311,7 +312,7 @@ def test_where_all_logits_are_taken_at_once_a_batch_has_a_bounded_number_of_them
     plain, monkeypatch
 ):
     words, V = plain.tokenizer, plain.model.config.vocab_size
-    monkeypatch.setattr(causal, "WHOLE_LOGITS", 50 * V + 1)
+    monkeypatch.setattr(torch_causal, "WHOLE_LOGITS", 50 * V + 1)
     assert TorchCausalModel(plain.model, words)._batch_tokens == 2048
     layer = plain.model.get_output_embeddings()
     monkeypatch.setattr(plain.model, "get_output_embeddings", lambda: None)

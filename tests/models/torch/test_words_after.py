@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma2ForCausalLM, OPTConfig, OPTForCausalLM
 
+from levelfield.models import causal
 from levelfield.models.contracts import Frame
-from levelfield.models.torch import causal
+from levelfield.models.torch import causal as torch_causal
 from levelfield.models.torch.causal import TorchCausalModel
 
 KINDS = ("gpt2", "llama", "bloom", "opt", "gemma2")
@@ -127,7 +128,7 @@ def test_neither_order_nor_batches_nor_company_nor_masks_change_a_word(
     kind, batch_tokens, monkeypatch
 ):
     expected = causal_model(kind)[0].words_after(TEXTS, [FRAMES] * len(TEXTS))
-    monkeypatch.setattr(causal, "WHOLE_SIGHT", 1 if batch_tokens == 90 else 2**28)
+    monkeypatch.setattr(torch_causal, "WHOLE_SIGHT", 1 if batch_tokens == 90 else 2**28)
     model = causal_model(kind, batch_tokens=batch_tokens)[0]
     order = random.Random(batch_tokens).sample(range(len(TEXTS)), len(TEXTS))
     same(

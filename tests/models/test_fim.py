@@ -10,9 +10,9 @@ from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models.contracts import Gapped, Target
+from levelfield.models.fim import FIM, FimModel
 from levelfield.models.load import load
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.models.torch.fim import FIM, FimModel
 from levelfield.training.infiller.architecture import Size, new_model
 from levelfield.training.infiller.tokenizer import train_tokenizer
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import unique, window
+from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.contracts import Gapped, LogLikelihoods, Target
 from levelfield.models.gaps import FIM
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal import TorchCausalModel
 
 
 class FimModel:
@@ -31,7 +31,7 @@ class FimModel:
 
     gap_token = ""
 
-    def __init__(self, model: TorchCausalModel) -> None:
+    def __init__(self, model: BatchedCausalModel) -> None:
         self._model = model
         marks = [model.token_id(mark) for mark in FIM]
         if None in marks or model.end_id is None:
@@ -105,5 +105,5 @@ def load_fim(name: str, loading: Loading) -> FimModel:
         ModelError: there is no such model, or its tokenizer lacks the markers.
     """
     model = load("causal", name, loading)
-    assert isinstance(model, TorchCausalModel)
+    assert isinstance(model, BatchedCausalModel)
     return FimModel(model)

@@ -1,0 +1,265 @@
+"""P(text) from causal language models, whatever computes: what to score, and what is cut.
+
+The first token of a text is scored given BOS (see `causal_tokens`); no end token is scored.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from levelfield.core.arrays import Floats, Ints
+from levelfield.models.batching import buckets, unique
+from levelfield.models.causal_tokens import CausalTokens, Tokenised
+from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
+from levelfield.models.token_tree import Branch, TokenTree
+
+RECENT_TOKENS = 2**22
+"""So many tokens' results are kept, so that metrics of the same samples share one pass, also where
+one metric goes through all of a study's cell before the next: at 24 bytes a token, 100 MB."""
+
+SHARED_TOKENS = 512
+"""So many tokens a tree of texts behind one prefix has at most, unless one text has more: enough to
+share the prefix among several, few enough for attention across texts to cost little."""
+
+
+class BatchedCausalModel(abc.ABC):
+    """Base of the causal models of an engine that scores batches of ids.
+
+    Equal texts are scored once and texts of like length together.
+
+    Args:
+        batch_tokens: the most tokens in a batch, padding included.
+    """
+
+    def __init__(self, tokens: CausalTokens, *, batch_tokens: int) -> None:
+        self._tokens = tokens
+        self._batch_tokens = batch_tokens
+        self._recent: dict[str, CausalLikelihood] = {}
+        self._recent_tokens = 0
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._tokens.vocabulary_size
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Vocabulary ids of whole texts, without special tokens."""
+        return self._tokens.ids(texts)
+
+    def log_likelihood(self, texts: Sequence[str]) -> list[CausalLikelihood]:
+        """log P(token | BOS, tokens before it), for each token of each text.
+
+        Of a text longer than the model takes the beginning is scored, and it counts as cut.
+        """
+        distinct, place = unique(texts)
+        new = [text for text in distinct if text not in self._recent]
+        found = {text: self._recent[text] for text in distinct if text in self._recent}
+        for text, tokenised, log_p in self._scored(new):
+            found[text] = self._remember(text, tokenised, log_p)
+        return [found[distinct[at]] for at in place]
+
+    def words_after(
+        self, texts: Sequence[str], frames_per_text: Sequence[Sequence[Frame]]
+    ) -> list[WordLikelihoods]:
+        """log P(word | BOS, text, between), for each word of each frame of each text.
+
+        A text and all its frames are one tree of tokens. Where a model reads trees, each of its
+        tokens is computed once; others read its paths. Words of one token are read where their
+        frame ends.
+        """
+        frames: dict[str, dict[Frame, None]] = {}
+        for text, of_text in zip(texts, frames_per_text, strict=True):
+            frames.setdefault(text, {}).update(dict.fromkeys(of_text))
+        pieces, _ = unique(
+            piece
+            for distinct in frames.values()
+            for frame in distinct
+            for piece in (frame.between, *frame.words)
+        )
+        ids = dict(zip(pieces, self._tokens.ids(pieces), strict=True))
+        new = {text for text in frames if text not in self._recent}
+        tokenised = self._tokens.fit(list(frames))
+        trees, places = [], []
+        for (text, distinct), one in zip(frames.items(), tokenised, strict=True):
+            tree = TokenTree(self._tokens.bos_id)
+            if text in new:
+                tree.score(0, one.ids.tolist())
+            places.append({frame: self._put(frame, tree, one, ids) for frame in distinct})
+            trees.append(tree)
+        found: dict[tuple[str, Frame], tuple[list[Floats], bool]] = {}
+        for text, one, words_of, log_p in zip(
+            frames, tokenised, places, self._tree_log_p(trees), strict=True
+        ):
+            if text in new:
+                self._remember(text, one, log_p[: len(one.ids)].copy())
+            for frame, (words, cut) in words_of.items():
+                found[text, frame] = [log_p[word] for word in words], cut
+        return [
+            WordLikelihoods(
+                [found[text, frame][0] for frame in of_text],
+                [found[text, frame][1] for frame in of_text],
+            )
+            for text, of_text in zip(texts, frames_per_text, strict=True)
+        ]
+
+    def log_likelihood_after(
+        self, prefixes: Sequence[str], texts: Sequence[str]
+    ) -> list[list[CausalLikelihood]]:
+        """log P(token | BOS, prefix, tokens before it), for each prefix and each text after it.
+
+        A prefix and several texts behind it are one tree of tokens: where a model reads trees, its
+        tokens are computed once for all of them, and so are those that texts begin with alike.
+        """
+        ids = dict(zip(prefixes, self._tokens.ids(prefixes), strict=True))
+        tokenised = dict(zip(texts, self._tokens.fit(texts), strict=True))
+        half, most = self.limit // 2, min(self.limit, SHARED_TOKENS)
+        trees: list[TokenTree] = []
+        scored: dict[tuple[str, str], tuple[int, slice, Tokenised]] = {}
+        for prefix in ids:
+            kept = _end(ids[prefix], half)
+            room, tree = self.limit - len(kept), None
+            for text, one in tokenised.items():
+                if tree is None or len(tree) + len(one.ids) > most:
+                    trees.append(tree := TokenTree(self._tokens.bos_id))
+                end = tree.walk(0, kept)[-1]
+                which = tree.score(end, one.ids[:room].tolist())
+                cut = one.cut or len(one.ids) > room or len(ids[prefix]) > half
+                read = Tokenised(one.ids[:room], one.ends[:room], cut)
+                scored[prefix, text] = len(trees) - 1, which, read
+        log_p = self._tree_log_p(trees)
+        found = {
+            pair: CausalLikelihood(one.ids, one.ends, log_p[tree_at][which], one.cut)
+            for pair, (tree_at, which, one) in scored.items()
+        }
+        return [[found[prefix, text] for text in texts] for prefix in prefixes]
+
+    @property
+    def limit(self) -> int:
+        """How many tokens the model takes."""
+        return self._tokens.limit
+
+    @property
+    def end_id(self) -> int | None:
+        """The id of the end-of-text token."""
+        return self._tokens.end_id
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token that is written as it stands in the vocabulary; None if none is."""
+        return self._tokens.single(token)
+
+    def token_ends(self, texts: Sequence[str]) -> list[list[int]]:
+        """Where in a text each of its tokens ends, in characters, as far as the model reads it."""
+        return [one.ends.tolist() for one in self._tokens.fit(texts)]
+
+    def log_p_after(
+        self, prompts: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[Floats]:
+        """log P(target token | prompt, target tokens before it): (tokens,) for each target.
+
+        Prompts are ids and read as they are, nothing is put before them; they are not empty.
+        """
+        log_p: list[Floats] = [np.empty(0)] * len(targets)
+        some = np.array([i for i, target in enumerate(targets) if target], np.intp)
+        whole = [[*prompts[i], *targets[i]] for i in some.tolist()]
+        for bucket in buckets([len(ids) - 1 for ids in whole], self._batch_tokens):
+            rows = some[bucket].tolist()
+            ids = [np.array(whole[at], np.int64) for at in bucket.tolist()]
+            given = [one[:-1] for one in ids]
+            begins = [len(prompts[i]) - 1 for i in rows]
+            at = [np.arange(b, len(one)) for b, one in zip(begins, given, strict=True)]
+            tokens = [one[b + 1 :] for b, one in zip(begins, ids, strict=True)]
+            found = self._log_p_at(given, at, tokens)
+            for i, values in zip(rows, found, strict=True):
+                log_p[i] = values
+        return log_p
+
+    @abc.abstractmethod
+    def unigram_bos(self) -> Floats:
+        """log p(t | BOS) of every token: (vocabulary,)."""
+
+    @abc.abstractmethod
+    def _log_p_at(
+        self, given: Sequence[Ints], at: Sequence[Ints], tokens: Sequence[Ints]
+    ) -> list[Floats]:
+        """Of one batch, the log-probabilities of tokens, each after what is given at a place.
+
+        Args:
+            given: (tokens,) of each row, read as they are.
+            at: (scored tokens,) of each row, the places in `given`.
+            tokens: (scored tokens,) of each row.
+        """
+
+    def _remember(self, text: str, tokenised: Tokenised, log_p: Floats) -> CausalLikelihood:
+        """Keeps a result, and forgets the oldest once too many tokens are held."""
+        log_p.flags.writeable = False  # others will be given the same array
+        likelihood = CausalLikelihood(tokenised.ids, tokenised.ends, log_p, tokenised.cut)
+        self._recent[text] = likelihood
+        self._recent_tokens += 1 + len(likelihood.ids)
+        while self._recent_tokens > RECENT_TOKENS:
+            oldest = self._recent.pop(next(iter(self._recent)))
+            self._recent_tokens -= 1 + len(oldest.ids)
+        return likelihood
+
+    def _scored(self, texts: Sequence[str]) -> list[tuple[str, Tokenised, Floats]]:
+        tokenised = self._tokens.fit(texts)
+        log_p: list[Floats] = [np.empty(0)] * len(texts)
+        readable = np.array([i for i, one in enumerate(tokenised) if one.ids.size], np.intp)
+        lengths = [len(tokenised[i].ids) for i in readable]
+        for bucket in buckets(lengths, self._batch_tokens):
+            rows = readable[bucket].tolist()
+            of_rows = self._log_p([tokenised[i].ids for i in rows])
+            for i, values in zip(rows, of_rows, strict=True):
+                log_p[i] = values
+        return list(zip(texts, tokenised, log_p, strict=True))
+
+    def _log_p(self, ids: Sequence[Ints]) -> list[Floats]:
+        """Log-probabilities of the tokens of one batch of texts, after BOS."""
+        given = [np.concatenate([[self._tokens.bos_id], one[:-1]]) for one in ids]
+        return self._log_p_at(given, [np.arange(len(one)) for one in ids], ids)
+
+    def _tree_log_p(self, trees: Sequence[TokenTree]) -> list[Floats]:
+        """The log-probabilities of the scored tokens of each tree, path by path."""
+        log_p = [np.empty(len(tree.scored)) for tree in trees]
+        branches: list[Branch] = []
+        tree_of: list[int] = []
+        for i, tree in enumerate(trees):
+            if tree.scored:
+                branches += tree.branches()
+                tree_of += [i] * (len(branches) - len(tree_of))
+        for bucket in buckets([len(branch.ids) for branch in branches], self._batch_tokens):
+            batch = [branches[at] for at in bucket]
+            of_batch = self._log_p_at(*zip(*(branch[:3] for branch in batch), strict=True))
+            for at, branch, values in zip(bucket, batch, of_batch, strict=True):
+                log_p[tree_of[at]][branch.which] = values
+        return log_p
+
+    def _put(
+        self, frame: Frame, tree: TokenTree, text: Tokenised, ids: Mapping[str, list[int]]
+    ) -> tuple[list[slice], bool]:
+        """Puts a frame on the tree of its text: which of the tree's scored tokens each word is, and
+        whether something is cut."""
+        half = self.limit // 2
+        between, words = ids[frame.between], [ids[word] for word in frame.words]
+        longest = max(map(len, words), default=0)
+        kept = _end(between, half)
+        room = self.limit - len(kept) - min(longest, half)
+        end = tree.walk(0, [*text.ids[:room].tolist(), *kept])[-1]
+        cut = text.cut or len(text.ids) > room or len(between) > half or longest > half
+        return [tree.score(end, word[:half]) for word in words], cut
+
+
+def _end(ids: Sequence[int], most: int) -> Sequence[int]:
+    """The last of these, at most so many."""
+    return ids[max(0, len(ids) - most) :]
+
+
+def has_windows(config: Any) -> bool:
+    """Whether a layer attends to the last tokens only, by the names that configurations have."""
+    layers = getattr(config, "layer_types", None)
+    if layers is not None:
+        return any(layer != "full_attention" for layer in layers)
+    names = ("sliding_window", "window_size", "attention_chunk_size")
+    return any(getattr(config, name, None) for name in names)
