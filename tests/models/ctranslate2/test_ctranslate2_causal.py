@@ -1,0 +1,97 @@
+"""Causal models in CTranslate2 say what PyTorch says."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import tiny_ctranslate2
+
+from levelfield.models.contracts import Frame
+from levelfield.models.ctranslate2.conversion import CONVERTERS
+from levelfield.models.load import load
+from levelfield.models.loading import Loading
+
+pytest.importorskip("ctranslate2")
+
+TORCH, CT2 = Loading("cpu"), Loading("cpu", engine="ctranslate2")
+TEXTS = [*tiny.texts()[:6], "", "a", "word " * 200]
+FRAMES = [
+    Frame(" It was", (" good", " bad", " very very good", "", "a", "b")),
+    Frame("", (" and", " or so")),
+    Frame(" far" * 99, (" near",)),
+]
+
+
+def models(folder: Any) -> tuple[Any, Any]:
+    return load("causal", str(folder), CT2), load("causal", str(folder), TORCH)
+
+
+def assert_near(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
+
+
+def test_every_type_that_is_converted_is_tested():
+    tested = {name.partition(" ")[0] for name in tiny_ctranslate2.CAUSAL}
+    assert tested == set(CONVERTERS["causal"])
+
+
+@pytest.mark.parametrize("name", tiny_ctranslate2.CAUSAL)
+def test_texts_have_the_log_probabilities_of_torch(name, tmp_path):
+    folder = tiny_ctranslate2.save_causal(tmp_path, *tiny_ctranslate2.CAUSAL[name])
+    found, expected = (model.log_likelihood(TEXTS) for model in models(folder))
+    for one, reference in zip(found, expected, strict=True):
+        assert_near(one.log_p, reference.log_p)
+        assert one.ids.tolist() == reference.ids.tolist()
+        assert one.ends.tolist() == reference.ends.tolist()
+        assert one.cut == reference.cut
+    assert name == "bloom" or expected[-1].cut  # BLOOM names no limit
+
+
+@pytest.fixture(scope="module", params=tiny.CAUSAL_FAMILIES)
+def folder(request: pytest.FixtureRequest, causal_folders: Any) -> Any:
+    return causal_folders[request.param]
+
+
+def test_words_after_texts_have_the_log_probabilities_of_torch(folder):
+    found, expected = (model.words_after(TEXTS, [FRAMES] * len(TEXTS)) for model in models(folder))
+    for one, reference in zip(found, expected, strict=True):
+        assert one.cut == reference.cut
+        for words, as_expected in zip(one.log_p, reference.log_p, strict=True):
+            for log_p, of_torch in zip(words, as_expected, strict=True):
+                assert_near(log_p, of_torch)
+
+
+def test_texts_after_prefixes_have_the_log_probabilities_of_torch(folder):
+    found, expected = (model.log_likelihood_after(TEXTS, TEXTS[:4]) for model in models(folder))
+    for row, as_expected in zip(found, expected, strict=True):
+        for one, reference in zip(row, as_expected, strict=True):
+            assert_near(one.log_p, reference.log_p)
+            assert one.cut == reference.cut
+
+
+def test_single_tokens_after_bos_have_the_log_probabilities_of_torch(folder):
+    found, expected = (model.unigram_bos() for model in models(folder))
+    assert_near(found, expected)
+    assert np.exp(found).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_neither_order_nor_batches_change_a_value(folder):
+    expected = dict(zip(TEXTS, load("causal", str(folder), CT2).log_likelihood(TEXTS), strict=True))
+    order = random.Random(0).sample(TEXTS, len(TEXTS))
+    for batch_tokens in (1, 90, 100_000):
+        model = load("causal", str(folder), Loading("cpu", "float32", batch_tokens, "ctranslate2"))
+        for text, one in zip(order, model.log_likelihood(order), strict=True):
+            np.testing.assert_allclose(one.log_p, expected[text].log_p, atol=1e-5, rtol=0)
+
+
+def test_int8_comes_near(causal_folders):
+    name = str(causal_folders["gpt2"])
+    rough = load("causal", name, Loading("cpu", "int8", engine="ctranslate2"))
+    found = np.concatenate([one.log_p for one in rough.log_likelihood(TEXTS)])
+    exact = load("causal", name, CT2).log_likelihood(TEXTS)
+    difference = np.abs(found - np.concatenate([one.log_p for one in exact]))
+    assert 1e-4 < difference.mean() < 0.1
