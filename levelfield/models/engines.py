@@ -31,10 +31,14 @@ Loader = str | Callable[..., Any]
 """Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
 
 _TORCH = "levelfield.models.torch"
+_CTRANSLATE2 = "levelfield.models.ctranslate2"
 LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
     ("causal", "torch"): f"{_TORCH}.causal:load_causal",
+    ("infilling", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_infilling",
+    ("encoder-decoder", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_encoder_decoder",
+    ("causal", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_causal",
     ("causal-tokens", "torch"): "levelfield.models.causal_tokens:load_causal_tokens",
     ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
     ("states", "torch"): f"{_TORCH}.states:load_states",

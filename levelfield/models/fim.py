@@ -8,6 +8,7 @@ models.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -104,6 +105,5 @@ def load_fim(name: str, loading: Loading) -> FimModel:
     Raises:
         ModelError: there is no such model, or its tokenizer lacks the markers.
     """
-    model = load("causal", name, loading)
-    assert isinstance(model, BatchedCausalModel)
-    return FimModel(model)
+    # a model of another engine stands behind a check, which has all its members
+    return FimModel(cast(BatchedCausalModel, load("causal", name, loading)))

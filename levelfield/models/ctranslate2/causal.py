@@ -12,8 +12,9 @@ from levelfield.core.arrays import Floats, Ints, Singles
 from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.causal_tokens import CausalTokens
 
-WHOLE_LOGITS = 2**26
-"""So many logits a batch has at most, unless one text has more: 256 MiB in float32."""
+WHOLE_LOGITS = 2**23, 2**28
+"""So many logits a batch has at most on a CPU, whose caches hold them (32 MiB in float32), and on a
+GPU (1 GiB), unless one text has more."""
 
 
 class CTranslate2CausalModel(BatchedCausalModel):
@@ -32,14 +33,15 @@ class CTranslate2CausalModel(BatchedCausalModel):
     ) -> None:
         tokens = CausalTokens(tokenizer, config)
         on_cpu = generator.device == "cpu"
-        most = max(1, WHOLE_LOGITS // tokens.vocabulary_size)
+        most = max(1, WHOLE_LOGITS[not on_cpu] // tokens.vocabulary_size)
         wished = batch_tokens or (2048 if on_cpu else 65536)
         super().__init__(tokens, batch_tokens=min(wished, most))
         self._generator = generator
 
     @functools.cached_property
     def _unigram_bos(self) -> Floats:
-        return self._log_p_of_all([[self._tokens.bos_id]])[0, 0].astype(np.float64)
+        log_p: Floats = self._log_p_of_all([[self._tokens.bos_id]])[0, 0].astype(np.float64)
+        return log_p
 
     def unigram_bos(self) -> Floats:
         """log p(t | BOS) of every token: (vocabulary,), from one forward of BOS, done once."""

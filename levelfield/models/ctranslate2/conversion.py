@@ -40,6 +40,9 @@ CONVERTERS: Mapping[str, Mapping[str, str]] = {
 """Model types whose conversions agree with PyTorch, which the tests hold, and CTranslate2's class
 that converts each."""
 
+VERSION = 1
+"""Counts up when a conversion would have other bytes."""
+
 WEIGHTS: Mapping[str, str] = {"float32": "float32", "int8": "int8_float32"}
 """Our names of precisions -> CTranslate2's, of stored weights and of what it computes with them."""
 

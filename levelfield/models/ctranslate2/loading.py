@@ -7,8 +7,9 @@ from typing import Any
 
 from levelfield.core.errors import ModelError
 from levelfield.models.contracts import InfillingModel
+from levelfield.models.converted import conversion
 from levelfield.models.ctranslate2.causal import CTranslate2CausalModel
-from levelfield.models.ctranslate2.conversion import check_convertible
+from levelfield.models.ctranslate2.conversion import VERSION, check_convertible, convert
 from levelfield.models.ctranslate2.infilling import CTranslate2InfillingModel
 from levelfield.models.ctranslate2.opening import check_device, open_converted
 from levelfield.models.files import load_tokenizer
@@ -84,11 +85,10 @@ def _tokenizer_and_config(resolved: Resolved) -> tuple[Any, Any]:
 
 
 def _converted(resolved: Resolved, dtype: str) -> Path:
-    from levelfield.models.converted import _passing
-    from levelfield.models.ctranslate2.conversion import convert
+    """The folder of a model's conversion, made now if it is not there."""
+    import ctranslate2
 
-    into = _passing() / f"{resolved.revision}-{dtype}"
-    if not into.exists():
-        into.mkdir()
-        convert(resolved, dtype, into)
-    return into
+    made_by = ("ctranslate2", ctranslate2.__version__, dtype, str(VERSION))
+    return conversion(
+        resolved.name, resolved.revision, made_by, lambda into: convert(resolved, dtype, into)
+    )

@@ -15,19 +15,10 @@ def check_device(loading: Loading) -> tuple[str, int]:
     """CTranslate2's name of the device, and which of them.
 
     Raises:
-        ModelError: CTranslate2 is not installed, has no such device or precision, or none of that
-            precision there.
+        ModelError: CTranslate2 has no such device, or not this precision there.
     """
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise ModelError(
-            "engine 'ctranslate2' is not installed: pip install 'levelfield[ctranslate2]'"
-        ) from error
-    if loading.dtype not in WEIGHTS:
-        raise ModelError(
-            f"engine 'ctranslate2' has no {loading.dtype}; take --dtype {' or '.join(WEIGHTS)}"
-        )
+    import ctranslate2
+
     name, _, index = loading.device.partition(":")
     if name == "auto":
         name = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
@@ -47,8 +38,9 @@ def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loadi
     Raises:
         ModelError: as `check_device`; or the folder holds no such model.
     """
-    device, index = check_device(loading)
     import ctranslate2
+
+    device, index = check_device(loading)
 
     try:
         return getattr(ctranslate2, kind)(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import tiny
 import tiny_ctranslate2
 
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, ModelError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
@@ -40,6 +41,21 @@ def test_outputs_of_t5_are_scaled_where_the_checkpoint_scales_them(version, tmp_
     if version == "1.1 as published":  # older versions of `transformers` wrote only this
         edit(folder, tie_word_embeddings=False, scale_decoder_outputs=None)
     np.testing.assert_allclose(log_p(folder, CT2), log_p(folder, TORCH), atol=1e-4, rtol=0)
+
+
+def test_a_conversion_that_scales_wrongly_is_refused_with_both_numbers(tmp_path, monkeypatch):
+    folder = tiny_ctranslate2.save_t5(tmp_path, tied=False)
+    expected = log_p(folder, TORCH)
+    tiny_ctranslate2.scale_as_the_converter_does(monkeypatch)
+    with pytest.raises(
+        ModelError, match="engine ctranslate2 does not compute what torch does"
+    ) as e:
+        log_p(folder, CT2)
+    ours, by_torch = map(
+        float, re.findall(r"nats (-[\d.]+), and (-[\d.]+) by torch", str(e.value))[0]
+    )
+    assert np.abs(expected - by_torch).min() < 1e-4
+    assert abs(ours - by_torch) > 1e-4
 
 
 @pytest.mark.parametrize("family", ["bart", "pegasus"])
