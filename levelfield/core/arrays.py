@@ -8,6 +8,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
+Bits = npt.NDArray[np.uint8]
+"""0 or 1."""
 Ints = npt.NDArray[np.int64]
 VocabularyIds = npt.NDArray[np.int32]
 """Vocabulary ids of a corpus."""

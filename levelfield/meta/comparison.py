@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from levelfield.core.arrays import Bools, Codes, Floats, Hashes
-from levelfield.meta.seeds import SeededTexts, difference_tests, verdict_basis
-from levelfield.stats.clusters import cluster_sums, coded
-from levelfield.stats.effect import cohen_dz
+from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.stats.multiplicity import adjusted_by_family
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.seeds import Contrast
-from levelfield.stats.sign_flip import paired_differences
 
 ALPHA = 0.05
 """A difference is shown where the adjusted p is at most this."""
@@ -150,8 +144,12 @@ class UndefinedPair(NamedTuple):
 
     def bounds(self, ends: tuple[float, float], p: tuple[float, float]) -> Bounds:
         """The bounds, from the means of `lowest` and `highest` and their p."""
-        inputs = int((~np.isnan(self.lowest)).sum())
-        return Bounds(*ends, *p, self.only_a, self.only_b, inputs)
+        return Bounds(*ends, *p, self.only_a, self.only_b, self.inputs)
+
+    @property
+    def inputs(self) -> int:
+        """On how many inputs the bounds rest."""
+        return int((~np.isnan(self.lowest)).sum())
 
 
 def undefined_pair(
@@ -179,110 +177,6 @@ def undefined_pair(
     return UndefinedPair(
         a_low - b_high, a_high - b_low, uneven, int(more.sum()), int((~more).sum())
     )
-
-
-def system_comparisons(
-    names: Sequence[str],
-    values: Floats,
-    counts: tuple[Codes, Codes],
-    clusters: Hashes,
-    texts: SeededTexts | None = None,
-    *,
-    why_empty: Callable[[str, str], str],
-    resampling: Resampling = DEFAULT,
-) -> list[Comparison]:
-    """Every two systems by their values on equal inputs; p is not adjusted.
-
-    An input counts if every system has a value there (listwise; systems without any value are left
-    aside); tests and intervals are those of
-    `difference_tests`. Two systems of which one lacks values that the other has get `Bounds`
-    besides.
-
-    Args:
-        values: (inputs, systems), NaN where undefined.
-        counts: (inputs, systems) how many texts a system has for an input, and how many of them
-            are undefined.
-        clusters: (inputs,).
-        texts: those behind the values, with their seeds; None if they have none.
-        why_empty: the note for two systems where no input counts.
-    """
-    has_values = ~np.isnan(values).all(axis=0)
-    complete = ~np.isnan(values[:, has_values]).any(axis=1) & has_values.any()
-    pairs = list(itertools.combinations(range(len(names)), 2))
-    columns = [np.where(complete, paired_differences(*values[:, p].T), np.nan) for p in pairs]
-    undefined: dict[int, UndefinedPair] = {}
-    if not np.isnan(values).all():
-        worst, best = float(np.nanmin(values)), float(np.nanmax(values))
-        for j, p in enumerate(pairs):
-            pair = undefined_pair(values[:, p], counts[0][:, p], counts[1][:, p], worst, best)
-            if pair is not None:
-                undefined[j] = pair
-                columns += [pair.lowest, pair.highest]
-    D = np.stack(columns, axis=1)
-    use = ~np.isnan(D)
-    K, code = coded(clusters)
-    S = cluster_sums(np.where(use, D, 0.0), code, K)
-    W = cluster_sums(use.astype(np.float64), code, K)
-    with np.errstate(invalid="ignore"):
-        means = (S.sum(axis=0) / W.sum(axis=0)).tolist()
-    contrasts: list[Contrast | None] = [None] * D.shape[1]
-    if texts is not None:
-        omega = use / np.maximum(use.sum(axis=0), 1)
-        contrasts = [texts.difference(*p, w) for p, w in zip(pairs, omega.T, strict=False)]
-        for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
-            for column, ends in ((k, (worst, best)), (k + 1, (best, worst))):
-                contrasts.append(
-                    texts.difference(*pairs[j], omega[:, column], filled=ends, uneven=pair.uneven)
-                )
-    tests, of_seeds = difference_tests(S, W, contrasts, resampling)
-    bounds = {
-        j: pair.bounds((means[k], means[k + 1]), (tests.p[k], tests.p[k + 1]))
-        for k, (j, pair) in zip(itertools.count(len(pairs), 2), undefined.items())
-    }
-    seeds = {} if texts is None else {s: texts.seeds_of(s) for s in range(len(names))}
-    results = []
-    for j, (a, b) in enumerate(pairs):
-        rows = use[:, j]
-        of = clusters[rows]
-        basis = (
-            verdict_basis({names[s]: seeds[s] for s in (a, b)}, bool(of_seeds[j])) if seeds else ""
-        )
-        results.append(
-            Comparison(
-                a=names[a],
-                b=names[b],
-                inputs=of.size,
-                left_out=rows.size - of.size,
-                clusters=np.unique(of).size,
-                difference=means[j],
-                low=float(tests.low[j]),
-                high=float(tests.high[j]),
-                effect=cohen_dz(D[rows, j]),
-                p=float(tests.p[j]),
-                p_adjusted=math.nan,
-                note=_note(D[rows, j], of, tests.least[j], basis)
-                if of.size
-                else why_empty(names[a], names[b]),
-                bounds=bounds.get(j),
-                least_p=float(tests.least[j]) if of.size else 0.0,
-            )
-        )
-    return results
-
-
-def _note(differences: Floats, clusters: Hashes, least: float, basis: str) -> str:
-    """What a verdict rests on, and why numbers are missing or can't be small."""
-    notes = [basis] if basis else []
-    if differences.size == 1:
-        notes.append("one input: no interval, no effect size")
-    else:
-        if np.unique(clusters).size == 1:
-            notes.append("one cluster: no interval")
-        if np.isnan(cohen_dz(differences)):
-            notes.append("all differences are equal: no effect size")
-    if least > ALPHA and np.any(differences):
-        notes.append(f"too few independent inputs: p can't go below {least:.3g}")
-    return "; ".join(notes)
 
 
 def adjusted_comparisons(

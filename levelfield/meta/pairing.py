@@ -26,6 +26,7 @@ class Pairing:
         of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
         shared = table.clusters[self._rows][first]
         self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
+        self._cluster = coded(self.clusters)[1]
         self._seeds = None if table.seeds is None else table.seeds[self._rows]
         self._shape = (of_input.size, len(table.names))
         self._cell = code * len(table.names) + table.groups[self._rows]
@@ -70,7 +71,7 @@ class Pairing:
             systems=systems,
             seeds=self._seeds[rows],
             inputs=inputs,
-            clusters=coded(self.clusters)[1],
+            clusters=self._cluster,
             strata=np.zeros(self._shape[0], np.intp),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,11 +12,13 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
-from levelfield.meta.comparison import Comparison, adjusted_comparisons, system_comparisons
+from levelfield.meta.comparison import Comparison, adjusted_comparisons
 from levelfield.meta.pairing import Pairing
 from levelfield.meta.seeds import mean_with_seeds
+from levelfield.meta.system_comparisons import ValuesOfSystems, compared_systems
 from levelfield.meta.tally import RunTally
-from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.bootstrap import BootstrapMeans
+from levelfield.stats.clusters import coded
 from levelfield.stats.estimate import Estimate, estimate_of_mean
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.shares import votes_of
@@ -51,6 +53,10 @@ class GroupSummary:
     undefined: int
     mean: Estimate
     points: tuple[float, ...] = field(default=(), repr=False)
+
+
+_Row = Callable[[], GroupSummary]
+"""Gives a row once all means have been drawn."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def summarise(
 
     Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals, or those
     of `mean_with_seeds` for systems with several seeds. Systems are compared on equal inputs by
-    `system_comparisons`; the defined values of a system on one input (several seeds) are averaged.
+    `compared_systems`; the defined values of a system on one input (several seeds) are averaged.
     The result does not depend on the order of the samples.
 
     Args:
@@ -103,77 +109,85 @@ def summarise(
         ValueError: as `RunTally.table`.
     """
     table = tally.table()
-    clusters = table.own_clusters
+    clusters = coded(table.own_clusters)[1]
     pairing = Pairing(table) if compare else None
+    means = BootstrapMeans(resampling)
 
     def group_summary(
         name: str, rows: Bools, values: Floats, *, votes: int, code: int | None = None
-    ) -> GroupSummary:
+    ) -> _Row:
         v = values[rows]
         defined = v[~np.isnan(v)]
+        n, points = v.size, tuple(defined[:POINTS].tolist())
+        undefined = n - defined.size
         mean = None
         if pairing is not None and code is not None:
             texts = pairing.seeded(np.where(rows, values, np.nan), code)
             if texts is not None and texts.values.size == defined.size:
                 mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
-        if mean is None:
-            mean = cluster_bootstrap_mean(v, clusters[rows], votes=votes, resampling=resampling)
-        return GroupSummary(
-            group=name,
-            n=v.size,
-            undefined=v.size - defined.size,
-            mean=mean,
-            points=tuple(defined[:POINTS].tolist()),
-        )
+        if mean is not None:
+            row = GroupSummary(name, n, undefined, mean, points)
+            return lambda: row
+        drawn = means.add(v, clusters[rows], votes=votes)
+        return lambda: GroupSummary(name, n, undefined, drawn(), points)
 
-    def group_summaries(within: Bools, values: Floats, *, votes: int) -> tuple[GroupSummary, ...]:
+    def group_summaries(within: Bools, values: Floats, *, votes: int) -> list[_Row]:
         every = ((code, within & (table.groups == code)) for code in range(len(table.names)))
-        return tuple(
+        return [
             group_summary(table.names[code], rows, values, votes=votes, code=code)
             for code, rows in every
             if rows.any()
-        )
+        ]
 
-    def compared(values: Floats) -> Sequence[Comparison]:
-        if pairing is None or len(table.names) < 2:
-            return ()
-        return system_comparisons(
-            table.names,
-            pairing.means(values),
-            (pairing.texts, pairing.lacking(values)),
-            pairing.clusters,
-            pairing.seeded(values),
-            why_empty=pairing.why_empty,
-            resampling=resampling,
-        )
+    def values_of_systems(pairing: Pairing) -> Iterator[ValuesOfSystems]:
+        for column in tally.columns():
+            values = table.values[column.metric]
+            yield ValuesOfSystems(
+                names=table.names,
+                values=pairing.means(values),
+                texts=pairing.texts,
+                lacking=pairing.lacking(values),
+                clusters=pairing.clusters,
+                seeded=pairing.seeded(values),
+                why_empty=pairing.why_empty,
+            )
 
     whole = np.ones(table.groups.size, np.bool_)
     labels = {name: table.labels == i for i, name in enumerate(_told_apart(table.label_names))}
-    summaries = []
+    rows: list[tuple[_Row, list[_Row], dict[str, list[_Row]]]] = []
     for column in tally.columns():
         values = table.values[column.metric]
         votes = votes_of(values[~np.isnan(values)])
-        summaries.append(
-            MetricSummary(
-                metric=column.metric,
-                signature=with_run(
-                    column.signature,
-                    n=values.size,
-                    undefined=sum(column.reasons.values()),
-                    truncated=column.truncated,
-                ),
-                higher_is_better=column.higher_is_better,
-                overall=group_summary(OVERALL, whole, values, votes=votes),
-                groups=group_summaries(whole, values, votes=votes),
-                comparisons=tuple(compared(values)),
-                reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
-                by_label={
-                    name: group_summaries(rows, values, votes=votes)
-                    for name, rows in labels.items()
-                    if column.metric in split
-                },
-            )
+        by_label = {
+            name: group_summaries(rows, values, votes=votes)
+            for name, rows in labels.items()
+            if column.metric in split
+        }
+        every = group_summary(OVERALL, whole, values, votes=votes)
+        rows.append((every, group_summaries(whole, values, votes=votes), by_label))
+    comparisons: Sequence[Sequence[Comparison]] = [()] * len(rows)
+    if pairing is not None and len(table.names) > 1:
+        comparisons = compared_systems(values_of_systems(pairing), resampling)
+    summaries = [
+        MetricSummary(
+            metric=column.metric,
+            signature=with_run(
+                column.signature,
+                n=table.groups.size,
+                undefined=sum(column.reasons.values()),
+                truncated=column.truncated,
+            ),
+            higher_is_better=column.higher_is_better,
+            overall=every(),
+            groups=tuple(row() for row in groups),
+            comparisons=tuple(of_metric),
+            reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
+            by_label={name: tuple(row() for row in of) for name, of in by_label.items()},
         )
+        for column, (every, groups, by_label), of_metric in zip(
+            tally.columns(), rows, comparisons, strict=True
+        )
+    ]
     return adjusted(summaries, resampling)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Codes, Floats
+from levelfield.core.arrays import Bits, Codes, Floats
 
 _CHUNK = 1 << 17
 """Weights of resamples held at a time: 1 MB, which a processor's cache can hold."""
@@ -19,10 +19,28 @@ _CHUNK = 1 << 17
 _SLICE = 1 << 18
 """Random draws held at a time: 2 MB."""
 
+MANY = 1 << 14
+"""Of more clusters than these, columns share what is drawn: sums of one column may then differ by
+rounding with the columns beside it."""
+
+_HELD = 1 << 23
+"""Counts or bits held at a time for columns that share them: 64 MB of the former."""
+
+BLOCK = 4096
+"""Clusters of which many rows fit a processor's cache."""
+
 
 def coded(clusters: npt.ArrayLike) -> tuple[int, Codes]:
     """The number of clusters, and the position of each sample's own, clusters in sorted order."""
-    names, code = np.unique(np.asarray(clusters), return_inverse=True)
+    names = np.asarray(clusters)
+    if names.dtype == np.intp and names.size > MANY and names.min() >= 0:
+        most = int(names.max())
+        if most < 4 * names.size:  # codes already: nothing to sort
+            used = np.zeros(most + 1, dtype=np.bool_)
+            used[names] = True
+            place = np.cumsum(used) - 1
+            return int(place[-1]) + 1, place[names].astype(np.intp)
+    names, code = np.unique(names, return_inverse=True)
     return names.size, code.astype(np.intp)
 
 
@@ -64,7 +82,39 @@ def cluster_draws(K: int, resamples: int, seed: int, *, width: int) -> Iterator[
         yield np.bincount(drawn.ravel(), minlength=r * K).reshape(r, K).astype(np.float64)
 
 
-def chunks(rows: int, width: int) -> Iterator[slice]:
+def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """What `cluster_draws` yields, in chunks of rows for one product with many columns."""
+    rng = np.random.default_rng(seed)
+    step = max(1, _HELD // K)
+    for start in range(0, resamples, step):
+        counts = np.empty((min(step, resamples - start), K))
+        for row in counts:
+            row[:] = np.bincount(rng.integers(K, size=K), minlength=K)
+        yield counts
+
+
+def held_together(chunks: Iterator[Bits]) -> Iterator[Bits]:
+    """Chunks of rows put together until they are as many as may be held."""
+    held: list[Bits] = []
+    for chunk in chunks:
+        if held and sum(map(len, held)) * chunk.shape[1] + chunk.size > _HELD * 4:
+            yield np.concatenate(held)
+            held = []
+        held.append(chunk)
+    if held:
+        yield np.concatenate(held)
+
+
+def bits_times(bits: Bits, X: Floats) -> Floats:
+    """(r, p) the product of (r, K) bits and (K, p), without all bits as numbers at once."""
+    total = np.zeros((len(bits), X.shape[1]))
+    for start in range(0, len(X), BLOCK):
+        block = slice(start, start + BLOCK)
+        total += bits[:, block].astype(np.float64) @ X[block]
+    return total
+
+
+def chunks(rows: int, width: int, *, held: int = _SLICE) -> Iterator[slice]:
     """Slices of so many rows that a chunk of this width stays small."""
-    step = max(1, _SLICE // width)
+    step = max(1, held // width)
     return (slice(i, min(i + step, rows)) for i in range(0, rows, step))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Bools, Floats
+from levelfield.core.arrays import Bits, Bools, Floats
+from levelfield.stats.clusters import MANY, bits_times, held_together
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.tilting import RARE, tilted_p
+from levelfield.stats.tilting import RARE, tilted_sums
 
 _TIE = 1e-10
 """Sums nearer to 0 than this share of their largest possible size are 0."""
@@ -22,7 +23,7 @@ _COLUMNS = 64
 """Comparisons tested at a time: 10 MB of means for 10,000 patterns."""
 
 _SIGNS = 1 << 22
-"""Signs held at a time: 32 MB, so that one product of matrices does much of the work."""
+"""Signs drawn at a time, so that one product of matrices does much of the work."""
 
 
 def paired_differences(x: Floats, y: Floats) -> Floats:
@@ -64,7 +65,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
     Patterns of K clusters whose sums are not 0 are enumerated if `2^K <= permutations`; p is then
     exact. Else p = (b + 1) / (m + 1), b of m random patterns reaching the observed statistic;
     without the 1 the test would reject too often (Phipson and Smyth 2010). Where b / m < 0.005, p
-    comes from `tilted_p`. Sums equal up to rounding are ties and count as reached.
+    comes from `tilted_sums`. Sums equal up to rounding are ties and count as reached.
 
     The test is exact if differences are symmetric; skewed differences of few clusters are not.
 
@@ -84,6 +85,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
     groups = [np.array([j]) for j in np.flatnonzero(used & few)]
     many = np.flatnonzero(used & ~few)
     groups += np.split(many, range(_COLUMNS, many.size, _COLUMNS)) if many.size else []
+    rare: list[int] = []
     for columns in groups:
         exact = bool(few[columns[0]])
         patterns = (
@@ -93,25 +95,34 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
         )
         tested = _tested(S[:, columns], W[:, columns], patterns, resampling, exact=exact)
         p[columns], low[columns], high[columns], reached = tested
-        for j in [] if exact else columns[reached < RARE * resampling.permutations]:
-            tilted = _tilted(S[active[:, j], j], resampling.seed)
-            p[j] = p[j] if tilted is None else max(least[j], tilted)
+        if not exact:
+            rare += columns[reached < RARE * resampling.permutations].tolist()
+    for j, tilted in zip(
+        rare,
+        tilted_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),
+        strict=True,
+    ):
+        p[j] = p[j] if tilted is None else max(least[j], tilted)
     return SignFlips(p, low, high, np.where(used, least, np.nan))
 
 
 def _tested(
-    S: Floats, W: Floats, patterns: Iterator[Floats], resampling: Resampling, *, exact: bool
+    S: Floats, W: Floats, patterns: Iterator[Bits], resampling: Resampling, *, exact: bool
 ) -> tuple[Floats, Floats, Floats, npt.NDArray[np.intp]]:
     """p, low, high and how many patterns reach the observed statistic, each (comparisons,)."""
     sign = np.where(S.sum(axis=0) < 0, -1.0, 1.0)
     S = S * sign
     total, weight, tie = S.sum(axis=0), W.sum(axis=0), _TIE * np.abs(S).sum(axis=0)
+    if len(S) > MANY:
+        of_patterns = _sums_of_many(patterns, S, W)
+    else:
+        of_patterns = (
+            (plus.astype(np.float64) @ S, plus.astype(np.float64) @ W) for plus in patterns
+        )
     lower, upper = [], []  # of the two means that a pattern parts the clusters into
     reached = np.zeros(S.shape[1], dtype=np.intp)
-    for plus in patterns:
-        sums = plus @ S
+    for sums, weights in of_patterns:
         sums = np.stack([sums, total - sums])
-        weights = plus @ W
         weights = np.stack([weights, weight - weights])
         sums[np.abs(sums) <= tie] = 0.0
         reached += (sums <= 0).any(axis=0).sum(axis=0)
@@ -132,7 +143,21 @@ def _tested(
     return p, ends[0], ends[1], reached
 
 
-def _random(K: int, resampling: Resampling) -> Iterator[Floats]:
+def _sums_of_many(
+    patterns: Iterator[Bits], S: Floats, W: Floats
+) -> Iterator[tuple[Floats, Floats]]:
+    """(r, comparisons) sums of S and of W over the clusters with a +, equal columns of W once."""
+    columns: dict[bytes, int] = {}
+    of = [columns.setdefault(w.tobytes(), j) for j, w in enumerate(W.T)]
+    own = list(columns.values())
+    X = np.concatenate([S, W[:, own]], axis=1)
+    place = [S.shape[1] + own.index(j) for j in of]
+    for plus in held_together(patterns):
+        sums = bits_times(plus, X)
+        yield sums[:, : S.shape[1]], sums[:, place]
+
+
+def _random(K: int, resampling: Resampling) -> Iterator[Bits]:
     """Random patterns in chunks of (r, K), 1 for a + and 0 for a −."""
     rng = np.random.default_rng(resampling.seed)
     step = max(1, _SIGNS // K)
@@ -141,7 +166,7 @@ def _random(K: int, resampling: Resampling) -> Iterator[Floats]:
         yield _bits(rng, m, K)
 
 
-def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[Floats]:
+def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[Bits]:
     """All patterns of the active clusters; those that change no p at δ = 0 are random."""
     columns = np.flatnonzero(active)
     every = 1 << columns.size
@@ -152,23 +177,12 @@ def _enumerated(active: Bools, used: Bools, resampling: Resampling) -> Iterator[
     for start in range(0, rows, step):
         patterns = np.arange(start, min(start + step, rows)) % every
         shape = (patterns.size, active.size)
-        plus = _bits(rng, *shape) if idle else np.zeros(shape)
+        plus = _bits(rng, *shape) if idle else np.zeros(shape, np.uint8)
         plus[:, columns] = (patterns[:, None] >> np.arange(columns.size)) & 1
         yield plus
 
 
-def _bits(rng: np.random.Generator, rows: int, columns: int) -> Floats:
+def _bits(rng: np.random.Generator, rows: int, columns: int) -> Bits:
     """(rows, columns) of 0 and 1 at random."""
     bits = np.frombuffer(rng.bytes(-(-rows * columns // 8)), np.uint8)
-    return np.unpackbits(bits, count=rows * columns).reshape(rows, columns).astype(np.float64)
-
-
-def _tilted(S: Floats, seed: int) -> float | None:
-    """The p of one comparison that random patterns hardly ever reach."""
-    S = S * np.sign(S.sum())
-    total, tie = float(S.sum()), _TIE * float(np.abs(S).sum())
-
-    def reaches(plus: Bools) -> Bools:
-        return np.asarray(2 * (plus @ S) - total >= total - tie)
-
-    return tilted_p(reaches, S, total, seed=seed)
+    return np.unpackbits(bits, count=rows * columns).reshape(rows, columns)

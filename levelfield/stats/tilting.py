@@ -7,18 +7,21 @@ statistic, p is estimated from patterns that are drawn to reach it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import expit
 
 from levelfield.core.arrays import Bools, Floats
-from levelfield.stats.clusters import chunks
+from levelfield.stats.clusters import BLOCK, chunks
 
 RARE = 0.005
 """p is estimated by `tilted_p` where a smaller share of random patterns reaches the statistic."""
 
 _DRAWS = 2000
+
+_HELD = 1 << 22
+"""Random numbers that many statistics share, held at a time: 32 MB."""
 
 _FEWEST = 20
 """So many draws at least reach the statistic, or its linear part says little of it."""
@@ -45,24 +48,87 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
     Undefined (None): hardly any draw reaches the statistic, since its linear part is far from it.
     """
     a = coefficients
-    # nearer to the largest possible value than the smallest coefficient, all signs would be +
-    sizes = np.abs(a)
-    theta = _tilt(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
-    log_norm = float(np.sum(np.logaddexp(theta * a, -theta * a) - np.log(2)))
-    chance = expit(2 * theta * a)
+    tilt = _Tilt(a, observed)
     rng = np.random.default_rng((seed, 1))
     weights = np.zeros(_DRAWS)
     for rows in chunks(_DRAWS, a.size):
-        plus = rng.random((rows.stop - rows.start, a.size)) < chance
-        weight = np.exp(log_norm - theta * (2 * (plus @ a) - a.sum()))
-        weights[rows] = np.where(reaches(plus), weight, 0.0)
+        plus = rng.random((rows.stop - rows.start, a.size)) < tilt.chance
+        weights[rows] = np.where(reaches(plus), tilt.weights(plus @ a), 0.0)
+    return _p_of(weights)
+
+
+def tilted_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[float | None]:
+    """`tilted_p` of several statistics `|Σ a_k g_k|`; those with as many terms share their draws.
+
+    Args:
+        sums: (K,) a of each statistic, with any sign.
+        tie: a share of Σ |a_k|; a sum that misses the observed one by less reaches it.
+    """
+    p: list[float | None] = [None] * len(sums)
+    for K in {a.size for a in sums}:
+        own = [j for j, a in enumerate(sums) if a.size == K]
+        signed = [sums[j] * np.sign(sums[j].sum()) for j in own]
+        tilts = [_Tilt(a, float(a.sum())) for a in signed]
+        plus_sums = np.empty((len(own), _DRAWS))
+        rng = np.random.default_rng((seed, 1))
+        for rows in chunks(_DRAWS, K, held=_HELD):
+            drawn = rng.random((rows.stop - rows.start, K))
+            plus_sums[:, rows] = _plus_sums(drawn, [t.chance for t in tilts], signed)
+        for j, a, tilt, sums_of in zip(own, signed, tilts, plus_sums, strict=True):
+            total = float(a.sum())
+            reached = 2 * sums_of - total >= total - tie * float(np.abs(a).sum())
+            p[j] = _p_of(np.where(reached, tilt.weights(sums_of), 0.0))
+    return p
+
+
+def _plus_sums(drawn: Floats, chances: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
+    """(statistics, r) `Σ a_k [u_k < chance_k]` of (r, K) draws u.
+
+    A block of draws meets every statistic while the processor's cache holds it.
+    """
+    r, K = drawn.shape
+    totals = np.zeros((len(sums), r))
+    for start in range(0, K, BLOCK):
+        block = slice(start, min(start + BLOCK, K))
+        u = np.ascontiguousarray(drawn[:, block])
+        below, plus = np.empty(u.shape, np.bool_), np.empty(u.shape)
+        for total, chance, a in zip(totals, chances, sums, strict=True):
+            np.less(u, chance[block], out=below)
+            np.copyto(plus, below)
+            total += plus @ a[block]
+    return totals
+
+
+class _Tilt:
+    """How signs are drawn so that Σ a_k g_k is near what was observed.
+
+    Attributes:
+        chance: (K,) of each sign to be +.
+    """
+
+    def __init__(self, a: Floats, observed: float) -> None:
+        # nearer to the largest possible value than the smallest coefficient, all signs would be +
+        sizes = np.abs(a)
+        self._theta = _theta(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
+        scaled = self._theta * a
+        self._log_norm = float(np.sum(np.logaddexp(scaled, -scaled) - np.log(2)))
+        self._total = float(a.sum())
+        self.chance: Floats = expit(2 * scaled)
+
+    def weights(self, plus_sums: Floats) -> Floats:
+        """(r,) of patterns whose coefficients with a + have these sums."""
+        return np.asarray(np.exp(self._log_norm - self._theta * (2 * plus_sums - self._total)))
+
+
+def _p_of(weights: Floats) -> float | None:
+    """p from the weights of the draws, 0 where one does not reach the statistic."""
     if np.count_nonzero(weights) < _FEWEST:
         return None
     error = weights.std() / np.sqrt(_DRAWS)
     return float(min(1.0, 2 * (weights.mean() + 2 * error)))
 
 
-def _tilt(a: Floats, aim: float) -> float:
+def _theta(a: Floats, aim: float) -> float:
     """θ with Σ a_k tanh(θ a_k) = aim."""
     from scipy.optimize import brentq
 

@@ -14,11 +14,11 @@ from levelfield.meta.comparison import (
     Bounds,
     Comparison,
     adjusted_comparisons,
-    system_comparisons,
     verdict,
 )
 from levelfield.meta.joint import Criterion, joint
 from levelfield.meta.summary import adjusted, summarise
+from levelfield.meta.system_comparisons import ValuesOfSystems, compared_systems
 from levelfield.meta.tally import RunTally
 
 NAN = float("nan")
@@ -34,13 +34,16 @@ def compared(values, answered=None):
     texts = np.ones(values.shape, np.intp) if answered is None else np.asarray(answered) * 1
     clusters = np.arange(1, len(values) + 1, dtype=np.uint64)
     names = [chr(ord("a") + i) for i in range(values.shape[1])]
-    return system_comparisons(
+    run = ValuesOfSystems(
         names,
         values,
-        (texts, texts * np.isnan(values)),
+        texts,
+        texts * np.isnan(values),
         clusters,
+        seeded=None,
         why_empty=lambda *_: "nothing shared",
     )
+    return compared_systems([run])[0]
 
 
 def adjusted_alone(c):

@@ -1,0 +1,155 @@
+"""Draws that many columns share are the draws that each would have alone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.meta import system_comparisons
+from levelfield.meta.summary import summarise
+from levelfield.meta.tally import RunTally
+from levelfield.stats import bootstrap, clusters, sign_flip
+from levelfield.stats.bootstrap import BootstrapMeans, cluster_bootstrap
+from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws
+from levelfield.stats.resampling import Resampling
+from levelfield.stats.tilting import tilted_p, tilted_sums
+
+FEW = Resampling(resamples=50, permutations=400, seed=4)
+
+
+@pytest.fixture
+def sharing(monkeypatch):
+    """Every number of clusters is many."""
+    for module in (bootstrap, sign_flip, system_comparisons):
+        monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(clusters, "_HELD", 200)
+    monkeypatch.setattr(clusters, "BLOCK", 7)
+
+
+def columns(n=90, m=6, K=40, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(m, n)) + np.arange(m)[:, None]
+    values[4, rng.random(n) < 0.3] = np.nan  # other sizes, perhaps fewer clusters
+    return values, rng.integers(K, size=n)
+
+
+def numbers(estimate):
+    return estimate.value, estimate.low, estimate.high, estimate.n, estimate.clusters
+
+
+@pytest.mark.usefixtures("sharing")
+def test_many_means_have_the_intervals_that_each_has_alone():
+    values, of = columns()
+    means = BootstrapMeans(FEW)
+    together = [later() for later in [means.add(v, of) for v in values]]
+    for v, estimate in zip(values, together, strict=True):
+        alone = cluster_bootstrap(v[:, None], of, lambda m: m[:, 0], resampling=FEW)
+        assert numbers(estimate) == pytest.approx(numbers(alone), rel=1e-12)
+
+
+@pytest.mark.usefixtures("sharing")
+def test_clusters_are_drawn_once_for_all_columns(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        bootstrap, "shared_draws", lambda *args: drawn.append(args[0]) or shared_draws(*args)
+    )
+    values, of = columns()
+    means = BootstrapMeans(FEW)
+    for later in [means.add(v, of) for v in values[:4]]:
+        later()
+    assert drawn == [np.unique(of).size]
+
+
+def test_sums_that_are_held_are_bounded(monkeypatch):
+    monkeypatch.setattr(bootstrap, "_MOST_HELD", 100)
+    values, of = columns(m=12)
+    means = BootstrapMeans(FEW)
+    laters = []
+    for v in values:
+        laters.append(means.add(v, of))
+        assert sum(held.S.size for held in means._held) <= 100
+    alone = cluster_bootstrap(values[0][:, None], of, lambda m: m[:, 0], resampling=FEW)
+    assert laters[0]() == alone
+
+
+@pytest.mark.usefixtures("sharing")
+def test_many_tests_by_sign_flips_are_those_of_each_alone(monkeypatch):
+    rng = np.random.default_rng(1)
+    S = rng.normal(size=(60, 5)) + 0.2 * np.arange(5)
+    W = np.ones((60, 5))
+    W[:30, 3] = 2.0
+    together = sign_flip.sign_flips(S, W, resampling=FEW)
+    monkeypatch.setattr(sign_flip, "MANY", 1000)
+    for j in range(5):
+        alone = sign_flip.sign_flips(S[:, [j]], W[:, [j]], resampling=FEW)
+        for name in ("p", "low", "high", "least"):
+            assert getattr(together, name)[j] == pytest.approx(getattr(alone, name)[0], rel=1e-12)
+
+
+def test_small_p_of_many_sums_are_those_of_each_alone():
+    rng = np.random.default_rng(2)
+    sums = [rng.normal(size=n) + shift for n, shift in ((300, 0.2), (300, -0.3), (150, 0.4))]
+    for a, p in zip(sums, tilted_sums(sums, 1e-10, seed=3), strict=True):
+        a = a * np.sign(a.sum())
+        total = float(a.sum())
+        alone = tilted_p(
+            lambda plus, a=a, t=total: 2 * (plus @ a) - t >= t - 1e-9, a, total, seed=3
+        )
+        assert p == pytest.approx(alone, rel=1e-9)
+
+
+def test_shared_draws_count_how_often_each_cluster_is_drawn(monkeypatch):
+    monkeypatch.setattr(clusters, "_HELD", 100)
+    rng = np.random.default_rng(5)
+    expected = [np.bincount(rng.integers(30, size=30), minlength=30) for _ in range(8)]
+    assert np.array_equal(np.concatenate(list(shared_draws(30, 8, 5))), expected)
+
+
+@pytest.mark.usefixtures("sharing")
+def test_bits_are_multiplied_in_blocks_and_rows_put_together():
+    rng = np.random.default_rng(6)
+    bits = rng.integers(2, size=(40, 50), dtype=np.uint8)
+    X = rng.normal(size=(50, 3))
+    chunks = list(held_together(iter(np.split(bits, 20))))
+    assert 1 < len(chunks) < 20
+    assert max(map(np.size, chunks)) <= 800
+    products = np.concatenate([bits_times(chunk, X) for chunk in chunks])
+    assert products == pytest.approx(bits @ X, rel=1e-12)
+
+
+def test_codes_are_coded_as_names_are():
+    rng = np.random.default_rng(7)
+    codes = rng.integers(30_000, size=20_000)
+    K, code = coded(codes)
+    names, expected = np.unique(codes, return_inverse=True)
+    assert names.size == K
+    assert np.array_equal(code, expected)
+
+
+def test_a_summary_is_the_same_whether_metrics_share_draws(monkeypatch):
+    rng = np.random.default_rng(8)
+    prompts, systems = 30, 3
+    tally = RunTally()
+    ids = [f"{p}/{s}" for p in range(prompts) for s in range(systems)]
+    for i, id in enumerate(ids):
+        system = f"s{i % systems}"
+        tally.add(Sample(id=id, text="x", prompt=f"p{i // systems // 2}", system=system), system)
+    for m in range(4):
+        v = rng.normal(size=len(ids)) + 0.3 * (np.arange(len(ids)) % systems)
+        v[rng.random(v.size) < 0.05 * m] = np.nan
+        undefined = {ids[i]: "empty text" for i in np.flatnonzero(np.isnan(v))}
+        tally.add_scores(Scores(f"m{m}", tuple(ids), v, undefined, f"m{m}|v:1", True))
+    alone = summarise(tally, resampling=FEW)
+    for module in (bootstrap, sign_flip, system_comparisons):
+        monkeypatch.setattr(module, "MANY", 1)
+    for one, other in zip(alone, summarise(tally, resampling=FEW), strict=True):
+        rows = zip((one.overall, *one.groups), (other.overall, *other.groups), strict=True)
+        for a, b in rows:
+            assert numbers(a.mean) == pytest.approx(numbers(b.mean))
+        for a, b in zip(one.comparisons, other.comparisons, strict=True):
+            assert (a.p, a.low, a.high) == pytest.approx((b.p, b.low, b.high))
+            assert (a.note, a.bounds is None) == (b.note, b.bounds is None)
+            if a.bounds and b.bounds:
+                assert dataclasses.astuple(a.bounds) == pytest.approx(dataclasses.astuple(b.bounds))
