@@ -54,7 +54,7 @@ TIME_LIMIT = click.option(
 )
 
 
-class Workers(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+class WorkersType(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """A number of processes, or `auto`."""
 
     name = "number"
@@ -84,11 +84,35 @@ ENGINE = click.option(
 )
 WORKERS = click.option(
     "--workers",
-    type=Workers(),
-    default=1,
-    show_default=True,
+    type=WorkersType(),
     metavar="N",
-    help="Processes that score; auto: what processors and memory allow.",
+    help="Processes that score, or actors of --ray; auto: what processors, memory and GPUs allow. "
+    "[default: 1; auto with --ray]",
+)
+
+
+class RayAddressType(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """The address of a Ray cluster."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from levelfield.run.places import check_address
+
+        try:
+            return check_address(str(value))
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+
+
+RAY = click.option(
+    "--ray",
+    type=RayAddressType(),
+    is_flag=False,
+    flag_value="local",
+    metavar="[ADDRESS]",
+    help="Score by a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; without an address Ray is "
+    "started on this machine.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 

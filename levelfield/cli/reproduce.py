@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import WORKERS, WholeNumber
+from levelfield.cli.options import RAY, WORKERS, WholeNumber
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
+
+if TYPE_CHECKING:
+    from levelfield.run.places import Workers
 
 
 @click.command(cls=Writing)
@@ -26,6 +29,7 @@ from levelfield.core.errors import UserError
     help="thesis.3, .5 to .9 over pairs of text and rater, with ROUGE of raw texts.",
 )
 @WORKERS
+@RAY
 @click.option(
     "--metric", "-m", "metrics", multiple=True, help="Of defaults: only this one, or a family."
 )
@@ -46,7 +50,8 @@ def reproduce(
     as_json: bool,
     model: str,
     pairs: bool,
-    workers: int | Literal["auto"],
+    workers: Workers,
+    ray: str | None,
     metrics: tuple[str, ...],
     without: tuple[str, ...],
     most: int | None,
@@ -69,7 +74,14 @@ def reproduce(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
         _defaults(
-            id, as_json, markdown, metrics=metrics, without=without, most=most, workers=workers
+            id,
+            as_json,
+            markdown,
+            metrics=metrics,
+            without=without,
+            most=most,
+            workers=workers,
+            ray=ray,
         )
         return
     if metrics or without or most or markdown:
@@ -81,6 +93,7 @@ def reproduce(
         model=model,
         pairs=pairs,
         workers=workers,
+        ray=ray,
         stages=progress_bar,
         note=lambda note: say(f"note: {note}"),
     )

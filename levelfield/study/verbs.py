@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -19,8 +19,8 @@ from levelfield.io.problems import shown
 from levelfield.models.loading import Loading, Precision
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.keeper import keeping
-from levelfield.run.local import worker_count, worker_processes
 from levelfield.run.options import Note
+from levelfield.run.places import Workers, check_place, scoring_place
 from levelfield.run.readiness import check_engine, ready
 from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
@@ -112,7 +112,8 @@ class Study:
         allow_pickle: bool = False,
         cache: bool = True,
         time_limit: float | None = None,
-        workers: int | Literal["auto"] = 1,
+        workers: Workers = None,
+        ray: str | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         on_cell: Callable[[CellStatus], object] = lambda _: None,
@@ -129,7 +130,7 @@ class Study:
             cache: whether values are taken from the cache and kept there.
             time_limit: seconds that a metric may take for one call, as for `score`; a system has
                 its own in the study file.
-            workers: how many processes measure, as for `score`; `jobs` is about asking.
+            workers, ray: where texts are measured, as for `score`; `jobs` is about asking.
             stages: told of the progress of each stage: texts, scores.
             note: called with what a person should know, as it comes up.
             on_cell: called with every cell that a system was asked for, when it is finished.
@@ -145,6 +146,7 @@ class Study:
                 f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
             )
         Loading(device, dtype, batch_tokens, engine)  # raises what is wrong with them
+        check_place(workers, ray)
         loading = {
             "device": device,
             "dtype": dtype,
@@ -172,7 +174,7 @@ class Study:
             note(line)
         keys = [cell.key for cell in outcome.cells]
         with patience.time_limit(time_limit):
-            scoring = _Scoring(cache, workers, device)
+            scoring = _Scoring(cache, workers, ray, device)
             measured = _measure(plan, keys, metrics, scoring, stages, note) if scores else None
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
@@ -299,7 +301,8 @@ class _Scoring:
     """Where texts are measured, and whether values are kept."""
 
     cache: bool
-    workers: int | Literal["auto"]
+    workers: Workers
+    ray: str | None
     device: str
 
 
@@ -315,9 +318,10 @@ def _measure(
     notes: list[str] = []
     store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
-    count = worker_count(scoring.workers, metrics, texts, scoring.device)
     with (
-        worker_processes(count, notes.append) as executor,
+        scoring_place(
+            scoring.workers, scoring.ray, metrics, texts, scoring.device, notes.append
+        ) as executor,
         keeping(notes, enabled=scoring.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,
     ):

@@ -10,72 +10,24 @@ import textwrap
 import time
 from pathlib import Path
 
+import length_metric
 import pytest
+from length_metric import WORD, alive, samples, workers_of
 
 from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.memory import usable_memory
 from levelfield.core.metric import PARTITION, MetricError
-from levelfield.core.sample import Sample
-from levelfield.run import local
-from levelfield.run.local import WorkerError, worker_count
+from levelfield.run import local, pool
+from levelfield.run.local import worker_count
+from levelfield.run.pool import WorkerError
 
-METRIC = """
-import os, signal, time
-from pathlib import Path
-import numpy as np
-from levelfield.core.scores import Scores
-
-class Length:
-    name, level, requires, higher_is_better = "own.length", "sample", frozenset({"text"}), True
-    signature = "own.length|v:1"
-
-    def __init__(self, folder: str = "", does: str = "", delay: float = 0.0):
-        self.folder, self.does, self.delay = folder, does, delay
-
-    def score(self, samples, *, progress=lambda _: None):
-        if self.folder:
-            (Path(self.folder) / f"{os.getpid()}-{samples[0].id}").touch()
-        time.sleep(self.delay)
-        if any("poison" in s.text for s in samples):
-            if self.does == "raise":
-                raise ValueError("what a text")
-            if self.does == "die" or len(list(Path(self.folder).glob("*-dead"))) < 1:
-                (Path(self.folder) / f"{os.getpid()}-dead").touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-        return Scores("own.length", tuple(s.id for s in samples),
-                      np.array([len(s.text) for s in samples], float), {}, self.signature, True)
-"""
+METRIC = Path(length_metric.__file__).read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def length(tmp_path: Path) -> str:
-    file = tmp_path / "own.py"
-    file.write_text(METRIC, encoding="utf-8")
-    return f"{file}:Length"
-
-
-def samples(n: int = 5 * PARTITION + 3, poison: int | None = None) -> list[Sample]:
-    return [
-        Sample(str(i), "word " * (i % 7) + ("poison" if i == poison else "end"), system="ab"[i % 2])
-        for i in range(n)
-    ]
-
-
-def workers_of(folder: Path) -> set[int]:
-    return {int(path.name.partition("-")[0]) for path in folder.iterdir()}
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_several_processes_give_the_bytes_of_one(length, tmp_path):
+def test_several_processes_give_the_bytes_of_one(tmp_path):
     """Metrics of samples, of corpora, and of corpora that read scores."""
-    metrics = [length, "diversity", "rouge-l.references", "fluency.corpus-perplexity"]
+    metrics = [WORD, "diversity", "rouge-l.references", "fluency.corpus-perplexity"]
     texts = [
         {"id": s.id, "text": s.text, "references": ["word end"], "system": s.system}
         for s in samples(200)
@@ -95,55 +47,55 @@ def tiny_causal(folder: Path) -> str:
     return str(tiny.save("gpt2", folder / "tiny"))
 
 
-def test_other_processes_do_the_work_and_end_with_it(length, tmp_path):
+def test_other_processes_do_the_work_and_end_with_it(tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
-    score(samples(), length, options={"folder": str(folder), "delay": 0.1}, cache=False, workers=2)
+    score(samples(), WORD, options={"folder": str(folder), "delay": 0.1}, cache=False, workers=2)
     pids = workers_of(folder)
     assert len(pids) == 2
     assert os.getpid() not in pids
     assert not any(map(alive, pids))
 
 
-def test_values_are_kept_by_this_process_and_found_again(length, tmp_path):
+def test_values_are_kept_by_this_process_and_found_again(tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
     options = {"folder": str(folder)}
-    first = score(samples(), length, options=options, workers=2)
+    first = score(samples(), WORD, options=options, workers=2)
     for path in folder.iterdir():
         path.unlink()
-    again = score(samples(), length, options=options, workers=2)
+    again = score(samples(), WORD, options=options, workers=2)
     assert not list(folder.iterdir())
     assert first.to_dict() == again.to_dict()
 
 
-def test_an_error_is_the_one_that_this_process_would_raise(length):
+def test_an_error_is_the_one_that_this_process_would_raise():
     options = {"does": "raise"}
     with pytest.raises(MetricError) as here:
-        score(samples(poison=100), length, options=options, cache=False)
+        score(samples(poison=100), WORD, options=options, cache=False)
     with pytest.raises(MetricError) as there:
-        score(samples(poison=100), length, options=options, cache=False, workers=2)
+        score(samples(poison=100), WORD, options=options, cache=False, workers=2)
     assert str(there.value) == str(here.value)
     assert "what a text" in str(there.value)
     assert any("in a worker" in note for note in there.value.__notes__)
 
 
-def test_a_worker_that_dies_is_replaced_and_its_partition_tried_again(length, tmp_path):
+def test_a_worker_that_dies_is_replaced_and_its_partition_tried_again(tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
     options = {"folder": str(folder)}
-    result = score(samples(poison=100), length, options=options, cache=False, workers=2)
+    result = score(samples(poison=100), WORD, options=options, cache=False, workers=2)
     assert len(list(folder.glob("*-dead"))) == 1
     assert result.scores["own.length"].values[100] == len(samples(poison=100)[100].text)
 
 
-def test_a_partition_that_kills_its_workers_is_named(length, tmp_path):
+def test_a_partition_that_kills_its_workers_is_named(tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
     options = {"folder": str(folder), "does": "die"}
     with pytest.raises(WorkerError, match=r"samples '64' to '127'.*SIGKILL"):
-        score(samples(poison=100), length, options=options, cache=False, workers=2)
-    assert len(list(folder.glob("*-dead"))) == local.LIVES
+        score(samples(poison=100), WORD, options=options, cache=False, workers=2)
+    assert len(list(folder.glob("*-dead"))) == pool.LIVES
     assert not any(map(alive, workers_of(folder)))
 
 
@@ -165,10 +117,10 @@ score(texts, sys.argv[1], options={"folder": sys.argv[2], "delay": 0.2}, workers
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
-def test_workers_end_with_the_process_that_started_them(length, tmp_path, end):
+def test_workers_end_with_the_process_that_started_them(tmp_path, end):
     folder = tmp_path / "seen"
     folder.mkdir()
-    process = script(RUN, length, str(folder))
+    process = script(RUN, WORD, str(folder))
     deadline = time.monotonic() + 60
     while len(list(folder.iterdir())) < 4:
         assert process.poll() is None, process.communicate()
@@ -199,7 +151,9 @@ def test_a_metric_of_a_script_is_scored_where_it_is(tmp_path):
 
 def test_what_a_metric_prints_does_not_mix_with_its_scores(tmp_path):
     file = tmp_path / "loud.py"
-    file.write_text(METRIC.replace("time.sleep", "print('loud' * 9999) or time.sleep"), "utf-8")
+    file.write_text(
+        METRIC.replace("time.sleep(self", "print('loud' * 9999) or time.sleep(self"), "utf-8"
+    )
     result = score(samples(), f"{file}:Length", cache=False, workers=2)
     assert len(result.scores["own.length"].values) == len(samples())
 
@@ -217,7 +171,7 @@ def test_auto_is_what_processors_memory_and_samples_allow(monkeypatch):
     assert worker_count("auto", [], many, "cpu") == 1
     assert worker_count(3, [], 1) == 3
     with pytest.raises(UserError, match="workers is 0"):
-        worker_count(0, [], 1)
+        score(samples(), "rouge-l.references", workers=0)
 
 
 def test_memory_is_that_of_the_machine_or_of_the_container_if_that_is_less(tmp_path):
