@@ -6,7 +6,8 @@ scored anywhere. Only the process of the run reads input, cache and output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,17 @@ from typing import Protocol
 from levelfield.core.metric import Metric, score_checked
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+
+_HEARS_S = 0.2
+
+
+def wait_for_one(futures: Collection[Future[Scores]]) -> None:
+    """Waits until one of them is done; hears Ctrl-C meanwhile.
+
+    Polars has the system resume a wait that a signal interrupts, so a single long one would not.
+    """
+    while not wait(futures, timeout=_HEARS_S, return_when=FIRST_COMPLETED).done:
+        pass
 
 
 class Pending(Protocol):

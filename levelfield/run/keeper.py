@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
 from levelfield.run.cache import CacheError, Segment, SegmentCache, cache_path, sample_key
-from levelfield.run.executor import Executor, InThisProcess, Later, Pending
+from levelfield.run.executor import Executor, InThisProcess, Later, Pending, wait_for_one
 
 
 class Keeper:
@@ -104,11 +104,13 @@ class Keeper:
         """The scores of a part; on the way, whatever else is there is kept, so that a crash loses
         only what is being scored."""
         while part in self._under_way:
-            if isinstance(part.pending, Future) and not part.pending.done():
-                others = [p.pending for p in self._under_way if isinstance(p.pending, Future)]
-                wait(others, return_when=FIRST_COMPLETED)
-            for one in [p for p in self._under_way if p is part or p.pending.done()]:
-                if one is part or _went_well(one.pending):
+            ready = [part]
+            if isinstance(part.pending, Future):
+                others = [p for p in self._under_way if p is part or not _failed(p.pending)]
+                wait_for_one([p.pending for p in others if isinstance(p.pending, Future)])
+                ready = [p for p in others if p.pending.done()]
+            for one in ready:
+                if one is part or not _failed(one.pending):
                     self._under_way.remove(one)
                     self._keep(cache, one)
         return part.scores()
@@ -157,8 +159,8 @@ class _Part:
         return _scores(self.metric, self.metric.signature, self.samples, segments)
 
 
-def _went_well(pending: Pending) -> bool:
-    return isinstance(pending, Future) and pending.exception() is None
+def _failed(pending: Pending) -> bool:
+    return isinstance(pending, Future) and pending.done() and pending.exception() is not None
 
 
 @contextlib.contextmanager

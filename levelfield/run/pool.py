@@ -22,7 +22,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.patience import current_limit
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.executor import InThisProcess, Pending
+from levelfield.run.executor import InThisProcess, Pending, wait_for_one
 
 LIVES = 2
 """How often a partition is tried whose worker dies."""
@@ -201,6 +201,16 @@ class WorkerPool:
         _fail(bundle, error)
 
 
+class _Outcome(Future[Scores]):
+    """Scores, or what went wrong."""
+
+    def result(self, timeout: float | None = None) -> Scores:
+        """The scores; Ctrl-C is heard while they are waited for."""
+        if timeout is None:
+            wait_for_one([self])
+        return super().result(timeout)
+
+
 @dataclass
 class _Task:
     """A metric on some samples.
@@ -218,7 +228,7 @@ class _Task:
     limit: float | None
     signature: str
     deaths: int = 0
-    outcome: Future[Scores] = field(default_factory=Future)
+    outcome: _Outcome = field(default_factory=_Outcome)
 
     def fatal(self, ending: WorkerError) -> str:
         """That it kills workers, and how the last one ended."""
