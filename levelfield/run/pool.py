@@ -32,7 +32,7 @@ class WorkerError(LevelfieldError):
     """A worker has ended without an answer, or can't be started."""
 
 
-class Worker(Protocol):
+class PoolWorker(Protocol):
     """Something that answers messages as `levelfield.run.worker` does."""
 
     @property
@@ -73,7 +73,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self, workers: Sequence[Worker], note: Callable[[str], object] = lambda _: None
+        self, workers: Sequence[PoolWorker], note: Callable[[str], object] = lambda _: None
     ) -> None:
         self._note = note
         self._here = InThisProcess()
@@ -160,7 +160,7 @@ class WorkerPool:
                 return
         _fail(bundle, self._failure)
 
-    def _serve(self, worker: Worker) -> None:
+    def _serve(self, worker: PoolWorker) -> None:
         """Has a worker do bundles, until the pool closes or the worker can't be started."""
         bundle: Sequence[_Task] = []
         try:
@@ -241,7 +241,7 @@ class _Task:
 class _Seat:
     """A worker, with what it has been sent."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: PoolWorker) -> None:
         self._worker = worker
         self.start()
 
