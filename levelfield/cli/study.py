@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +26,9 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import JOBS
 from levelfield.stats.multiplicity import Family
 
+if TYPE_CHECKING:
+    from levelfield.study import StudyRun
+
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
 _TARGET = click.argument("target", metavar="STUDY.toml|FOLDER", type=INPUT)
 
@@ -34,27 +38,41 @@ def study() -> None:
     """Compare systems on a level playing field.
 
     A study is a TOML file: systems, prompts, kinds of control, seeds, metrics. `run` asks the
-    systems and measures their texts, `audit` looks for what should be mended before anything is
-    published, `report` makes the tables. `audit` and `report` also take a folder in the layout of
-    the published study (Lorandi and Belz, 2026).
+    systems and measures their texts, `measure` measures what there is, `audit` looks for what
+    should be mended before anything is published, `report` makes the tables. `audit` and `report`
+    also take a folder in the layout of the published study (Lorandi and Belz, 2026).
     """
+
+
+_MEASURING = (
+    click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems."),
+    click.option(
+        "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."
+    ),
+    DTYPE,
+    ENGINE,
+    click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory."),
+    TIME_LIMIT,
+    WORKERS,
+    RAY,
+    click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled."),
+    click.option("--no-cache", is_flag=True, help="Measure everything anew, keep nothing."),
+    click.option("--json", "as_json", is_flag=True, help="What happened, as one JSON document."),
+)
+"""The options of `run` and `measure`."""
+
+
+def _measuring(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_MEASURING):
+        command = option(command)
+    return command
 
 
 @study.command()
 @_FILE
 @click.option("--jobs", "-j", type=WholeNumber(1, JOBS), default=1, help="Cells at once.")
-@click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems.")
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@DTYPE
-@ENGINE
-@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
-@TIME_LIMIT
-@WORKERS
-@RAY
-@click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
-@click.option("--no-cache", is_flag=True, help="Measure everything anew, keep nothing.")
-@click.option("--json", "as_json", is_flag=True, help="What happened, as one JSON document.")
+@_measuring
 def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: Any) -> None:
     """Ask the systems for their texts, and measure them.
 
@@ -62,7 +80,6 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
     command goes on where it is needed. A cell that fails is reported and the others go on; the
     exit code is then 1.
     """
-    from levelfield.cli.study_tables import print_status, say_problems
     from levelfield.study import load_study
 
     result = load_study(file).run(
@@ -73,16 +90,42 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
         on_cell=lambda cell: say(f"failed: {cell.key}: {cell.failure}") if cell.failure else None,
         **options,
     )
+    _tell_run(result, as_json)
+    if failed := len(result.failed):
+        of = len(result.status.cells)
+        say(f"{failed} of {of} cells failed; the same command tries them again")
+        click.get_current_context().exit(1)
+
+
+@study.command()
+@_FILE
+@_measuring
+def measure(file: str, no_cache: bool, as_json: bool, **options: Any) -> None:
+    """Measure the texts that there are, and ask no system.
+
+    For texts that another machine is still writing or has written. What is measured already is left
+    alone, and so are stale cells, which `run` asks for again.
+    """
+    from levelfield.study import load_study
+
+    result = load_study(file).measure(
+        cache=not no_cache,
+        stages=progress_bar,
+        note=lambda line: say(f"note: {line}"),
+        **options,
+    )
+    _tell_run(result, as_json)
+
+
+def _tell_run(result: StudyRun, as_json: bool) -> None:
+    from levelfield.cli.study_tables import print_status, say_problems
+
     if as_json:
         tell_json(result.to_dict())
     else:
         print_status(result.status)
         say_problems(result.status)
         say(f"texts and scores: {result.out}")
-    if failed := len(result.failed):
-        of = len(result.status.cells)
-        say(f"{failed} of {of} cells failed; the same command tries them again")
-        click.get_current_context().exit(1)
 
 
 @study.command()

@@ -1,10 +1,11 @@
-"""The verbs of a study: run, status, audit, report, export, as `levelfield study` has them."""
+"""The verbs of a study, as `levelfield study` has them: run, measure, status, audit, report,
+export."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from levelfield.study.texts import drawn_texts
 
 @dataclass(frozen=True)
 class StudyRun:
-    """What a run of a study comes to.
+    """What a run of a study comes to, or a measurement of its texts.
 
     Attributes:
         out: the folder of the study.
@@ -66,7 +67,7 @@ class StudyRun:
         return tuple(cell for cell in self.status.cells if cell.state == "failed")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the document of `levelfield study run --json`."""
+        """Returns the document of `levelfield study run --json`, and of `measure`."""
         return {
             "study": self.status.study,
             "out": str(self.out),
@@ -140,25 +141,10 @@ class Study:
             KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
         """
         plan = self._plan()
-        systems = [system.name for system in plan.systems]
-        if unknown := sorted(set(only) - set(systems)):
-            raise UserError(
-                f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
-            )
-        Loading(device, dtype, batch_tokens, engine)  # raises what is wrong with them
-        check_place(workers, ray)
-        loading = {
-            "device": device,
-            "dtype": dtype,
-            "batch_tokens": batch_tokens,
-            "engine": engine,
-            "allow_pickle": allow_pickle,
-        }
-        with patience.time_limit(time_limit):
-            metrics = metrics_of(plan, loading) if scores else []
-            signatures = ready(metrics, plan.attributes)
-        if scores:
-            check_engine(engine, signatures)
+        self._check_systems(plan, only)
+        loading = Loading(device, dtype, batch_tokens, engine, allow_pickle)
+        scoring = _Scoring(loading, cache, time_limit, workers, ray)
+        metrics = _metrics(plan, scoring) if scores else []
         cells = study_status(plan, only).cells
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)
@@ -173,11 +159,56 @@ class Study:
         for line in outcome.notes:
             note(line)
         keys = [cell.key for cell in outcome.cells]
-        with patience.time_limit(time_limit):
-            scoring = _Scoring(cache, workers, ray, device)
-            measured = _measure(plan, keys, metrics, scoring, stages, note) if scores else None
+        measured = _measure(plan, keys, metrics, scoring, stages, note) if scores else None
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
+
+    def measure(
+        self,
+        *,
+        only: Sequence[str] = (),
+        device: str = "auto",
+        dtype: Precision = "float32",
+        batch_tokens: int | None = None,
+        engine: str = "auto",
+        allow_pickle: bool = False,
+        cache: bool = True,
+        time_limit: float | None = None,
+        workers: Workers = None,
+        ray: str | None = None,
+        stages: Stages = no_stages,
+        note: Note = lambda _: None,
+    ) -> StudyRun:
+        """Measures the texts that there are and asks no system, as `levelfield study measure` does.
+
+        Texts of a cell that is stale are left alone, since `run` asks for them again.
+
+        Args:
+            only, device, dtype, batch_tokens, engine, allow_pickle: as for `run`.
+            cache, time_limit, workers, ray, stages, note: as for `run`.
+
+        Raises:
+            UserError: there are no texts yet; no such system, or what is wrong with a metric or
+                model.
+            KeyboardInterrupt: says what is kept.
+        """
+        plan = self._plan()
+        self._check_systems(plan, only)
+        loading = Loading(device, dtype, batch_tokens, engine, allow_pickle)
+        scoring = _Scoring(loading, cache, time_limit, workers, ray)
+        metrics = _metrics(plan, scoring)
+        status = study_status(plan, only)
+        store = StudyStore(plan.out)
+        texts = [cell for cell in status.cells if store.record(cell.key)]
+        if not texts:
+            mend = f"`levelfield study run {self.path} --no-scores` gets them"
+            raise UserError(f"{self.path}: there are no texts yet; {mend}")
+        keys = [cell.key for cell in texts if cell.state != "stale"]
+        notes = () if len(keys) == len(texts) else (_stale(len(texts) - len(keys)),)
+        for line in notes:
+            note(line)
+        measured = _measure(plan, keys, metrics, scoring, stages, note)
+        return StudyRun(plan.out, status, 0, measured, notes)
 
     def status(self) -> StudyStatus:
         """Returns how far every cell is; writes nothing."""
@@ -251,6 +282,13 @@ class Study:
         # of a folder, loading says that it is no study file
         return self.plan or load_plan(self.path)
 
+    def _check_systems(self, plan: Plan, only: Sequence[str]) -> None:
+        systems = [system.name for system in plan.systems]
+        if unknown := sorted(set(only) - set(systems)):
+            raise UserError(
+                f"--only {unknown[0]}: {self.path} has the systems {', '.join(systems)}"
+            )
+
     def _audit(self, cells: Sequence[Cell], training: Iterable[str] = ()) -> AuditReport:
         keys = self.plan.cells() if self.plan else []
         return AuditReport(self.name, tuple(audit(cells, expected=keys, training=training)))
@@ -296,14 +334,30 @@ def _check_callables(plan: Plan, systems: Collection[str]) -> None:
         raise UserError("\n".join(lines))
 
 
+def _stale(cells: int) -> str:
+    return f"{cells:,} cells are stale and left alone; `levelfield study run` asks for them again"
+
+
 @dataclass(frozen=True)
 class _Scoring:
-    """Where texts are measured, and whether values are kept."""
+    """How and where texts are measured, and whether values are kept."""
 
+    loading: Loading
     cache: bool
+    time_limit: float | None
     workers: Workers
     ray: str | None
-    device: str
+
+    def __post_init__(self) -> None:
+        check_place(self.workers, self.ray)
+
+
+def _metrics(plan: Plan, scoring: _Scoring) -> list[Metric]:
+    """Returns the metrics of a study, known to work here."""
+    with patience.time_limit(scoring.time_limit):
+        metrics = metrics_of(plan, asdict(scoring.loading))
+        check_engine(scoring.loading.engine, ready(metrics, plan.attributes))
+    return metrics
 
 
 def _measure(
@@ -318,9 +372,11 @@ def _measure(
     notes: list[str] = []
     store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
+    device = scoring.loading.device
     with (
+        patience.time_limit(scoring.time_limit),
         scoring_place(
-            scoring.workers, scoring.ray, metrics, texts, scoring.device, notes.append
+            scoring.workers, scoring.ray, metrics, texts, device, notes.append
         ) as executor,
         keeping(notes, enabled=scoring.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,

@@ -105,6 +105,35 @@ def test_another_metric_is_measured_without_asking_again(
     assert (again["asked_now"], again["measured_now"]) == (0, 4)
 
 
+def test_texts_that_are_there_are_measured_without_asking(run: Run, study: Write) -> None:
+    file = study()
+    complaint = run("study", "measure", file).complaint
+    assert complaint == (
+        "study.toml: there are no texts yet; `levelfield study run study.toml --no-scores` gets "
+        "them"
+    )
+    run("study", "run", file, "--only", "plain", "--no-scores")
+    measured = run("study", "measure", file, "--json").json
+    assert (measured["asked_now"], measured["measured_now"]) == (0, 2)
+    states = {cell["system"]: cell["state"] for cell in measured["cells"]}
+    assert states == {"plain": "done", "other <b>": "missing"}
+    again = run("study", "measure", file, "--only", "plain", "--json").json
+    assert again["measured_now"] == 0
+    assert run("study", "run", file, "--json").json["measured_now"] == 2
+
+
+def test_stale_texts_are_not_measured(run: Run, study: Write, here: Path) -> None:
+    file = study()
+    run("study", "run", file, "--no-scores")
+    other = here / "other.py"
+    other.write_text(other.read_text("utf-8") + "\n# another system\n", "utf-8")
+    measured = run("study", "measure", file)
+    assert measured.code == 0, measured
+    assert "note: 2 cells are stale and left alone" in measured.err
+    assert not (here / "study.study/cells/other b/things/keywords/seed-1/scores.jsonl").exists()
+    assert len(list(here.glob("study.study/cells/*/*/*/*/scores.jsonl"))) == 2
+
+
 def test_a_failed_cell_is_told_and_the_rest_goes_on(run: Run, study: Write) -> None:
     file = study(fails=True)
     ran = run("study", "run", file)
