@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import itertools
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,6 +17,7 @@ from levelfield.core.errors import UserError, first_line
 from levelfield.io.formats.text import Row
 from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import printable, shown
+from levelfield.io.temporary import temporary_folder
 
 PREFIX = "hf:"
 OPTIONS = ("split", "config", "revision", "columns")
@@ -52,6 +57,43 @@ class HubName:
             raise UserError(f"{printable(given)}: there is no folder {shown(name)}")
         columns = tuple(filter(None, options.pop("columns", "").split(",")))
         return cls(given, name, columns=columns, **options)
+
+
+class ReadOnce:
+    """Rows that the hub is asked for once: the first time that all are read, they are kept in a
+    temporary file, which goes away with this object.
+
+    Args:
+        read: reads them from the start.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Row]]) -> None:
+        self._read = read
+        self._whole: Path | None = None
+        self._passes = itertools.count()
+
+    def __call__(self) -> Iterator[Row]:
+        """The rows from the start."""
+        if self._whole is None:
+            yield from self._keeping(self._folder / str(next(self._passes)))
+            return
+        with self._whole.open("rb") as kept:
+            while row := pickle.load(kept):
+                yield row
+
+    @cached_property
+    def _folder(self) -> Path:
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        return stack.enter_context(temporary_folder())
+
+    def _keeping(self, file: Path) -> Iterator[Row]:
+        with file.open("wb") as kept:
+            for row in self._read():
+                pickle.dump(row, kept, pickle.HIGHEST_PROTOCOL)
+                yield row
+            pickle.dump(None, kept)
+        self._whole = file
 
 
 def rows(hub: HubName) -> Iterator[Row]:

@@ -181,7 +181,8 @@ def _input(path: str, label: str, chosen: Format | None) -> Input:
     name = printable(path)
     if path.startswith(hub.PREFIX):
         parsed = hub.HubName.parse(path)
-        return Input(name, label, partial(hub.rows, parsed), unit="row ", is_table=True)
+        rows = hub.ReadOnce(partial(hub.rows, parsed))
+        return Input(name, label, rows, unit="row ", is_table=True)
     if path == STDIN:
         return _file("stdin", label, chosen or FORMATS["jsonl"], Spool(path))
     try:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -89,6 +91,40 @@ def test_numbers_of_classes_become_their_names(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: labelled.to_iterable_dataset())
     samples = load_samples("hf:set?split=test", mapping={"control.sentiment": "label"})
     assert [s.control for s in samples] == [{"sentiment": "pos"}, {}]
+
+
+def test_the_hub_is_asked_once_for_rows_that_are_read_twice(monkeypatch):
+    read = []
+
+    def rows(_):
+        for number in range(1, 4):
+            read.append(number)
+            yield (
+                number,
+                {"text": f"text {number}", "when": datetime(2026, 1, number), "raw": b"\0"},
+            )
+
+    monkeypatch.setattr("levelfield.io.hub.rows", rows)
+    source = open_samples(["hf:some/set?split=test"])
+    assert next(iter(source)).text == "text 1"  # not all of them: the next time they are read anew
+    read.clear()
+    assert source.check().n == 3
+    first, second = list(source), list(source)
+    assert [sample.text for sample in first] == ["text 1", "text 2", "text 3"]
+    assert first == second
+    assert first[2].extra["raw"] == b"\0"
+    assert read == [1, 2, 3]
+
+
+def test_what_is_kept_of_the_hub_goes_away(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("levelfield.io.hub.rows", lambda _: iter([(1, {"text": "a"})]))
+    source = open_samples(["hf:some/set"])
+    source.check()
+    assert any(tmp_path.rglob("*"))
+    del source
+    gc.collect()
+    assert not any(tmp_path.rglob("*"))
 
 
 def test_without_a_network_a_name_of_the_hub_is_one_clear_line(tmp_path):
