@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets
 from levelfield.models.contracts import Target
 from levelfield.models.gaps import GapStyle
@@ -89,8 +90,8 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
         """Scores targets, each with its source."""
         given = self._start[1:]  # the first of them CTranslate2 puts there
         results = self._translator.score_batch(
-            [_tokens(sources[pair.source]) for pair in pairs],
-            [_tokens([*given, *pair.ids]) for pair in pairs],
+            [self._written(sources[pair.source]) for pair in pairs],
+            [self._written([*given, *pair.ids]) for pair in pairs],
             max_input_length=0,
         )
         for pair, result in zip(pairs, results, strict=True):
@@ -104,8 +105,8 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
         """Scores targets of one token, those of a source in one pass."""
         given = self._start[1:]
         results = self._translator.translate_batch(
-            [_tokens(sources[of[0].source]) for of in words],
-            [_tokens(given) for _ in words] if given else None,
+            [self._written(sources[of[0].source]) for of in words],
+            [self._written(given) for _ in words] if given else None,
             beam_size=1,
             max_decoding_length=len(given) + 1,
             min_decoding_length=0,
@@ -120,7 +121,12 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
             for pair in of_source:
                 pair.found[pair.target] = np.minimum(logits[pair.ids] - norm, 0)
 
-
-def _tokens(ids: Sequence[int]) -> list[str]:
-    """Ids as the converted vocabulary writes them."""
-    return list(map(str, ids))
+    def _written(self, ids: Sequence[int]) -> list[str]:
+        """Ids as the converted vocabulary writes them; CTranslate2 reads others as unknown."""
+        if max(ids, default=0) >= self._vocabulary_size:
+            raise ModelError(
+                f"the tokenizer has a token with the id {max(ids)}, and the model's configuration "
+                f"has {self._vocabulary_size} tokens; they are not of one model: take the "
+                "tokenizer that the model was trained with"
+            )
+        return list(map(str, ids))

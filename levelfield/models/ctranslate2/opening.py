@@ -54,5 +54,5 @@ def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loadi
     except (RuntimeError, ValueError) as error:
         raise ModelError(
             f"engine 'ctranslate2' can't open what it converted: {first_line(error)}; remove it "
-            "with `levelfield cache clear`"
+            "with `levelfield cache clear --models`"
         ) from error

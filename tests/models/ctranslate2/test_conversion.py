@@ -115,6 +115,16 @@ def test_models_that_fill_no_gaps_are_refused(tmp_path):
     assert "fills no gaps" in refused(folder, "infilling")
 
 
+def test_tokens_that_the_model_does_not_have_are_no_unknown_ones(tmp_path):
+    words = tiny.tokenizer("t5")
+    tiny.model("t5", len(words)).save_pretrained(tmp_path)
+    words.add_tokens(["froze"])
+    words.save_pretrained(tmp_path)
+    model = load("infilling", str(tmp_path), CT2)
+    with pytest.raises(ModelError, match="not of one model"):
+        model.log_likelihood(SOURCE, TARGETS)
+
+
 def test_a_damaged_model_is_refused_by_its_name(tmp_path):
     folder = tiny.save("t5", tmp_path / "damaged")
     (folder / "model.safetensors").write_bytes(b"no weights")

@@ -10,10 +10,12 @@ import pytest
 import tiny
 import tiny_ctranslate2
 
-from levelfield.models.contracts import Frame
+from levelfield.models.contracts import Frame, Gapped, Target
 from levelfield.models.ctranslate2.conversion import CONVERTERS
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
+from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller.tokenizer import train_tokenizer
 
 pytest.importorskip("ctranslate2")
 
@@ -86,6 +88,23 @@ def test_neither_order_nor_batches_change_a_value(folder):
         model = load("causal", str(folder), Loading("cpu", "float32", batch_tokens, "ctranslate2"))
         for text, one in zip(order, model.log_likelihood(order), strict=True):
             np.testing.assert_allclose(one.log_p, expected[text].log_p, atol=1e-5, rtol=0)
+
+
+def test_a_causal_model_that_fills_gaps_fills_them_as_with_torch(tmp_path):
+    words = train_tokenizer(TEXTS[:6], 400)
+    new_model("causal", Size(16, 2, 32, head=8), len(words), 0, positions=64).save_pretrained(
+        tmp_path
+    )
+    words.save_pretrained(tmp_path)
+    sources = [Gapped(text[:30], text[-30:]) for text in TEXTS[:6]]
+    targets = [[Target("went home", end=True), Target("the", end=False), Target("", end=True)]] * 6
+    found, expected = (
+        load("infilling", str(tmp_path), loading).log_likelihood(sources, targets)
+        for loading in (CT2, TORCH)
+    )
+    for of_source, as_expected in zip(found.log_p, expected.log_p, strict=True):
+        for log_p, reference in zip(of_source, as_expected, strict=True):
+            assert_near(log_p, reference)
 
 
 def test_int8_comes_near(causal_folders):
