@@ -11,6 +11,7 @@ import numpy as np
 from levelfield.core.arrays import Floats, Ints, Singles
 from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.causal_tokens import CausalTokens
+from levelfield.models.ctranslate2.opening import array
 
 WHOLE_LOGITS = 2**23, 2**28
 """So many logits a batch has at most on a CPU, whose caches hold them (32 MiB in float32), and on a
@@ -58,8 +59,5 @@ class CTranslate2CausalModel(BatchedCausalModel):
 
     def _log_p_of_all(self, ids: Sequence[list[int]]) -> Singles:
         """log P of every token after every token: (rows, tokens, vocabulary)."""
-        from ctranslate2 import Device
-
-        found = self._generator.forward_batch(ids, return_log_probs=True)
-        log_p: Singles = np.asarray(found if found.device == "cpu" else found.to_device(Device.cpu))
+        log_p = array(self._generator.forward_batch(ids, return_log_probs=True))
         return log_p[..., : self.vocabulary_size]

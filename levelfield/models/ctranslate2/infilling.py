@@ -11,6 +11,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets
 from levelfield.models.contracts import Target
+from levelfield.models.ctranslate2.opening import array
 from levelfield.models.gaps import GapStyle
 from levelfield.models.infilling import BatchedInfillingModel
 
@@ -114,8 +115,7 @@ class CTranslate2InfillingModel(BatchedInfillingModel):
             return_logits_vocab=True,
         )
         for of_source, result in zip(words, results, strict=True):
-            logits = np.asarray(result.logits[0][len(given)])[: self._vocabulary_size]
-            logits = logits.astype(np.float64)
+            logits = array(result.logits[0][len(given)])[: self._vocabulary_size].astype(np.float64)
             shift = logits.max()
             norm = shift + np.log(np.exp(logits - shift).sum())
             for pair in of_source:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError, first_line
 from levelfield.core.processors import model_threads
 from levelfield.models.ctranslate2.conversion import WEIGHTS
@@ -56,3 +59,11 @@ def open_converted(kind: Literal["Translator", "Generator"], folder: Path, loadi
             f"engine 'ctranslate2' can't open what it converted: {first_line(error)}; remove it "
             "with `levelfield cache clear --models`"
         ) from error
+
+
+def array(view: Any) -> Singles:
+    """CTranslate2's view of an array, wherever it lies, as one of NumPy's."""
+    from ctranslate2 import Device
+
+    values: Singles = np.asarray(view if view.device == "cpu" else view.to_device(Device.cpu))
+    return values
