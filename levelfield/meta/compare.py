@@ -16,7 +16,7 @@ from levelfield.meta.correlate import CorrelationLevel
 from levelfield.meta.join import GroupBy, RatedScores
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import statistics
-from levelfield.stats.dependent import Swapped, Williams, swap_test, williams
+from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import Correction, adjusted_by_family, rank_clusters
@@ -168,7 +168,7 @@ def compare(
     alpha: float = 0.05,
     resampling: Resampling = DEFAULT,
 ) -> Comparisons:
-    """Every two metrics on every aspect: `williams`, `swap_test`, and `rank_clusters`.
+    """Every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
 
     At system level the systems are the sample: the two metrics' standardised means are swapped
     system by system. For `these` systems the difference is of their true means, and metrics are in
@@ -211,16 +211,23 @@ def compare(
                 strength[m] = (-math.inf if math.isnan(corrected) else corrected, v)
         order = sorted(sorted(strength), key=strength.__getitem__, reverse=True)
         left_out = table.rows(aspect).size - rows.size
-        for a, b in itertools.combinations(order, 2):
+        clusters, within = table.clusters[rows], None if names is None else names[rows]
+        metric_pairs = list(itertools.combinations(order, 2))
+        of_clusters: Sequence[Swapped] = ()
+        if within is None:
+            place = {m: i for i, m in enumerate(order)}
+            of_clusters = swap_tests(
+                [table.metrics[m][rows] for m in order],
+                [(place[a], place[b]) for a, b in metric_pairs],
+                y, clusters, None if of is None else of[rows],
+                ranks=by == "spearman",
+                permutations=resampling.permutations, seed=resampling.seed,
+            )  # fmt: skip
+        for i, (a, b) in enumerate(metric_pairs):
             xa, xb = table.metrics[a][rows], table.metrics[b][rows]
-            clusters, within = table.clusters[rows], None if names is None else names[rows]
             test: Test = "swapped clusters"
             if within is None:
-                swapped = swap_test(
-                    xa, xb, y, clusters, None if of is None else of[rows],
-                    ranks=by == "spearman",
-                    permutations=resampling.permutations, seed=resampling.seed,
-                )  # fmt: skip
+                swapped = of_clusters[i]
             elif systems == "these":
                 test = "true means"
                 swapped = _of_true_means((a, b), xa, xb, y, clusters, within, by, resampling)

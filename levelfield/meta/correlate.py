@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,12 @@ from levelfield.core.arrays import Bools
 from levelfield.meta.join import GroupBy, RatedScores
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import coded
-from levelfield.stats.correlation import estimates, mean_over_groups, statistics
+from levelfield.stats.correlation import (
+    estimates,
+    mean_over_groups,
+    shared_estimates,
+    statistics,
+)
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
 from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
@@ -114,10 +120,7 @@ def correlations(
             for aspect, metric in itertools.product(table.aspects, table.metrics)
         ]
     if group == "all":
-        return [
-            correlation_within(table, metric, aspect, None, ALL, wanted, resampling)
-            for aspect, metric in itertools.product(table.aspects, table.metrics)
-        ]
+        return _together(table, wanted, resampling)
     of = table.groups(group)
     results: list[Correlation] = []
     for aspect, metric in itertools.product(table.aspects, table.metrics):
@@ -130,6 +133,27 @@ def correlations(
         ]
         results += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
     return results
+
+
+def _together(
+    table: RatedScores, wanted: Sequence[Statistic], resampling: Resampling
+) -> list[Correlation]:
+    """All samples together; metrics and aspects on the same samples share what is drawn."""
+    of_rows: dict[bytes, list[tuple[str, str]]] = {}
+    for aspect, metric in itertools.product(table.aspects, table.metrics):
+        rows = table.rows(aspect, metric)
+        of_rows.setdefault(hashlib.blake2b(rows.tobytes()).digest(), []).append((aspect, metric))
+    results = {}
+    for same in of_rows.values():
+        rows = table.rows(*same[0])
+        pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
+        estimated = shared_estimates(
+            pairs, table.clusters[rows], wanted=wanted, resampling=resampling
+        )
+        for (aspect, metric), of in zip(same, estimated, strict=True):
+            lacking = table.rows(aspect).size - rows.size
+            results[aspect, metric] = Correlation(metric, aspect, ALL, of, rows.size, lacking)
+    return [results[key] for key in itertools.product(table.aspects, table.metrics)]
 
 
 def correlation_within(

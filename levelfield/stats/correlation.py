@@ -9,14 +9,16 @@ have one judgement between them; they share the source, so they are always drawn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.core.arrays import Floats
-from levelfield.stats.clusters import cluster_draws, coded
+from levelfield.core.arrays import Codes, Floats
+from levelfield.stats.clusters import cluster_draws, coded, shared_draws
 from levelfield.stats.estimate import Estimate, estimate_from_draws
+from levelfield.stats.first_order import MOST_COLUMNS, NOTE, FirstOrder, first_order
 from levelfield.stats.measures import (
     CORRELATIONS,
     STATISTICS,
@@ -28,6 +30,9 @@ from levelfield.stats.measures import (
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.reweighted import Reweighted
 from levelfield.stats.ties import calibrated
+
+_MOST_HELD = 1 << 25
+"""Sums over clusters that are held for the same draws: 256 MB."""
 
 
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -104,8 +109,9 @@ def estimates(
     statistic is computed on what was drawn: Pearson's r from sums per cluster, Spearman's ρ on the
     ranks within the resample, the pair statistics on the pairs of the resample without those of a
     sample with a copy of itself. A resample in which a statistic is undefined is left out of its
-    interval, and the note says how many were. The interval of `calibrated` holds its thresholds
-    fixed.
+    interval, and the note says how many were. With more than `MOST_EXACT` samples in
+    `FEWEST_CLUSTERS` clusters, ranks and pairs are those of `FirstOrder`, which the note says. The
+    interval of `calibrated` holds its thresholds fixed.
 
     Args:
         x, y: (n,) metric and ratings, no NaN.
@@ -114,28 +120,77 @@ def estimates(
         resampling: equal seeds and clusters give equal intervals, in whatever order the samples
             come.
     """
-    x, y = finite_pair(x, y)
+    return shared_estimates([(x, y)], clusters, wanted=wanted, resampling=resampling)[0]
+
+
+def shared_estimates(
+    pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+    clusters: npt.ArrayLike,
+    *,
+    wanted: Sequence[Statistic] = STATISTICS,
+    resampling: Resampling = DEFAULT,
+) -> list[dict[Statistic, Estimate]]:
+    """`estimates` of several metrics and aspects on the same samples, which share draws.
+
+    Args:
+        pairs: values and ratings, (n,) each.
+    """
     K, code = coded(clusters)
     plain = tuple(s for s in wanted if s != "calibrated")
-    results: dict[Statistic, Estimate] = {}
-    if plain:
-        value = statistics(x, y, plain)
-        drawn: Mapping[Statistic, Floats] = {}
-        if K > 1:
-            weighted = Reweighted(x, y, code)
-            chunks = [
-                weighted.values(counts, plain)
-                for counts in cluster_draws(K, resampling.resamples, resampling.seed, width=x.size)
-            ]
-            drawn = {s: np.concatenate([c[s] for c in chunks]) for s in plain}
-        for s in plain:
-            why = why_undefined(s, x, y)
-            results[s] = estimate_from_draws(
-                value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=resampling.level
-            )
-    if "calibrated" in wanted:
-        results["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
-    return {s: results[s] for s in wanted}
+    results: list[dict[Statistic, Estimate]] = []
+    held: list[tuple[Floats, Floats]] = []
+
+    def finish() -> None:
+        every = _drawn([pair for pair in held if plain and K > 1], code, plain, resampling)
+        for (x, y), drawn in zip(held, every or [{}] * len(held), strict=True):
+            of: dict[Statistic, Estimate] = {}
+            value = statistics(x, y, plain)
+            for s in plain:
+                why = why_undefined(s, x, y)
+                e = estimate_from_draws(
+                    value[s], drawn.get(s), n=x.size, clusters=K, why=why, level=resampling.level
+                )
+                if s != "pearson" and not e.why_no_interval and first_order(x.size, K):
+                    e = replace(e, note="; ".join(filter(None, (e.note, NOTE))))
+                of[s] = e
+            if "calibrated" in wanted:
+                of["calibrated"] = calibrated(x, y, code, resampling=resampling).estimate
+            results.append({s: of[s] for s in wanted})
+        held.clear()
+
+    for x, y in pairs:
+        held.append(finite_pair(x, y))
+        if not first_order(code.size, K) or (len(held) + 1) * MOST_COLUMNS * K > _MOST_HELD:
+            finish()
+    finish()
+    return results
+
+
+def _drawn(
+    pairs: Sequence[tuple[Floats, Floats]],
+    code: Codes,
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> list[Mapping[Statistic, Floats]]:
+    """(resamples,) of every statistic of each pair, from the same draws of clusters."""
+    if not pairs:
+        return []
+    K, n, draws = int(code.max()) + 1, code.size, (resampling.resamples, resampling.seed)
+    if first_order(n, K):
+        expanded = [FirstOrder(x, y, code, wanted) for x, y in pairs]
+        G = np.concatenate([e.gradients for e in expanded], axis=1)
+        sums = np.concatenate([counts @ G for counts in shared_draws(K, *draws)])
+        ends = np.cumsum([e.gradients.shape[1] for e in expanded])
+        parts = np.split(sums, ends[:-1], axis=1)
+        return [e.of_sums(part) for e, part in zip(expanded, parts, strict=True)]
+    weighted = [Reweighted(x, y, code) for x, y in pairs]
+    chunks = [
+        [w.values(counts, wanted) for w in weighted] for counts in cluster_draws(K, *draws, width=n)
+    ]
+    return [
+        {s: np.concatenate([c[s] for c in of_pair]) for s in wanted}
+        for of_pair in zip(*chunks, strict=True)
+    ]
 
 
 def mean_over_groups(
@@ -162,10 +217,15 @@ def mean_over_groups(
     order = np.argsort(code, kind="stable")  # so that equal samples in any order give equal sums
     order = order[np.argsort(groups[order], kind="stable")]
     starts = np.flatnonzero(np.r_[True, groups[order][1:] != groups[order][:-1]])
+
+    def pair(rows: Codes) -> Reweighted | FirstOrder:
+        K, own = coded(code[rows])
+        if first_order(rows.size, K):
+            return FirstOrder(x[rows], y[rows], own, wanted)
+        return Reweighted(x[rows], y[rows], own)
+
     weighted = [
-        (np.unique(code[rows]), Reweighted(x[rows], y[rows], coded(code[rows])[1]))
-        for rows in np.split(order, starts[1:])
-        if rows.size > 1
+        (np.unique(code[rows]), pair(rows)) for rows in np.split(order, starts[1:]) if rows.size > 1
     ]
     chunks: list[dict[Statistic, Floats]] = []
     for counts in cluster_draws(K, resampling.resamples, resampling.seed, width=x.size):

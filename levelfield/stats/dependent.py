@@ -9,7 +9,7 @@ values and takes the two metrics' standardised values within a cluster as exchan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.stats.clusters import coded
+from levelfield.core.arrays import Bits, Bools, Codes, Floats
+from levelfield.stats.clusters import bits_times, coded, held_together
 from levelfield.stats.estimate import too_few
 from levelfield.stats.measures import constant
 from levelfield.stats.moments import moments, r_of_moments, standardised
@@ -28,6 +28,9 @@ _SAME = 1e-9
 """Correlations nearer than this are equal but for rounding."""
 
 _CHUNK = 1 << 18
+
+_OF_X = [1, 3, 5]
+"""Which of the `moments` a swap of metrics changes."""
 
 _STEP = 1e-6
 """Of the derivative of a difference, as a share of what the clusters can move."""
@@ -154,59 +157,115 @@ def swap_test(
 
     Undefined: fewer than two samples, a constant metric or constant ratings.
     """
-    a, b, y = (np.asarray(v, dtype=np.float64) for v in (a, b, y))
+    return swap_tests(
+        [a, b], [(0, 1)], y, clusters, groups,
+        ranks=ranks, fisher=fisher, permutations=permutations, seed=seed,
+    )[0]  # fmt: skip
+
+
+def swap_tests(
+    metrics: Sequence[npt.ArrayLike],
+    pairs: Sequence[tuple[int, int]],
+    y: npt.ArrayLike,
+    clusters: npt.ArrayLike,
+    groups: npt.ArrayLike | None = None,
+    *,
+    ranks: bool = False,
+    fisher: bool = False,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> list[Swapped]:
+    """`swap_test` of several pairs of metrics, for which the same clusters are swapped.
+
+    A pair's sums after a swap follow from sums over the swapped clusters of each of the two
+    metrics, so that these are taken once a metric.
+
+    Args:
+        metrics: (n,) each.
+        pairs: places of A and B among the metrics.
+    """
+    columns = [np.asarray(v, dtype=np.float64) for v in metrics]
+    y = np.asarray(y, dtype=np.float64)
     K, cluster = coded(clusters)
     n, nan = y.size, math.nan
     of = np.zeros(n, dtype=np.intp) if groups is None else np.asarray(groups)
     order = np.argsort(of, kind="stable")
     starts = np.flatnonzero(of[order][1:] != of[order][:-1]) + 1
-    statistics = [
-        _difference(a[rows], b[rows], y[rows], cluster[rows], ranks, fisher)
+    sums = [
+        _group_sums([v[rows] for v in columns], y[rows], cluster[rows], ranks)
         for rows in np.split(order, starts)
     ]
-    defined = [s for s in statistics if s is not None]
-    if not defined:
-        why = "constant in every group" if groups is not None and n > 1 else _why(y)
-        return Swapped(nan, nan, nan, n, K, 0, why)
+    defined = [[s for s in sums if a in s.of and b in s.of] for a, b in pairs]
 
-    def difference(swap: Floats) -> Floats:
-        """(r,) mean over the groups. swap: (r, K) 1 where a cluster is swapped."""
-        return np.asarray(np.mean([s(swap) for s in defined], axis=0))
+    def differences(swap: Bits) -> list[Floats]:
+        """(r,) of each pair, mean over its groups. swap: (r, K) 1 where a cluster is swapped."""
+        swapped = {id(s): s.swapped(swap) for s in sums if s.of}
+        return [
+            np.asarray(np.mean([s.difference(a, b, swapped[id(s)], fisher) for s in of], axis=0))
+            if of
+            else np.empty(0)
+            for (a, b), of in zip(pairs, defined, strict=True)
+        ]
 
-    observed = float(difference(np.zeros((1, K)))[0])
-    if abs(observed) < _SAME:
-        observed = 0.0
-    both = greater = tried = 0
-    for swap in _swaps(K, permutations, seed):
-        d = difference(swap)
+    tallies = [
+        _SwapTally(0.0 if not d.size or abs(d[0]) < _SAME else float(d[0]))
+        for d in differences(np.zeros((1, K), np.uint8))
+    ]
+    if any(defined):
+        for swap in _swaps(K, permutations, seed):
+            for tally, d in zip(tallies, differences(swap), strict=True):
+                tally.add(d)
+    results = []
+    for (a, b), parts, tally in zip(pairs, defined, tallies, strict=True):
+        if not parts:
+            why = "constant in every group" if groups is not None and n > 1 else _why(y)
+            results.append(Swapped(nan, nan, nan, n, K, 0, why))
+            continue
+        exact = permutations >= 2**K
+        p, p_greater = tally.p(exact=exact)
+        if not exact and tally.both < RARE * tally.tried:
+            pair = [s.swappable(a, b, fisher) for s in parts]
+            tilted = _tilted(pair, tally.observed, K, seed)
+            if tilted is not None:
+                p = tilted
+                p_greater = tilted / 2 if tally.observed > 0 else 1 - tilted / 2
+        results.append(Swapped(tally.observed, p, p_greater, n, K, len(parts)))
+    return results
+
+
+@dataclass
+class _SwapTally:
+    """How many swaps of clusters reach what is observed."""
+
+    observed: float
+    both: int = 0
+    greater: int = 0
+    tried: int = 0
+
+    def add(self, d: Floats) -> None:
         lost = int(np.isnan(d).sum())  # swapped into a constant: no arrangement to compare with
-        both += int((np.abs(d) >= abs(observed) - _SAME).sum()) + lost
-        greater += int((d >= observed - _SAME).sum()) + lost
-        tried += len(swap)
-    if permutations >= 2**K:
-        p, p_greater = both / tried, greater / tried
-    else:
-        p, p_greater = (both + 1) / (tried + 1), (greater + 1) / (tried + 1)
-        tilted = _tilted(defined, observed, K, seed) if both < RARE * tried else None
-        if tilted is not None:
-            p, p_greater = tilted, tilted / 2 if observed > 0 else 1 - tilted / 2
-    return Swapped(
-        difference=observed, p=p, p_greater=p_greater, n=n, clusters=K, groups=len(defined)
-    )
+        self.both += int((np.abs(d) >= abs(self.observed) - _SAME).sum()) + lost
+        self.greater += int((d >= self.observed - _SAME).sum()) + lost
+        self.tried += d.size
+
+    def p(self, *, exact: bool) -> tuple[float, float]:
+        """Two-sided and one-sided."""
+        own = int(not exact)
+        total = max(1, self.tried + own)
+        return (self.both + own) / total, (self.greater + own) / total
 
 
-def _swaps(K: int, permutations: int, seed: int) -> Iterator[Floats]:
+def _swaps(K: int, permutations: int, seed: int) -> Iterator[Bits]:
     """(r, K) 1 where a cluster is swapped: every arrangement if there are so few, else random."""
     step = max(1, _CHUNK // K)
     if permutations >= 2**K:
         for start in range(0, 2**K, step):
             of = np.arange(start, min(start + step, 2**K))
-            yield ((of[:, None] >> np.arange(K)) & 1).astype(np.float64)
+            yield ((of[:, None] >> np.arange(K)) & 1).astype(np.uint8)
         return
     rng = np.random.default_rng(seed)
-    for start in range(0, permutations, step):
-        r = min(step, permutations - start)
-        yield rng.integers(0, 2, size=(r, K), dtype=np.uint8).astype(np.float64)
+    sizes = (min(step, permutations - start) for start in range(0, permutations, step))
+    yield from held_together(rng.integers(0, 2, size=(r, K), dtype=np.uint8) for r in sizes)
 
 
 def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int) -> float | None:
@@ -241,7 +300,8 @@ class _Swappable:
 
     def __call__(self, swap: Floats) -> Floats:
         """(r,) from (r, K), 1 where a cluster is swapped."""
-        return self.of(swap[:, self.clusters] @ self.gap)
+        own = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        return self.of(own @ self.gap)
 
     def slopes(self, K: int) -> Floats:
         """(K,) a of the linear part Σ a_k g_k in signs g_k, −1 where a cluster is swapped."""
@@ -254,22 +314,55 @@ class _Swappable:
         return of_all
 
 
-def _difference(
-    a: Floats, b: Floats, y: Floats, cluster: Codes, ranks: bool, fisher: bool
-) -> _Swappable | None:
-    """r(A') − r(B') as a function of what is swapped; None where a correlation is undefined."""
-    if y.size < 2 or any(constant(v) for v in (a, b, y)):
-        return None
-    a, b, y = (standardised(_ranked(v) if ranks else v) for v in (a, b, y))
+@dataclass(frozen=True)
+class _GroupSums:
+    """Sums over clusters of each metric with the ratings of a group.
+
+    Attributes:
+        clusters: (k,) those of the group.
+        of: place of a metric -> its (k, 6) `moments`; without those that are constant.
+    """
+
+    clusters: Codes
+    of: Mapping[int, Floats]
+
+    def swapped(self, swap: Bits) -> dict[int, Floats]:
+        """(r, 3) Σx, Σx² and Σxy of each metric over the clusters that are swapped."""
+        own = swap if self.clusters.size == swap.shape[1] else swap[:, self.clusters]
+        sums = bits_times(own, np.concatenate([M[:, _OF_X] for M in self.of.values()], axis=1))
+        return dict(zip(self.of, np.split(sums, len(self.of), axis=1), strict=True))
+
+    def difference(self, a: int, b: int, swapped: Mapping[int, Floats], fisher: bool) -> Floats:
+        """(r,) r(A') − r(B')."""
+        gained = np.zeros((len(swapped[a]), 6))
+        gained[:, _OF_X] = swapped[b] - swapped[a]
+        return self._of_gained(a, b, fisher)(gained)
+
+    def swappable(self, a: int, b: int, fisher: bool) -> _Swappable:
+        return _Swappable(self.clusters, self.of[b] - self.of[a], self._of_gained(a, b, fisher))
+
+    def _of_gained(self, a: int, b: int, fisher: bool) -> Callable[[Floats], Floats]:
+        total_a, total_b = self.of[a].sum(axis=0), self.of[b].sum(axis=0)
+
+        def difference(gained: Floats) -> Floats:
+            r_a, r_b = r_of_moments(total_a + gained), r_of_moments(total_b - gained)
+            return _z(r_a) - _z(r_b) if fisher else r_a - r_b
+
+        return difference
+
+
+def _group_sums(columns: Sequence[Floats], y: Floats, cluster: Codes, ranks: bool) -> _GroupSums:
+    """The sums of the metrics that have a correlation in a group."""
+    if y.size < 2 or constant(y):
+        return _GroupSums(np.empty(0, np.intp), {})
     mine, code = np.unique(cluster, return_inverse=True)
-    of_a, of_b = moments(a, y, code, mine.size), moments(b, y, code, mine.size)  # (k, 6)
-    total_a, total_b, gap = of_a.sum(axis=0), of_b.sum(axis=0), of_b - of_a
-
-    def difference(gained: Floats) -> Floats:
-        r_a, r_b = r_of_moments(total_a + gained), r_of_moments(total_b - gained)
-        return _z(r_a) - _z(r_b) if fisher else r_a - r_b
-
-    return _Swappable(mine, gap, difference)
+    y = standardised(_ranked(y) if ranks else y)
+    of = {
+        j: moments(standardised(_ranked(v) if ranks else v), y, code, mine.size)
+        for j, v in enumerate(columns)
+        if not constant(v)
+    }
+    return _GroupSums(mine, of)
 
 
 def _z(r: Floats) -> Floats:

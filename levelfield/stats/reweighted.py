@@ -23,24 +23,9 @@ class Reweighted:
     def __init__(self, x: Floats, y: Floats, code: Codes) -> None:
         K = int(code.max()) + 1 if code.size else 0
         self._moments = moments(standardised(x), standardised(y), code, K)
-        order = np.lexsort((y, x))
-        x, y = x[order], y[order]
-        self._code = code[order]
-        self._x = _Runs(np.r_[True, x[1:] != x[:-1]])
-        self._xy = _Runs(np.r_[True, (x[1:] != x[:-1]) | (y[1:] != y[:-1])])
-        self._by_y = np.argsort(y, kind="stable")
-        sorted_y = y[self._by_y]
-        self._y = _Runs(np.r_[True, sorted_y[1:] != sorted_y[:-1]])
-        rank = np.empty(x.size, dtype=np.intp)
-        rank[self._by_y] = self._y.of
-        self._rank_y = rank
-        # inversions of y in the order of x are those of x in the order of y: the variable with
-        # fewer values has fewer levels
-        if self._x.n < self._y.n:
-            back = np.lexsort((self._x.of, rank))
-            self._levels = _levels(self._x.of[back], back)
-        else:
-            self._levels = _levels(rank, np.arange(x.size))
+        self._pair = pair = SortedPair(x, y)
+        self._code = code[pair.order]
+        self._levels = _levels(*pair.inverted)
 
     def values(self, counts: Floats, wanted: Sequence[Statistic]) -> dict[Statistic, Floats]:
         """(r,) of every statistic wanted; counts: (r, K)."""
@@ -65,9 +50,9 @@ class Reweighted:
         n = W.sum(axis=0)
         copies = pairs_within(W)
         every = n * (n - 1) / 2 - copies
-        tied_x = pairs_within(self._x.sums(W)) - copies
-        tied_xy = pairs_within(self._xy.sums(W)) - copies
-        tied_y = pairs_within(self._y.sums(W[self._by_y])) - copies
+        tied_x = pairs_within(self._pair.x.sums(W)) - copies
+        tied_xy = pairs_within(self._pair.xy.sums(W)) - copies
+        tied_y = pairs_within(self._pair.y.sums(W[self._pair.by_y])) - copies
         D = _inversions(self._levels, W)
         C = every - tied_x - tied_y + tied_xy - D
         return C, D, tied_x - tied_xy, tied_y - tied_xy, tied_xy
@@ -75,9 +60,9 @@ class Reweighted:
     def _spearman(self, counts: Floats) -> Floats:
         W = self._weights(counts)
         n = W.sum(axis=0)
-        of_x, of_y = self._x.sums(W), self._y.sums(W[self._by_y])
+        of_x, of_y = self._pair.x.sums(W), self._pair.y.sums(W[self._pair.by_y])
         rank_x, rank_y = (np.cumsum(g, axis=0) - g / 2 - n / 2 for g in (of_x, of_y))  # centred
-        covariance = np.einsum("ir,ir,ir->r", W, rank_x[self._x.of], rank_y[self._rank_y])
+        covariance = np.einsum("ir,ir,ir->r", W, rank_x[self._pair.x.of], rank_y[self._pair.rank_y])
         vx = np.einsum("ir,ir,ir->r", of_x, rank_x, rank_x)
         vy = np.einsum("ir,ir,ir->r", of_y, rank_y, rank_y)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -88,7 +73,38 @@ class Reweighted:
         return np.ascontiguousarray(counts.T)[self._code]
 
 
-class _Runs:
+class SortedPair:
+    """What the sorted order of two variables of n samples tells.
+
+    Attributes:
+        order: (n,) the samples in the order of x, then y, which all else is in.
+        x, xy: runs of samples with equal x, and with both equal.
+        by_y: (n,) the samples in the order of y. y: their runs.
+        rank_y: (n,) which run of y each is in.
+        inverted: ranks whose inversions are the discordant pairs, and the samples behind them.
+    """
+
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self.order = np.lexsort((y, x))
+        x, y = x[self.order], y[self.order]
+        self.x = Runs(np.r_[True, x[1:] != x[:-1]])
+        self.xy = Runs(np.r_[True, (x[1:] != x[:-1]) | (y[1:] != y[:-1])])
+        self.by_y = np.argsort(y, kind="stable")
+        sorted_y = y[self.by_y]
+        self.y = Runs(np.r_[True, sorted_y[1:] != sorted_y[:-1]])
+        rank = np.empty(x.size, dtype=np.intp)
+        rank[self.by_y] = self.y.of
+        self.rank_y: Codes = rank
+        # inversions of y in the order of x are those of x in the order of y: the variable with
+        # fewer values has fewer levels
+        if self.x.n < self.y.n:
+            back = np.lexsort((self.x.of, rank))
+            self.inverted: tuple[Codes, Codes] = self.x.of[back], back
+        else:
+            self.inverted = rank, np.arange(x.size)
+
+
+class Runs:
     """Runs of equal values in a sorted order. n: how many; of: (n samples,) which run."""
 
     def __init__(self, first: Bools) -> None:

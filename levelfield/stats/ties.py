@@ -159,7 +159,7 @@ def calibrated_within(
     x, y = finite_pair(x, y)
     names, code = np.unique(np.asarray(groups), return_inverse=True)
     of: list[tuple[Floats, Floats]] = []
-    paired = [k for k in range(names.size) if np.count_nonzero(code == k) > 1]
+    paired = np.flatnonzero(np.bincount(code, minlength=names.size) > 1).tolist()
     order = np.argsort(code, kind="stable")
     starts = np.searchsorted(code[order], np.arange(names.size + 1))
     if len(paired) < 2:

@@ -20,8 +20,11 @@ RARE = 0.005
 
 _DRAWS = 2000
 
-_HELD = 1 << 22
-"""Random numbers that many statistics share, held at a time: 32 MB."""
+_HELD = 1 << 21
+"""Random numbers that many statistics share, held at a time: 16 MB."""
+
+_PIECE = 1 << 15
+"""Numbers compared at a time, which a processor's cache can hold."""
 
 _FEWEST = 20
 """So many draws at least reach the statistic, or its linear part says little of it."""
@@ -58,45 +61,57 @@ def tilted_p(reaches: Reaches, coefficients: Floats, observed: float, *, seed: i
 
 
 def tilted_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[float | None]:
-    """`tilted_p` of several statistics `|Σ a_k g_k|`; those with as many terms share their draws.
+    """`tilted_p` of several statistics `|Σ a_k g_k|`; they share their draws.
 
     Args:
         sums: (K,) a of each statistic, with any sign.
         tie: a share of Σ |a_k|; a sum that misses the observed one by less reaches it.
     """
-    p: list[float | None] = [None] * len(sums)
-    for K in {a.size for a in sums}:
-        own = [j for j, a in enumerate(sums) if a.size == K]
-        signed = [sums[j] * np.sign(sums[j].sum()) for j in own]
-        tilts = [_Tilt(a, float(a.sum())) for a in signed]
-        plus_sums = np.empty((len(own), _DRAWS))
-        rng = np.random.default_rng((seed, 1))
-        for rows in chunks(_DRAWS, K, held=_HELD):
-            drawn = rng.random((rows.stop - rows.start, K))
-            plus_sums[:, rows] = _plus_sums(drawn, [t.chance for t in tilts], signed)
-        for j, a, tilt, sums_of in zip(own, signed, tilts, plus_sums, strict=True):
-            total = float(a.sum())
-            reached = 2 * sums_of - total >= total - tie * float(np.abs(a).sum())
-            p[j] = _p_of(np.where(reached, tilt.weights(sums_of), 0.0))
+    signed = [a * np.sign(a.sum()) for a in sums]
+    tilts = [_Tilt(a, float(a.sum())) for a in signed]
+    p = []
+    for a, tilt, plus_sums in zip(signed, tilts, _plus_sums(signed, tilts, seed), strict=True):
+        total = float(a.sum())
+        reached = 2 * plus_sums - total >= total - tie * float(np.abs(a).sum())
+        p.append(_p_of(np.where(reached, tilt.weights(plus_sums), 0.0)))
     return p
 
 
-def _plus_sums(drawn: Floats, chances: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
-    """(statistics, r) `Σ a_k [u_k < chance_k]` of (r, K) draws u.
+def _plus_sums(sums: Sequence[Floats], tilts: Sequence[_Tilt], seed: int) -> Floats:
+    """(statistics, draws) sums of the coefficients with a +.
 
-    A block of draws meets every statistic while the processor's cache holds it.
+    Each statistic takes its draws, one after the other, from the start of the same numbers.
     """
-    r, K = drawn.shape
-    totals = np.zeros((len(sums), r))
-    for start in range(0, K, BLOCK):
-        block = slice(start, min(start + BLOCK, K))
-        u = np.ascontiguousarray(drawn[:, block])
-        below, plus = np.empty(u.shape, np.bool_), np.empty(u.shape)
-        for total, chance, a in zip(totals, chances, sums, strict=True):
-            np.less(u, chance[block], out=below)
-            np.copyto(plus, below)
-            total += plus @ a[block]
+    totals = np.zeros((len(sums), _DRAWS))
+    rng = np.random.default_rng((seed, 1))
+    longest = _DRAWS * max((a.size for a in sums), default=0)
+    for start in range(0, longest, _HELD):
+        u = rng.random(min(_HELD, longest - start))
+        for a, tilt, total in zip(sums, tilts, totals, strict=True):
+            _add_plus_sums(u, start, a, tilt.chance, total)
     return totals
+
+
+def _add_plus_sums(u: Floats, start: int, a: Floats, chance: Floats, totals: Floats) -> None:
+    """Adds what the numbers from `start` on say of a statistic's draws of K numbers each."""
+    K = a.size
+    end = min(start + u.size, K * _DRAWS)
+    first, last = -(-start // K), end // K  # whole draws
+    if first < last and K <= BLOCK:
+        rows = u[first * K - start : last * K - start].reshape(-1, K)
+        totals[first:last] = (rows < chance) @ a
+        parts = [(start, first * K), (last * K, end)]
+    else:
+        parts = [(start, end)]
+    below, plus = np.empty(_PIECE, np.bool_), np.empty(_PIECE)
+    for at, stop in parts:
+        while at < stop:
+            row, k = divmod(at, K)
+            m = min(_PIECE, K - k, stop - at)
+            np.less(u[at - start : at - start + m], chance[k : k + m], out=below[:m])
+            np.copyto(plus[:m], below[:m])
+            totals[row] += plus[:m] @ a[k : k + m]
+            at += m
 
 
 class _Tilt:

@@ -443,13 +443,13 @@ def test_the_reason_of_true_means_names_the_metric():
 
 def test_comparisons_without_p_do_not_count_for_the_least_p(monkeypatch):
     module = sys.modules[compare.__module__]
-    swap_test = module.swap_test
+    swap_tests = module.swap_tests
 
     def of_more_than_five(*args, **how):
-        swapped = swap_test(*args, **how)
-        return swapped if swapped.n > 5 else replace(swapped, p=math.nan, why_undefined="few")
+        tested = swap_tests(*args, **how)
+        return [t if t.n > 5 else replace(t, p=math.nan, why_undefined="few") for t in tested]
 
-    monkeypatch.setattr(module, "swap_test", of_more_than_five)
+    monkeypatch.setattr(module, "swap_tests", of_more_than_five)
     rng = np.random.default_rng(8)
     ids = [str(i) for i in range(6)]
     ratings = [Rating(id, "content", "ann", float(i)) for i, id in enumerate(ids)]

@@ -9,8 +9,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levelfield.stats import dependent
 from levelfield.stats.correlation import pearson
-from levelfield.stats.dependent import swap_test, williams
+from levelfield.stats.dependent import swap_test, swap_tests, williams
 from levelfield.stats.multiplicity import adjusted, bonferroni, rank_clusters
 from levelfield.stats.system_difference import corrected_difference, swap_systems
 
@@ -201,3 +202,26 @@ def test_metrics_of_two_clusters_are_always_told_apart(n, shown):
         for cut in range(1, len(cluster)):
             later = [*cluster[cut:], *names[names.index(cluster[-1]) + 1 :]]
             assert not all((int(a), int(b)) in shown for a in cluster[:cut] for b in later)
+
+
+def test_pairs_that_share_swaps_are_tested_as_each_is_alone():
+    rng = np.random.default_rng(11)
+    y = np.round(rng.normal(size=80))
+    metrics = [y * share + rng.normal(size=80) for share in (0.0, 0.2, 0.9)] + [np.ones(80)]
+    clusters, groups = rng.integers(40, size=80), rng.integers(2, size=80)
+    pairs = [(0, 1), (2, 0), (1, 2), (2, 3)]
+    together = swap_tests(metrics, pairs, y, clusters, groups, permutations=300)
+    for (a, b), tested in zip(pairs, together, strict=True):
+        alone = swap_test(metrics[a], metrics[b], y, clusters, groups, permutations=300)
+        assert repr(tested) == repr(alone)
+    assert together[3].groups == 0
+
+
+def test_clusters_are_swapped_once_for_all_pairs(monkeypatch):
+    drawn = []
+    swaps = dependent._swaps
+    monkeypatch.setattr(dependent, "_swaps", lambda *args: drawn.append(args) or swaps(*args))
+    rng = np.random.default_rng(12)
+    metrics = rng.normal(size=(4, 30))
+    swap_tests(metrics, [(0, 1), (0, 2), (1, 3)], rng.normal(size=30), range(30), permutations=99)
+    assert len(drawn) == 1

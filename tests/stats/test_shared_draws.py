@@ -10,7 +10,7 @@ from levelfield.core.scores import Scores
 from levelfield.meta import system_comparisons
 from levelfield.meta.summary import summarise
 from levelfield.meta.tally import RunTally
-from levelfield.stats import bootstrap, clusters, sign_flip
+from levelfield.stats import bootstrap, clusters, sign_flip, tilting
 from levelfield.stats.bootstrap import BootstrapMeans, cluster_bootstrap
 from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws
 from levelfield.stats.resampling import Resampling
@@ -88,7 +88,11 @@ def test_many_tests_by_sign_flips_are_those_of_each_alone(monkeypatch):
             assert getattr(together, name)[j] == pytest.approx(getattr(alone, name)[0], rel=1e-12)
 
 
-def test_small_p_of_many_sums_are_those_of_each_alone():
+@pytest.mark.parametrize("block", [4096, 7])
+def test_small_p_of_many_sums_are_those_of_each_alone(monkeypatch, block):
+    monkeypatch.setattr(tilting, "_HELD", 1111)  # draws lie across its ends
+    monkeypatch.setattr(tilting, "_PIECE", 64)
+    monkeypatch.setattr(tilting, "BLOCK", block)
     rng = np.random.default_rng(2)
     sums = [rng.normal(size=n) + shift for n, shift in ((300, 0.2), (300, -0.3), (150, 0.4))]
     for a, p in zip(sums, tilted_sums(sums, 1e-10, seed=3), strict=True):
