@@ -87,11 +87,11 @@ class SortedPair:
     def __init__(self, x: Floats, y: Floats) -> None:
         self.order = np.lexsort((y, x))
         x, y = x[self.order], y[self.order]
-        self.x = Runs(np.r_[True, x[1:] != x[:-1]])
-        self.xy = Runs(np.r_[True, (x[1:] != x[:-1]) | (y[1:] != y[:-1])])
+        self.x = EqualRuns(np.r_[True, x[1:] != x[:-1]])
+        self.xy = EqualRuns(np.r_[True, (x[1:] != x[:-1]) | (y[1:] != y[:-1])])
         self.by_y = np.argsort(y, kind="stable")
         sorted_y = y[self.by_y]
-        self.y = Runs(np.r_[True, sorted_y[1:] != sorted_y[:-1]])
+        self.y = EqualRuns(np.r_[True, sorted_y[1:] != sorted_y[:-1]])
         rank = np.empty(x.size, dtype=np.intp)
         rank[self.by_y] = self.y.of
         self.rank_y: Codes = rank
@@ -104,7 +104,7 @@ class SortedPair:
             self.inverted = rank, np.arange(x.size)
 
 
-class Runs:
+class EqualRuns:
     """Runs of equal values in a sorted order. n: how many; of: (n samples,) which run."""
 
     def __init__(self, first: Bools) -> None:
