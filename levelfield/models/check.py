@@ -229,14 +229,15 @@ class BothNumbers(NamedTuple):
     def differences(self) -> Floats:
         """|engine − reference| of every number; 0 where neither has one, and infinite where one
         has none."""
-        a, b = self.engine, self.reference
+        a, b = np.atleast_1d(self.engine, self.reference)
         if a.shape != b.shape:
             return np.array([np.inf])
         with np.errstate(invalid="ignore"):  # ∞ − ∞
             d = np.abs(a - b)
         d[np.isnan(d)] = np.inf
         d[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
-        return np.atleast_1d(d).ravel()
+        flat: Floats = d.ravel()
+        return flat
 
 
 def difference(pairs: Sequence[BothNumbers], tolerance: Tolerance, dtype: str) -> str:

@@ -32,6 +32,7 @@ Loader = str | Callable[..., Any]
 
 _TORCH = "levelfield.models.torch"
 _CTRANSLATE2 = "levelfield.models.ctranslate2"
+_OPENVINO = "levelfield.models.openvino.encoders"
 LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
@@ -45,6 +46,10 @@ LOADERS: dict[tuple[Kind, str], Loader] = {
     ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
     ("regressor", "torch"): f"{_TORCH}.regressor:load_regressor",
     ("choices", "torch"): f"{_TORCH}.choices:load_choices",
+    ("encoder", "openvino"): f"{_OPENVINO}:load_encoder",
+    ("states", "openvino"): f"{_OPENVINO}:load_states",
+    ("classifier", "openvino"): f"{_OPENVINO}:load_classifier",
+    ("regressor", "openvino"): f"{_OPENVINO}:load_regressor",
 }
 
 
@@ -66,7 +71,7 @@ REFERENCE = "torch"
 
 ENGINES: dict[str, Engine] = {
     REFERENCE: Engine(("float32", "bfloat16")),
-    "openvino": Engine(("float32",), "openvino"),
+    "openvino": Engine(("float32", "bfloat16"), "openvino"),
     "ctranslate2": Engine(("float32", "int8"), "ctranslate2"),
 }
 """Engines by name. The extra that installs one has its name."""

@@ -18,10 +18,11 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
 from levelfield.models.tokens import UNLIMITED, Tokens
+from levelfield.models.torch.forward import ForwardPass
 from levelfield.models.torch.loading import load_pretrained, placement, places
 
 
-class TorchClassifier:
+class TorchClassifier(ForwardPass):
     """Sequence classifiers of `transformers`.
 
     Probabilities are the softmax of the logits; a head of one logit z has the two labels

@@ -18,10 +18,11 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.bert import load_bert_mean
+from levelfield.models.torch.forward import ForwardPass
 from levelfield.models.torch.loading import load_body, placement, places
 
 
-class TorchSentenceEncoder:
+class TorchSentenceEncoder(ForwardPass):
     """Sentence embeddings of unit length, and token embeddings.
 
     Sentence models pool as they say themselves; any other encoder takes the mean of its last

@@ -15,10 +15,11 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
+from levelfield.models.torch.forward import ForwardPass
 from levelfield.models.torch.loading import load_pretrained, placement
 
 
-class TorchPairRegressor:
+class TorchPairRegressor(ForwardPass):
     """Sequence classifiers of `transformers` with one output, over pairs of texts.
 
     The value is the output as it is, without a sigmoid. Of a pair longer than the model takes, the

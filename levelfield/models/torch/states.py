@@ -17,6 +17,7 @@ from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
+from levelfield.models.torch.forward import ForwardPass
 from levelfield.models.torch.loading import load_body, placement, places
 
 KEPT_BYTES = 1 << 28
@@ -34,7 +35,7 @@ def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder
     return TorchTokenEncoder(resolve(name, allow_pickle=loading.allow_pickle), layer, loading)
 
 
-class TorchTokenEncoder:
+class TorchTokenEncoder(ForwardPass):
     """Token states after one layer of an encoder; the layers above it are not run.
 
     Layer 0 is the embeddings that the first layer reads. Of an encoder-decoder it is the encoder
@@ -47,14 +48,14 @@ class TorchTokenEncoder:
     def __init__(self, resolved: Resolved, layer: int, loading: Loading) -> None:
         from transformers import GPT2Tokenizer, RobertaTokenizer
 
-        self._body, tokenizer = load_body(resolved, *placement(loading))
-        keep_layers(self._body, layer, resolved.name)
-        self._limit = _limit(self._body, tokenizer)  # the tokenizer's own is lifted next
+        self._model, tokenizer = load_body(resolved, *placement(loading))
+        keep_layers(self._model, layer, resolved.name)
+        self._limit = _limit(self._model, tokenizer)  # the tokenizer's own is lifted next
         self._blank = " " if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)) else ""
         self._tokens = Tokens(tokenizer)
         self._pad = tokenizer.pad_token_id or 0
         self._weightless = {tokenizer.cls_token_id, tokenizer.sep_token_id} - {None}
-        self._device = next(self._body.parameters()).device
+        self._device = next(self._model.parameters()).device
         # beyond this many tokens the activations leave a core's cache
         self._batch_tokens = loading.batch_tokens or (2048 if self._device.type == "cpu" else 65536)
         self._kept: OrderedDict[str, TextStates] = OrderedDict()
@@ -89,7 +90,7 @@ class TorchTokenEncoder:
     def input_vectors(self, words: Sequence[str]) -> list[Singles | None]:
         """What the model reads for each word before any context: the mean of its tokens' input
         embeddings, (d,); None for a word that it has no tokens for."""
-        table = self._body.get_input_embeddings().weight
+        table = self._model.get_input_embeddings().weight
         unknown = self._tokens.tokenizer.unk_token_id
         found: list[Singles | None] = []
         for ids in self._tokens.ids([self._blank + word for word in words]):
@@ -115,7 +116,7 @@ class TorchTokenEncoder:
                 padded[row, : lengths[i]] = torch.tensor(ids[i])
                 mask[row, : lengths[i]] = 1
             with torch.inference_mode():
-                states = self._body(
+                states = self._model(
                     input_ids=padded.to(self._device), attention_mask=mask.to(self._device)
                 ).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)

@@ -1,0 +1,141 @@
+"""The forward pass of a module of PyTorch, converted once and kept, in OpenVINO."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import openvino
+import torch
+
+from levelfield.core.errors import UserError
+from levelfield.core.processors import model_threads
+from levelfield.models.converted import conversion
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import Resolved
+
+VERSION = 1
+"""Counts up when a conversion would have other bytes."""
+
+_MODEL = "model.xml"
+_PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def on_cpu(loading: Loading) -> Loading:
+    """How the module is loaded that is converted.
+
+    Raises:
+        UserError: another device is wanted, or a precision that this processor does not have.
+    """
+    if loading.device not in ("auto", "cpu"):
+        raise UserError(
+            f"--device {loading.device}: engine openvino computes on the CPU; leave the device "
+            "out, or take --engine torch"
+        )
+    if loading.dtype == "bfloat16" and "BF16" not in _core().get_property(
+        "CPU", "OPTIMIZATION_CAPABILITIES"
+    ):
+        raise UserError(
+            "--dtype bfloat16: this processor has no arithmetic for it, and OpenVINO would compute "
+            "in float32; leave it out"
+        )
+    return Loading("cpu", batch_tokens=loading.batch_tokens, allow_pickle=loading.allow_pickle)
+
+
+def forward_of(
+    module: Callable[[Tensors], Sequence[torch.Tensor]],
+    resolved: Resolved,
+    loading: Loading,
+    *,
+    kind: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Callable[[Tensors], dict[str, torch.Tensor]]:
+    """What computes as a module does, in OpenVINO.
+
+    Args:
+        module: gives the outputs for the inputs, all of which are (texts, tokens) of ids.
+        resolved: the model that it is the forward pass of.
+        loading: how it is computed.
+        kind: tells the passes of one model apart.
+        inputs, outputs: their names, in order.
+
+    Raises:
+        ModelError: OpenVINO can't convert it, or there is no room for the conversion.
+    """
+
+    def write(folder: Path) -> None:
+        openvino.save_model(
+            _converted(module, inputs, outputs), folder / _MODEL, compress_to_fp16=False
+        )
+
+    made_by = ("openvino", importlib.metadata.version("openvino"), kind, "float32", str(VERSION))
+    with reading(resolved.name):
+        folder = conversion(resolved.name, resolved.revision, made_by, write)
+        settings = {
+            "INFERENCE_PRECISION_HINT": _PRECISIONS[loading.dtype],
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": model_threads(),
+            # workers beside each other would share the first processors
+            "ENABLE_CPU_PINNING": False,
+        }
+        compiled = _core().compile_model(folder / _MODEL, "CPU", settings)
+    request = compiled.create_infer_request()
+
+    def forward(tensors: Tensors) -> dict[str, torch.Tensor]:
+        results = request.infer({name: tensors[name].numpy() for name in inputs})
+        return {name: torch.from_numpy(results[name]) for name in outputs}
+
+    return forward
+
+
+@functools.cache
+def _core() -> Any:
+    return openvino.Core()
+
+
+def _converted(
+    module: Callable[[Tensors], Sequence[torch.Tensor]],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Any:
+    """The module as a model of OpenVINO that takes any number of texts and tokens."""
+    example = {name: torch.ones(2, 8, dtype=torch.long) for name in inputs}
+    example["attention_mask"][1, 5:] = 0  # a mask without a zero may be left out by the module
+    quiet = logging.getLogger("openvino")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.inference_mode():
+            warnings.simplefilter("ignore")  # of branches that do not depend on the texts
+            model = openvino.convert_model(
+                _Traced(module, inputs), example_input=tuple(example.values())
+            )
+    finally:
+        quiet.setLevel(level)
+    for ports, names in ((model.inputs, inputs), (model.outputs, outputs)):
+        for port, name in zip(ports, names, strict=True):
+            port.get_tensor().set_names({name})
+    return model
+
+
+class _Traced(torch.nn.Module):
+    """A module whose inputs come in order, as tracing gives them."""
+
+    def __init__(
+        self, module: Callable[[Tensors], Sequence[torch.Tensor]], inputs: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self._call = module
+        self._inputs = inputs
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(self._call(dict(zip(self._inputs, tensors, strict=True))))
