@@ -42,7 +42,7 @@ class Tolerance(NamedTuple):
 NATS = Tolerance("log-probability in nats", 1e-4, {"bfloat16": 0.1, "int8": 0.15})
 PROBABILITY = Tolerance("probability", 1e-4, {"bfloat16": 0.02, "int8": 0.05})
 NUMBER = Tolerance("number", 1e-4, {"bfloat16": 0.02, "int8": 0.1})
-UNIT = Tolerance("component of a vector of unit length", 1e-5, {"bfloat16": 0.05, "int8": 0.15})
+UNIT = Tolerance("component of a vector of unit length", 1e-5, {"bfloat16": 0.02, "int8": 0.15})
 
 
 class Place(NamedTuple):
