@@ -31,6 +31,7 @@ class StubAspect:
     device: str = "auto"
     dtype: str = "float32"
     batch_tokens: int | None = None
+    engine: str = "auto"
     allow_pickle: bool = False
     judges: str = ""
     empty: str = "0"

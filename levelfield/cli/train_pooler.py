@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import click
 
-from levelfield.cli.options import WholeNumber, pairs
+from levelfield.cli.options import DTYPE, ENGINE, WholeNumber, pairs
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.core.registry import options, parse_option
 
-_NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_pickle")
+_NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "engine", "allow_pickle")
 
 
 @click.command(cls=Writing)
@@ -32,7 +32,8 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "allow_p
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
+@DTYPE
+@ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 def pooler(
@@ -46,7 +47,8 @@ def pooler(
     format: str | None,
     mapping: tuple[str, ...],
     device: str,
-    dtype: Literal["float32", "bfloat16"],
+    dtype: Literal["float32", "bfloat16", "int8"],
+    engine: str,
     batch_tokens: int | None,
     allow_pickle: bool,
 ) -> None:
@@ -67,6 +69,7 @@ def pooler(
         device=device,
         dtype=dtype,
         batch_tokens=batch_tokens,
+        engine=engine,
         allow_pickle=allow_pickle,
     )
     if metric.turns == "mean":

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from levelfield.cli.options import WholeNumber
+from levelfield.cli.options import DTYPE, ENGINE, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 
@@ -35,7 +35,8 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
 )
 @click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of what is drawn.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32")
+@DTYPE
+@ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
 @click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
 def scales(
@@ -50,7 +51,8 @@ def scales(
     passages: int,
     seed: int,
     device: str,
-    dtype: Literal["float32", "bfloat16"],
+    dtype: Literal["float32", "bfloat16", "int8"],
+    engine: str,
     batch_tokens: int | None,
     allow_pickle: bool,
 ) -> None:
@@ -71,12 +73,12 @@ def scales(
     chosen = {
         "model": model, "encoder": encoder, "attribute": attribute, "judge": judge,
         "language": language, "device": device, "dtype": dtype, "batch_tokens": batch_tokens,
-        "allow_pickle": allow_pickle,
+        "engine": engine, "allow_pickle": allow_pickle,
     }  # fmt: skip
     names = [f"composite.{aspect}" for aspect in aspects or ASPECTS]
     metrics = [one for one in create(names, chosen, {}) if isinstance(one, CompositeMetric)]
     for metric in metrics:
-        metric.models()  # before the work
+        _ = metric.models(), metric.computation  # what is wrong with them, before the work
     with progress_bar("drawing", corpus_size(corpus)) as progress:
         reference = reference_text(
             corpus, passages=passages, seed=seed, language=language, progress=progress

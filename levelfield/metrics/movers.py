@@ -15,6 +15,7 @@ stay where it is: no flow is cheaper (by the triangle inequality), and only the 
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ from levelfield.metrics.embedding import (
 )
 from levelfield.metrics.text.words import words
 from levelfield.metrics.text.wordvectors import label, word_vectors
-from levelfield.models.engines import Kind
+from levelfield.models.engines import REFERENCE
 from levelfield.models.load import load
 
 Bag = Mapping[str, int]
@@ -105,9 +106,6 @@ class _WMD(ComparisonMetric, abc.ABC):
             "stop-words": "none" if self.stop_words == "none" else label(self.stop_words),
         }
 
-    def kinds(self) -> tuple[Kind, ...]:
-        return ("states",) if self.vectors == "input-embeddings" else ()
-
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         stop = _stop_words(self.stop_words)
         bags = {
@@ -130,11 +128,13 @@ class _WMD(ComparisonMetric, abc.ABC):
 
     def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.dtype, self.engine, self.unit_length)
+        known = _seen(self.vectors, self.model, self.dtype, self.unit_length)
         if new := [word for word in wanted if word not in known]:
             of_model = self.vectors == "input-embeddings"
+            # rows of a table, which no engine computes
+            weights = dataclasses.replace(self.loading, engine=REFERENCE)
             source = (
-                load("states", self.model, self.loading, layer=0).input_vectors
+                load("states", self.model, weights, layer=0).input_vectors
                 if of_model
                 else word_vectors(self.vectors).of
             )

@@ -22,6 +22,7 @@ from levelfield.core.errors import LevelfieldError
 from levelfield.core.memory import usable_memory
 from levelfield.core.metric import PARTITION, Metric
 from levelfield.core.processors import usable_processors
+from levelfield.models.engines import ENGINES, REFERENCE
 from levelfield.models.resolve import resolve
 from levelfield.run.executor import Executor, InThisProcess
 from levelfield.run.frames import receive, send
@@ -142,7 +143,11 @@ def weights(metrics: Sequence[Metric]) -> int:
                     files[resolved.gguf] = 6 * resolved.gguf.stat().st_size
                 else:
                     files |= {f: f.stat().st_size for f in resolved.path.glob("*.safetensors")}
-    return sum(files.values())
+    # the first numbers of another engine are compared with PyTorch's, whose weights come on top
+    others = any(
+        getattr(metric, "engine", REFERENCE) in ENGINES.keys() - {REFERENCE} for metric in metrics
+    )
+    return sum(files.values()) * (2 if others else 1)
 
 
 @contextlib.contextmanager
