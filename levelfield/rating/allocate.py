@@ -16,6 +16,7 @@ every machine. Only the opaque ids are not: they come from the system's random n
 from __future__ import annotations
 
 import hashlib
+import heapq
 import itertools
 import secrets
 from collections import Counter, defaultdict
@@ -88,34 +89,55 @@ def spread(
 
     Neighbours are alike as seldom as the counts allow, given the first key. Where that leaves a
     choice, the i-th of n stands near (i + ½) / n of the way; `rank(key, i)` decides between equals.
+
+    Only a key that is more than half of what is left can force neighbours to be alike. It comes
+    next, unless it came last: then, and while there is no such key, the others are as good, and a
+    heap has the one whose turn it is.
     """
-    left = {key: n for key, n in counts.items() if n}
-    used = dict.fromkeys(left, 0)
-    order: list[K] = []
-    for total in range(sum(left.values()), 0, -1):
-        most = max(left.values())
-        alone = sum(n == most for n in left.values()) == 1
+    keys = [key for key, n in counts.items() if n]
+    left = [counts[key] for key in keys]
+    # both heaps hold an entry for every number of a key that was ever left; the latest counts
+    turns: list[tuple[float, int, int, int]] = []
+    most: list[tuple[int, int]] = []
 
-        def cost(key: K, most: int = most, alone: bool = alone, total: int = total) -> int:
-            """Neighbours that will be alike at the least if this key comes next."""
-            n = left[key]
-            others = total - n
-            now = bool(order) and key == order[-1]
-            most_left = most - 1 if alone and n == most else most
-            return now + max(0, n - 1 - others, most_left - (total - 1 - most_left) - 1)
+    def enter(k: int) -> None:
+        if left[k]:
+            used = counts[keys[k]] - left[k]
+            turn = (used + 0.5) / counts[keys[k]]
+            heapq.heappush(turns, (turn, rank(keys[k], used), k, left[k]))
+            heapq.heappush(most, (-left[k], k))
 
-        keys = [key for key, n in left.items() if n]
+    def next_in_turn(but: int) -> int:
+        passed = None
+        while True:
+            entry = heapq.heappop(turns)
+            k, of_entry = entry[2:]
+            if of_entry == left[k]:
+                if k != but:
+                    break
+                passed = entry
+        if passed:
+            heapq.heappush(turns, passed)
+        return k
+
+    for k in range(len(keys)):
+        enter(k)
+    order: list[int] = []
+    for total in range(sum(left), 0, -1):
+        last = order[-1] if order else -1
+        while left[most[0][1]] != -most[0][0]:
+            heapq.heappop(most)
+        n, top = -most[0][0], most[0][1]
         if not order and first is not None:
-            keys = [first]
-        cheapest = min(map(cost, keys))
-        chosen = min(
-            (key for key in keys if cost(key) == cheapest),
-            key=lambda key: ((used[key] + 0.5) / counts[key], rank(key, used[key])),
-        )
+            chosen = keys.index(first)
+        elif 2 * n > total:
+            chosen = top if top != last else next_in_turn(but=-1)
+        else:
+            chosen = next_in_turn(but=last)
         left[chosen] -= 1
-        used[chosen] += 1
+        enter(chosen)
         order.append(chosen)
-    return order
+    return [keys[k] for k in order]
 
 
 def alike(order: Sequence[object]) -> int:
@@ -245,14 +267,18 @@ def _repaired(order: Sequence[BalancedItem], rank: Callable[[int, int], int]) ->
             break
         a = max(faulty, key=lambda n: (faults(n) >= _AT_END, rank(step, n)))
         any_direction = faults(a) >= _AT_END
-        gains = []
+        best_gain = (False, False, -1)
+        as_good: list[int] = []
         for b in range(len(order)):
             same = order[b].item.direction == order[a].item.direction
             if b != a and (same or any_direction):
                 gain = swap(a, b)
-                gains.append((gain >= _AT_END // 2, same, gain, rank(step, b), b))
                 swap(a, b)
-        _, _, gain, _, b = max(gains, default=(False, False, -1, 0, 0))
+                if (here := (gain >= _AT_END // 2, same, gain)) >= best_gain or not as_good:
+                    as_good = [*as_good, b] if here == best_gain else [b]
+                    best_gain = here
+        b = max(as_good, key=lambda n: (rank(step, n), n), default=0)
+        gain = best_gain[-1]
         level_steps += gain <= 0
         if gain >= 0:
             swap(a, b)
@@ -285,7 +311,8 @@ def slots_of(
     columns = columns_in_order(everything, seed)
     slots = []
     for s, questions in enumerate(surveys):
-        units = list(dict.fromkeys(question.unit for question in questions))
+        distinct = dict.fromkeys(question.unit for question in questions)
+        units = {unit: n for n, unit in enumerate(distinct)}
         for r in range(raters):
             left = _second_first(questions, columns, seed, s, r) if design == "pairwise" else set()
             placed = []
@@ -294,7 +321,7 @@ def slots_of(
                 if design == "pairwise":
                     order = (1, 0) if question.item.key in left else (0, 1)
                 elif design == "ranking":
-                    order = _display(question, columns, seed, s, units.index(question.unit), r)
+                    order = _display(question, columns, seed, s, units[question.unit], r)
                 opaque = secrets.token_urlsafe(_OPAQUE_BYTES)
                 placed.append(Placed(question.item.key, opaque, order))
             slots.append(Slot(f"survey {s + 1}, rater {r + 1}", s + 1, tuple(placed)))

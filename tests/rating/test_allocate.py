@@ -416,3 +416,57 @@ def test_items_are_named_by_their_place_in_the_files_whatever_the_seed():
         "u0002-2-3",
     ]
     assert _question_keys(questions_of(units[1], "ranking")) == ["u0002"]
+
+
+def chosen_by_cost(counts, rank, first=None):
+    """What `spread` says, step by step: the key that leaves the fewest neighbours alike, else the
+    one whose turn it is."""
+    left = {key: n for key, n in counts.items() if n}
+    order = []
+
+    def alike_at_least(key):
+        after = {k: n - (k == key) for k, n in left.items()}
+        total = sum(after.values())
+        forced = max(max(0, n - 1 - (total - n)) for n in after.values())
+        more = max(0, after[key] - (total - after[key]))  # the key can't stand first among the rest
+        return (bool(order) and key == order[-1]) + max(forced, more)
+
+    while any(left.values()):
+        keys = [key for key, n in left.items() if n]
+        if not order and first is not None:
+            keys = [first]
+        fewest = min(map(alike_at_least, keys))
+        best = [key for key in keys if alike_at_least(key) == fewest]
+
+        def turn(key):
+            used = counts[key] - left[key]
+            return (used + 0.5) / counts[key], rank(key, used)
+
+        order.append(min(best, key=turn))
+        left[order[-1]] -= 1
+    return order
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 7)), st.integers(1, 9), st.data())
+def test_the_heap_chooses_what_the_definition_does(counts, ranks, data):
+    """With ties between ranks, and with each key first."""
+
+    def rank(key, n):
+        return (ord(key) * 31 + n * 17) % ranks
+
+    starts = [None, *(key for key, n in counts.items() if n)]
+    first = data.draw(st.sampled_from(starts))
+    assert spread(counts, rank, first) == chosen_by_cost(counts, rank, first)
+
+
+@pytest.mark.parametrize("most", [1, 400])
+def test_a_long_order_asks_for_every_rank_once(most):
+    asked = Counter()
+
+    def rank(key, n):
+        asked[key, n] += 1
+        return hash((key, n))
+
+    counts = {key: 1 + (most - 1) * (key == 0) for key in range(1000)}
+    spread(counts, rank)
+    assert sum(asked.values()) == sum(counts.values())
