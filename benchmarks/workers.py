@@ -1,9 +1,11 @@
 """Several processes of `levelfield score` against one, on the same texts.
 
 The command runs as a user types it, start-up included, without a cache. Its output must
-have the same bytes. By turns; what is printed is a ratio, since times depend on the machine.
+have the same bytes. By turns; what is printed is a ratio, since times depend on the machine. With
+`--ray ADDRESS` the actors of a cluster are a third way; `local` starts Ray anew every time.
 
     python benchmarks/workers.py [--texts 4000] [--workers 2] [--metric ctrleval.coherence]
+    python benchmarks/workers.py --texts 20000 --metric style.degenerate --ray local
 """
 
 from __future__ import annotations
@@ -44,21 +46,22 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--metric", default="ctrleval.coherence")
     parser.add_argument("--model", default="offline/minilm")
+    parser.add_argument("--ray", metavar="ADDRESS")
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder) / "texts.jsonl"
         write_texts(texts, arguments.texts)
 
-        def run(workers: int) -> Callable[[], bytes]:
-            out = Path(folder) / f"scores-{workers}.jsonl"
+        def run(workers: int, *where: str) -> Callable[[], bytes]:
+            out = Path(folder) / f"scores-{workers}-{len(where)}.jsonl"
 
             def score() -> bytes:
                 subprocess.run(
                     [
                         sys.executable, "-m", "levelfield", "score", texts, "--out", out,
                         "--metric", arguments.metric, "--model", arguments.model,
-                        "--no-cache", "--workers", str(workers),
+                        "--no-cache", "--workers", str(workers), *where,
                     ],
                     check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )  # fmt: skip
@@ -67,12 +70,13 @@ def main() -> None:
             return score
 
         ways = {"one": run(1), "several": run(arguments.workers)}
+        if arguments.ray:
+            ways["actors"] = run(arguments.workers, "--ray", arguments.ray)
         seconds, written = by_turns(ways, arguments.repeat)
-    assert written["one"] == written["several"], "the bytes differ"
-    print(
-        f"{arguments.texts:,} texts, {arguments.metric} with {arguments.model}: one process / "
-        f"{arguments.workers} = {seconds['one'].times(seconds['several'])}"
-    )
+    assert len(set(written.values())) == 1, "the bytes differ"
+    print(f"{arguments.texts:,} texts, {arguments.metric} with {arguments.model}, one process /")
+    for name in list(ways)[1:]:
+        print(f"{arguments.workers} {name} = {seconds['one'].times(seconds[name])}")
 
 
 if __name__ == "__main__":
