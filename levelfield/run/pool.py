@@ -162,43 +162,46 @@ class WorkerPool:
 
     def _serve(self, worker: PoolWorker) -> None:
         """Has a worker do bundles, until the pool closes or the worker can't be started."""
-        bundle: Sequence[_Task] = []
         try:
             seat = _Seat(worker)
             while not self._closed and (bundle := self._bundles.get()):
-                for task in bundle:
-                    self._do(task, seat)
+                try:
+                    for task in bundle:
+                        self._do(task, seat)
+                except WorkerError:
+                    # to whichever worker is free first: starting this one anew may take a while
+                    if left := [task for task in bundle if not task.outcome.done()]:
+                        self._submit(left)
+                    if not self._closed:
+                        seat.start()
         except BaseException as error:
             if not self._closed:
-                self._leave_out(error, [task for task in bundle if not task.outcome.done()])
+                self._leave_out(error)
 
     def _do(self, task: _Task, seat: _Seat) -> None:
-        while not (self._closed or task.outcome.done()):
-            try:
-                task.outcome.set_result(seat.scores(task))
-            except WorkerError as ending:
-                task.deaths += 1
-                if task.deaths == LIVES:
-                    task.outcome.set_exception(WorkerError(task.fatal(ending)))
-                if not self._closed:
-                    seat.start()
-            except BaseException as error:
-                task.outcome.set_exception(error)
+        if self._closed or task.outcome.done():
+            return
+        try:
+            task.outcome.set_result(seat.scores(task))
+        except WorkerError as ending:
+            task.deaths += 1
+            if task.deaths == LIVES:
+                task.outcome.set_exception(WorkerError(task.fatal(ending)))
+            raise
+        except BaseException as error:
+            task.outcome.set_exception(error)
 
-    def _leave_out(self, error: BaseException, bundle: Sequence[_Task]) -> None:
+    def _leave_out(self, error: BaseException) -> None:
         """Goes on without a worker, if there are others and nothing is wrong with all of them."""
         with self._lock:
             self._active -= 1
             if self._active and isinstance(error, WorkerError):
-                if bundle:
-                    self._bundles.put(bundle)
                 self._note(f"went on with {self._active} of {len(self._workers)} workers: {error}")
                 return
             self._failure = self._failure or error
             with contextlib.suppress(queue.Empty):
                 while True:
                     _fail(self._bundles.get_nowait(), error)
-        _fail(bundle, error)
 
 
 class _Outcome(Future[Scores]):

@@ -192,6 +192,10 @@ def _not_joined(address: str, error: BaseException) -> LevelfieldError:
     return failure
 
 
+class _EndedFirstError(WorkerError):
+    """An actor has ended before it said where it is."""
+
+
 class RayWorker:
     """An actor that answers one message after the other.
 
@@ -215,7 +219,10 @@ class RayWorker:
             UserError: there is no levelfield of this version where it is.
             ClusterError: the cluster is gone.
         """
-        node, version, python = self._started()
+        try:
+            node, version, python = self._started()
+        except _EndedFirstError:  # on a node that had just died, say
+            node, version, python = self._started()
         if version != __version__:
             has = f"levelfield {version}" if version else f"no levelfield (Python {python})"
             raise UserError(
@@ -238,7 +245,7 @@ class RayWorker:
             self._cluster.ask("kill", self._number)
             raise WorkerError(_no_place(self._cluster, self._actor)) from None
         except WorkerError as error:
-            raise WorkerError(f"an actor ended before it began, {error}") from None
+            raise _EndedFirstError(f"an actor ended before it began, {error}") from None
         return place
 
     def answer(self, message: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -84,6 +85,23 @@ def test_the_others_go_on_without_a_worker_that_cannot_be_started_again():
     assert scored(dying, steady, notes=notes) == EXPECTED
     assert set(steady.sent) >= set(dying.sent)
     assert all(note == "went on with 1 of 2 workers: no place" for note in notes)
+
+
+def test_what_a_dead_worker_was_at_goes_to_another_while_it_is_started_anew():
+    scored_all = threading.Event()
+
+    class Slow(Stub):
+        def start(self) -> None:
+            assert self.started == 0 or scored_all.wait(timeout=60)
+            super().start()
+
+    pool = WorkerPool([Slow(lambda _: True), Stub()])
+    try:
+        for pending in [pool.begin(Length(), samples(3)) for _ in range(9)]:
+            assert len(pending.result().values) == 3
+        scored_all.set()
+    finally:
+        pool.close()
 
 
 def test_without_any_worker_the_run_ends():
