@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from levelfield.core.sample import Sample
@@ -19,12 +21,15 @@ from levelfield.io.guesses import (
     source_guess,
 )
 from levelfield.io.opening import PathLike
+from levelfield.io.places import Places
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import FIELDS, BadRecord, Rules, has
 from levelfield.io.source import Input
 
 COLUMNS = ("aspect", "rater", "value")
 """What a record has, next to an id, if it is one rating and not a sample with its ratings."""
+
+NO_RATINGS: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 _MERGED = tuple(name for name in FIELDS if name not in ("id", "ratings", "extra"))
 
@@ -103,7 +108,7 @@ def load_ratings(
     return book.rated()
 
 
-@dataclass
+@dataclass(slots=True)
 class _Known:
     """What the records so far say of one sample.
 
@@ -112,14 +117,12 @@ class _Known:
         place: of the first record.
         texts_in: labels of the files that hold its text.
         varying: names of other fields that differ between records.
-        ratings: aspect -> rater -> value.
     """
 
     sample: Sample
     place: str
-    texts_in: set[str] = field(default_factory=set)
-    varying: set[str] = field(default_factory=set)
-    ratings: dict[str, dict[str, float]] = field(default_factory=dict)
+    texts_in: frozenset[str] = frozenset()
+    varying: frozenset[str] = frozenset()
 
 
 class _Book:
@@ -127,7 +130,8 @@ class _Book:
 
     def __init__(self, rules: Rules, columns: Mapping[str, str], optional: Collection[str]) -> None:
         self.problems = Problems()
-        self.ratings: dict[tuple[str, str, str], tuple[float, str]] = {}
+        self.ratings: dict[tuple[str, str, str], float] = {}
+        self._places = Places()
         self._known: dict[str, _Known] = {}
         self._rules = rules
         self._columns = columns
@@ -200,7 +204,12 @@ class _Book:
             given = self._one(place, record, source.cells)
         self._remember(source, place, sample, has_text=has_text)
         for aspect, name, value in given:
-            self._rate(place, sample.id, aspect, name, value, record)
+            key = sys.intern(sample.id), sys.intern(aspect), sys.intern(name)
+            if key in self.ratings:
+                self._twice(place, key, record)
+            else:
+                self.ratings[key] = value
+                self._places.add(source, number)
         return False
 
     def _has_ratings(self, record: Mapping[str, Any]) -> bool:
@@ -238,15 +247,19 @@ class _Book:
 
     def rated(self) -> Rated:
         texts_in: set[str] = set().union(*(known.texts_in for known in self._known.values()))
+        of_samples: dict[str, dict[str, dict[str, float]]] = {id: {} for id in self._known}
+        for (id, aspect, rater), value in self.ratings.items():
+            if id in of_samples:
+                of_samples[id].setdefault(aspect, {})[rater] = value
         samples = {}
         for id, known in self._known.items():
-            sample = replace(known.sample, ratings=known.ratings)
+            sample = replace(known.sample, ratings=of_samples[id])
             if len(texts_in) > 1 and len(known.texts_in) == 1 and not sample.system:
                 # as `open_samples` has it: given several files, a file is a system
                 sample = replace(sample, system=next(iter(known.texts_in)))
-            if known.texts_in or sample != Sample(id, "", ratings=known.ratings):
+            if known.texts_in or sample != Sample(id, "", ratings=sample.ratings):
                 samples[id] = sample
-        ratings = (Rating(*key, value) for key, (value, _) in self.ratings.items())
+        ratings = (Rating(*key, value) for key, value in self.ratings.items())
         return Rated(tuple(ratings), samples)
 
     def _one(
@@ -273,36 +286,30 @@ class _Book:
         if not (wrongs or math.isnan(number)):
             yield names[0], names[1], number
 
-    def _rate(
-        self,
-        place: str,
-        id: str,
-        aspect: str,
-        rater: str,
-        value: float,
-        record: Mapping[str, Any],
-    ) -> None:
-        _, first = self.ratings.setdefault((id, aspect, rater), (value, place))
-        if first != place:
-            who = rater_guess(record) if self._columns["rater"] not in record else ""
-            mend = (
-                f", or name who rated: {map_words({'rater': who})}"
-                if who
-                else several_columns(record, self._rules.mapping)
-            )
-            self.problems.add(
-                f"{place}: {printable(rater)} rated {printable(aspect)} of id {shown(id)} at "
-                f"{first} already; remove one of the two ratings{mend}"
-            )
-        self._known[id].ratings.setdefault(aspect, {})[rater] = value
+    def _twice(self, place: str, key: tuple[str, str, str], record: Mapping[str, Any]) -> None:
+        id, aspect, rater = key
+        who = rater_guess(record) if self._columns["rater"] not in record else ""
+        mend = (
+            f", or name who rated: {map_words({'rater': who})}"
+            if who
+            else several_columns(record, self._rules.mapping)
+        )
+        self.problems.add(
+            f"{place}: {printable(rater)} rated {printable(aspect)} of id {shown(id)} at "
+            f"{self._places.of(key, self.ratings)} already; remove one of the two ratings{mend}"
+        )
 
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:
         """Puts together what several records say of one sample."""
-        known = self._known.setdefault(sample.id, _Known(replace(sample, ratings={}), place))
-        if has_text:
-            known.texts_in.add(source.label)
-        if known.place == place:
+        sample = replace(sample, ratings=NO_RATINGS)
+        known = self._known.get(sample.id)
+        if known is None:
+            if has_text or sample != Sample(sample.id, "", ratings=NO_RATINGS):
+                texts_in = frozenset([source.label]) if has_text else frozenset()
+                self._known[sys.intern(sample.id)] = _Known(sample, place, texts_in)
             return
+        if has_text and source.label not in known.texts_in:
+            known.texts_in |= {source.label}
         merged: dict[str, Any] = {}
         for name in _MERGED:
             old, new = getattr(known.sample, name), getattr(sample, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -13,6 +14,7 @@ from levelfield.io import values
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
 from levelfield.io.opening import PathLike
+from levelfield.io.places import Places
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.records import MISSING, Record, field_of, has
 from levelfield.io.rows import inputs, records
@@ -128,7 +130,7 @@ class _Column:
     Attributes:
         signature, place: those of the first value.
         elsewhere: as in `ScoreColumn`.
-        places: id -> where its value stands.
+        places: (values,) where they stand, in their order.
         others: signatures that differ from the first and were reported.
     """
 
@@ -136,7 +138,7 @@ class _Column:
     place: str
     elsewhere: bool
     values: dict[str, float] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     others: set[str] = field(default_factory=set)
 
 
@@ -169,7 +171,7 @@ class _Book:
         first = True
         for number, record in records(source, self.problems, "scores"):
             if all(name in record for name in _OURS):
-                self._add_ours(source.place(number), record, source.cells)
+                self._add_ours(source, number, record)
             elif lacking := self._lacking(record):
                 self.problems.add(f"{source.place(0 if first else number)}: {lacking}")
                 if first:
@@ -215,13 +217,14 @@ class _Book:
         there = all(has(record, ours, c) for ours, c in zip(_LONG, columns, strict=True))
         return columns if there else None
 
-    def _add_ours(self, place: str, record: Record, cells: bool) -> None:
+    def _add_ours(self, source: Input, number: int, record: Record) -> None:
+        place, cells = source.place(number), source.cells
         id, metric, signature = (
             self._said(place, name, record[name], cells) for name in ("id", "metric", "signature")
         )
         value = self._number(place, "value", record["value"], cells)
         if id and metric and signature and value is not None:
-            self._keep(place, id, metric, value, signature)
+            self._keep(source, number, id, metric, value, signature)
 
     def _add_other(self, source: Input, number: int, record: Record) -> None:
         """Takes the values of a record that another program wrote."""
@@ -244,7 +247,8 @@ class _Book:
         for metric, column, given in items:
             value = self._number(place, column or "score", given, source.cells)
             if id and metric and value is not None:
-                self._keep(place, id, metric, value, _signature(source, metric, column), record)
+                signature = _signature(source, metric, column)
+                self._keep(source, number, id, metric, value, signature, record)
 
     def _said(self, place: str, what: str, given: object, cells: bool) -> str:
         """A name; empty, and a problem, where there is none."""
@@ -266,14 +270,18 @@ class _Book:
 
     def _keep(
         self,
-        place: str,
+        source: Input,
+        number: int,
         id: str,
         metric: str,
         value: float,
         signature: str,
         elsewhere: Record | None = None,
     ) -> None:
-        column = self._columns.setdefault(metric, _Column(signature, place, elsewhere is not None))
+        place = source.place(number)
+        column = self._columns.get(metric)
+        if column is None:
+            column = self._columns[metric] = _Column(signature, place, elsewhere is not None)
         if signature != column.signature:
             if signature not in column.others:
                 column.others.add(signature)
@@ -283,15 +291,15 @@ class _Book:
                     "stand in one column; give one of them only, or score again with the same "
                     "options"
                 )
-        elif id in column.places:
+        elif id in column.values:
             mend = several_columns(elsewhere, self._mapping) if elsewhere else ""
             self.problems.add(
                 f"{place}: {printable(metric)} of id {shown(id)} has a value at "
-                f"{column.places[id]} already; remove one of them{mend}"
+                f"{column.places.of(id, column.values)} already; remove one of them{mend}"
             )
         else:
-            column.values[id] = value
-            column.places[id] = place
+            column.values[sys.intern(id)] = value
+            column.places.add(source, number)
 
 
 def _signature(source: Input, metric: str, column: str) -> str:

@@ -288,6 +288,7 @@ def correlate(
         flip=lower_is_better,
         samples=known,
     )
+    del columns, rated, known  # the table has what is needed of them
     of_metric = load_parts(parts) if parts else None
     if of_metric is not None and not set(of_metric) & set(table.metrics):
         raise UserError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -153,32 +155,35 @@ def join(
         by_name[column.metric] = column
     chosen = _chosen("metric", list(by_name), metrics)
     turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
-    sums: dict[str, dict[str, list[float]]] = {}
+    given: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
     raters: dict[str, set[str]] = {}
     for rating in rated.ratings:
-        sums.setdefault(rating.aspect, {}).setdefault(rating.id, []).append(rating.value)
+        of_aspect = given.setdefault(rating.aspect, {})
+        earlier = of_aspect.get(rating.id)
+        if earlier is None:
+            of_aspect[rating.id] = rating.value
+        elif isinstance(earlier, list):
+            earlier.append(rating.value)
+        else:
+            of_aspect[rating.id] = [earlier, rating.value]
         raters.setdefault(rating.aspect, set()).add(rating.rater)
-    names = _chosen("aspect", list(sums), aspects)
-    rated_ids = {id for aspect in names for id in sums[aspect]}
-    scored_ids = {id for metric in chosen for id in by_name[metric].values}
+    names = _chosen("aspect", list(given), aspects)
+    rated_ids = set().union(*(given[aspect] for aspect in names))
+    scored_ids = set().union(*(by_name[metric].values for metric in chosen))
     only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
     ids = tuple(sorted(rated_ids & scored_ids))
+    del rated_ids, scored_ids
     if not ids:
         raise UserError(
             f"no id is in both: the scores have {_some(only_scored)}, "
             f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
             "another column, and id=system+segment joins several with /"
         )
-    known = {**rated.samples, **(samples or {})}
-    of_id = [known.get(id) for id in ids]
-    shared = [s.shared if s else () for s in of_id]
-    codes = {key: i for i, key in enumerate(sorted({s for s in shared if s}))}
-    sources = np.array([codes.get(s, -1) for s in shared], dtype=np.intp)
-    texts: dict[tuple[tuple[str, ...], str], int] = {}
-    for sample in of_id:
-        if sample and sample.shared and sample.text:
-            key = (sample.shared, sample.text)
-            texts[key] = texts.get(key, 0) + 1
+    known = samples or {}
+    of_id = [known.get(id) or rated.samples.get(id) for id in ids]
+    every = {s.shared for s in of_id if s}
+    codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
+    sources = np.array([codes.get(s.shared, -1) if s else -1 for s in of_id], dtype=np.intp)
 
     def values(column: ScoreColumn) -> Floats:
         v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
@@ -189,7 +194,8 @@ def join(
         ids=ids,
         metrics={metric: values(by_name[metric]) for metric in chosen},
         aspects={
-            a: np.array([_mean(sums[a].get(id, [])) for id in ids], dtype=np.float64) for a in names
+            a: np.array([_mean(given[a].get(id, [])) for id in ids], dtype=np.float64)
+            for a in names
         },
         clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
         systems=np.array([s.system if s else "" for s in of_id], dtype=np.str_),
@@ -200,7 +206,7 @@ def join(
         raters={a: len(raters[a]) for a in names},
         only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
         only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
-        same_text=sum(n for n in texts.values() if n > 1),
+        same_text=_same_text(of_id, sources),
         flipped=frozenset(turned),
     )
 
@@ -217,7 +223,20 @@ def _chosen(kind: str, there: Sequence[str], wanted: Sequence[str]) -> list[str]
     return chosen
 
 
-def _mean(values: Sequence[float]) -> float:
+def _same_text(samples: Sequence[Sample | None], sources: Codes) -> int:
+    """How many samples share source and text with another."""
+    order = np.argsort(sources, kind="stable")
+    same = 0
+    for _, rows in itertools.groupby(order.tolist(), key=sources.__getitem__):
+        of_source = [samples[row] for row in rows if sources[row] >= 0]
+        texts = Counter(sample.text for sample in of_source if sample and sample.text)
+        same += sum(n for n in texts.values() if n > 1)
+    return same
+
+
+def _mean(values: float | Sequence[float]) -> float:
+    if isinstance(values, float | int):
+        return float(values)
     return math.fsum(values) / len(values) if values else math.nan
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, load_samples, open_samples
+from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, open_samples
 from levelfield.io.lines import STDIN
-from levelfield.io.opening import PathLike
+from levelfield.io.opening import PathLike, open_source
 from levelfield.io.problems import Wrong
 from levelfield.io.ratings import COLUMNS
 from levelfield.io.records import has
@@ -128,16 +129,40 @@ def read_scores(
 
 
 def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[str, Sample]:
-    """Id -> sample. Of the mapping, a file takes what its first record has."""
+    """Id -> sample. Of the mapping, a file takes what its first record has.
+
+    Of samples in files only what says who wrote them and from what is kept, and the text.
+    """
     items = [samples] if isinstance(samples, str | os.PathLike) else samples
-    loaded: list[Sample] = []
+    loaded: dict[str, Sample] = {}
     for item in items:
-        loaded += [item] if isinstance(item, Sample) else _samples_of(item, mapping)
-    return {sample.id: sample for sample in loaded}
+        if isinstance(item, Sample):
+            loaded[item.id] = item
+        else:
+            loaded |= _samples_of(item, mapping)
+    return loaded
 
 
-def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> list[Sample]:
-    return load_samples(path, mapping=_words_of(path, mapping))
+def _samples_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, Sample]:
+    source = open_source(path, mapping=_words_of(path, mapping))
+    source.check()
+    nothing: Mapping[str, Any] = {}
+    return {
+        (id := sys.intern(s.id)): Sample(
+            id,
+            s.text,
+            prompt=sys.intern(s.prompt),
+            source=sys.intern(s.source),
+            context=tuple(map(sys.intern, s.context)),
+            system=sys.intern(s.system),
+            dataset=sys.intern(s.dataset),
+            seed=s.seed,
+            control=nothing,
+            ratings=nothing,
+            extra=nothing,
+        )
+        for s in source
+    }
 
 
 def _words_of(path: PathLike, mapping: Mapping[str, str]) -> dict[str, str]:

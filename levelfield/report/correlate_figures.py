@@ -17,7 +17,7 @@ from levelfield.core.arrays import Codes, Floats
 from levelfield.core.natural import natural
 from levelfield.meta.drift import Drift
 from levelfield.meta.evaluation import MetaEvaluation
-from levelfield.report.figures import names_beside, svg
+from levelfield.report.figures import dots_note, names_beside, svg
 from levelfield.report.marks import DOT, GRID, INK, MUTED, SHAPES, SeriesMark, series_mark
 from levelfield.stats.system_means import means_of
 
@@ -29,8 +29,8 @@ def scatter(evaluation: MetaEvaluation, metric: str, aspect: str, *, label: str)
     """What was correlated: the means of systems with their names, or samples, a dot each; with the
     least-squares line.
 
-    Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples an even
-    share of the sorted ids is drawn. Empty without a sample.
+    Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples so many
+    are drawn at random, which the figure says. Empty without a sample.
     """
     table = evaluation.table
     rows = table.rows(aspect, metric)
@@ -62,8 +62,11 @@ def series_marks(names: Iterable[str]) -> dict[str, SeriesMark]:
 def _samples_scatter(
     x: Floats, y: Floats, rows: Codes, of: npt.NDArray[Any], aspect: str
 ) -> Figure:
-    figure, axes = _axes(3.1, 2.5)
-    shown = np.unique(np.linspace(0, x.size - 1, min(x.size, MOST_POINTS)).round().astype(int))
+    shown = np.sort(np.random.default_rng(0).permutation(x.size)[:MOST_POINTS])
+    note = dots_note(shown.size, x.size)
+    figure, axes = _axes(3.1, 2.5, above=0.14 if note else 0.0)
+    if note:
+        axes.set_title(note, color=MUTED, fontsize=7.5, loc="right", pad=3)
     levels = np.unique(x)
     gap = float(np.diff(levels).min()) if 1 < levels.size < 40 else 0.0
     at = x[shown] + np.random.default_rng(0).uniform(-0.3, 0.3, shown.size) * gap
@@ -195,10 +198,11 @@ def _line(
     axes.plot(x, means, linewidth=1.2, **mark.line(4.5))
 
 
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+def _axes(width: float, height: float, *, above: float = 0.0) -> tuple[Figure, Axes]:
+    height += above
     figure = Figure(figsize=(width, height), dpi=72)  # that of SVG, in which marks are placed
     FigureCanvasSVG(figure)
-    axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - 0.5 / height))
+    axes = figure.add_axes((0.15, 0.42 / height, 0.82, 1 - (0.5 + above) / height))
     axes.tick_params(colors=MUTED, labelsize=8, length=3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(MUTED)

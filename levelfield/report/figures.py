@@ -23,24 +23,27 @@ from levelfield.report.marks import CARD, DOT, GRID, INK, LEADER, MEAN, MUTED, t
 from levelfield.report.words import best_first, shown_name
 
 MOST_POINTS = 2000
-_WIDTH, _ROW, _FRAME = 4.05, 0.56, 0.55  # inches
+_WIDTH, _ROW, _FRAME, _NOTE = 4.05, 0.56, 0.55, 0.16  # inches
 _LONGEST_NAME = 27
 
 
 def means_figure(summary: MetricSummary) -> Markup:
     """The mean and interval of every group over its single values, the best group on top.
 
-    Of more than `MOST_POINTS` values an even share of every group is drawn. Empty if no group has
-    a value.
+    Of more than `MOST_POINTS` values as many of every group are drawn at random, which the figure
+    says. Empty if no group has a value.
     """
     groups = [g for g in best_first(summary) if g.mean.n]
     if not groups:
         return Markup("")
     share = MOST_POINTS // len(groups)
-    figure = Figure(figsize=(_WIDTH, _FRAME + _ROW * len(groups)))
+    drawn = sum(min(share, len(group.points)) for group in groups)
+    note = dots_note(drawn, sum(group.mean.n for group in groups))
+    frame = _FRAME + (_NOTE if note else 0.0)
+    height = frame + _ROW * len(groups)
+    figure = Figure(figsize=(_WIDTH, height))
     FigureCanvasSVG(figure)
-    height = _FRAME + _ROW * len(groups)
-    axes = figure.add_axes((0.03, (_FRAME - 0.08) / height, 0.94, 1 - _FRAME / height))
+    axes = figure.add_axes((0.03, (frame - 0.08) / height, 0.94, 1 - frame / height))
     jitter = np.random.default_rng(0)
     for row, group in enumerate(groups):
         _strip(axes, row, np.array(group.points[:share]), jitter)
@@ -56,7 +59,18 @@ def means_figure(summary: MetricSummary) -> Markup:
     axes.set_axisbelow(True)
     better = "higher is better" if summary.higher_is_better else "lower is better"
     axes.set_xlabel(f"{summary.metric} ({better})", color=INK, fontsize=9, parse_math=False)
+    if note:
+        figure.text(0.5, 0.04 / height, note, color=MUTED, fontsize=8, ha="center", va="bottom")
     return svg(figure, salt=summary.metric, label=_described(summary, groups))
+
+
+def dots_note(drawn: int, values: int) -> str:
+    """What the dots of a figure stand for, if not every value has one.
+
+    >>> dots_note(2000, 1_000_000)
+    'dots: a random 2,000 of 1,000,000'
+    """
+    return f"dots: a random {drawn:,} of {values:,}" if drawn < values else ""
 
 
 def _strip(

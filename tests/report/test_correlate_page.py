@@ -199,3 +199,13 @@ def test_in_a_browser_it_fits_sorts_and_stays_silent(chromium, tmp_path, width):
         assert keys[len(numbers) :] == [""] * (len(keys) - len(numbers))
     assert troubles == []
     assert requests == [file.as_uri()]
+
+
+def test_of_many_samples_some_are_drawn_and_the_plot_says_how_many():
+    few, many, more = (
+        page(found(metrics=1, names=("a",), constant=False, sources=n)) for n in (900, 1500, 4000)
+    )
+    assert "dots: a random" not in few
+    assert many.count("dots: a random 1,000 of 1,500") == 2
+    assert more.count("dots: a random 1,000 of 4,000") == 2
+    assert len(more) < 1.1 * len(many)

@@ -102,6 +102,11 @@ def test_many_values_are_thinned():
     ]
     svg = figure_of(shown)
     assert len(svg) < 60 * MOST_POINTS
+    assert "dots: a random 2,000 of 3,000" in svg
+
+
+def test_dots_of_all_values_need_no_words():
+    assert "random" not in figure_of(run())
 
 
 def test_no_value_makes_no_figure():
