@@ -92,7 +92,7 @@ def test_judges_and_states_are_those_of_torch(family: str, judges: dict[str, str
     ours, theirs = (load("states", name, loading, layer=1) for loading in (OPENVINO, TORCH))
     for one, other in zip(ours.of(TEXTS), theirs.of(TEXTS), strict=True):
         assert one.ids == other.ids
-        np.testing.assert_allclose(one.states, other.states, atol=1e-5)
+        np.testing.assert_allclose(one.states, other.states, atol=5e-5)
     words = ["lake", "xyzzy"]
     for a, b in zip(ours.input_vectors(words), theirs.input_vectors(words), strict=True):
         assert (a is None) == (b is None)

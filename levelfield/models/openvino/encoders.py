@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from levelfield.models.loading import Loading
-from levelfield.models.openvino.forward import forward_of, on_cpu
+from levelfield.models.openvino.forward import Forward, Tensors, forward_of, on_cpu
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.classifier import load_classifier as torch_classifier
@@ -68,16 +68,20 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
         ModelError: there is no such model, it is not an encoder, or OpenVINO can't convert it.
     """
     resolved = _resolved(name, loading)
-    return torch_encoder(name, on_cpu(loading)).computed_by(
-        lambda module: forward_of(
-            lambda features: [module(features)[output] for output in _EMBEDDINGS],
-            resolved,
-            loading,
-            kind="encoder",
-            inputs=_READ,
-            outputs=_EMBEDDINGS,
+
+    def engine(module: Any) -> Forward:
+        if isinstance(module, torch.nn.Module):
+            module.requires_grad_(False)
+
+        def call(features: Tensors) -> list[torch.Tensor]:
+            embeddings = module(dict(features))
+            return [embeddings[output] for output in _EMBEDDINGS]
+
+        return forward_of(
+            call, resolved, loading, kind="encoder", inputs=_READ, outputs=_EMBEDDINGS
         )
-    )
+
+    return torch_encoder(name, on_cpu(loading)).computed_by(engine)
 
 
 def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder:

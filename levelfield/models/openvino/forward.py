@@ -27,6 +27,7 @@ _MODEL = "model.xml"
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 Tensors = Mapping[str, torch.Tensor]
+Forward = Callable[[Tensors], dict[str, torch.Tensor]]
 
 
 def on_cpu(loading: Loading) -> Loading:
@@ -58,7 +59,7 @@ def forward_of(
     kind: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
-) -> Callable[[Tensors], dict[str, torch.Tensor]]:
+) -> Forward:
     """What computes as a module does, in OpenVINO.
 
     Args:
