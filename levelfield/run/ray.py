@@ -81,6 +81,7 @@ class Cluster:
             opened.result(timeout=CONNECT_S)
             self.joined: Joined = self.ask("joined").result(timeout=CONNECT_S)
         except BaseException as error:
+            self._process.kill()  # it may be in the middle of starting Ray
             self.close()
             if not isinstance(error, WorkerError | OSError | TimeoutError | ClusterError):
                 raise

@@ -18,7 +18,7 @@ from length_metric import WORD, begun, samples, workers_of
 from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.metric import PARTITION, MetricError
-from levelfield.run import pool
+from levelfield.run import places, pool
 from levelfield.run import ray as ours
 from levelfield.run.gateway import Actor, Joined, Node
 from levelfield.run.places import check_address
@@ -238,13 +238,34 @@ def test_actors_are_what_processors_memory_gpus_and_samples_allow(monkeypatch):
 
 
 @pytest.mark.slow
-def test_ray_is_started_on_this_machine_and_ends_with_the_run(folder):
-    """As many actors as there are processors; twenty thousand texts."""
-    texts = samples(20_000)
-    metrics = [WORD, "diversity.distinct-2"]
+@pytest.mark.parametrize("workers", [3, None])
+def test_twenty_thousand_texts_have_the_bytes_of_one_process(cluster, folder, workers):
+    """Three actors of a cluster, or as many as fit into Ray on this machine."""
+    texts, metrics = samples(20_000), [WORD, "diversity.distinct-2"]
+    address = cluster if workers else "local"
+    options = {"folder": str(folder)}
+    there = score(texts, metrics, cache=False, workers=workers, ray=address, options=options)
+    assert len(workers_of(folder)) >= (workers or 1)
+    assert os.getpid() not in workers_of(folder)
     here = score(texts, metrics, cache=False)
-    there = score(texts, metrics, cache=False, ray="local", options={"folder": str(folder)})
     assert here.to_dict() == there.to_dict()
     for name, scores in here.scores.items():
         assert scores.values.tobytes() == there.scores[name].values.tobytes()
-    assert os.getpid() not in workers_of(folder)
+
+
+def test_a_time_limit_holds_in_an_actor(cluster):
+    with pytest.raises(MetricError, match=r"took longer than 0.2 s, its time limit"):
+        score(samples(3), WORD, options={"delay": 9.0}, cache=False, ray=cluster, time_limit=0.2)
+
+
+def test_one_connection_serves_all_runs_inside(cluster):
+    with ours.joined(cluster) as outer, ours.joined(cluster) as inner:
+        assert inner is outer
+        with ours.joined(None) as none:
+            assert none is None
+
+
+def test_without_ray_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(places.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r"pip install 'levelfield\[ray\]'"):
+        score(samples(), WORD, ray="local")
