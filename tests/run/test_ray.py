@@ -186,6 +186,7 @@ def test_a_cluster_that_goes_away_is_one_line(folder, monkeypatch):
     file = folder.parent / "t.jsonl"
     write(file, 1280)
     words = ["-m", WORD, "-o", f"folder={folder}", "-o", "delay=0.3", "--workers", "2"]
+    words += ["--out", str(folder.parent / "s.jsonl")]
     there = ours.Cluster("local")
     try:
         process = command("score", file, *words, "--ray", there.joined.control)
