@@ -93,11 +93,12 @@ def shared_draws(K: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield counts
 
 
-def held_together(chunks: Iterator[Bits]) -> Iterator[Bits]:
-    """Chunks of rows put together until they are as many as may be held."""
+def held_together(chunks: Iterator[Bits], rows: int) -> Iterator[Bits]:
+    """Chunks of rows put together until they are as many as may be held, or so many rows."""
     held: list[Bits] = []
     for chunk in chunks:
-        if held and sum(map(len, held)) * chunk.shape[1] + chunk.size > _HELD * 4:
+        most = min(rows, 4 * _HELD // chunk.shape[1])
+        if held and sum(map(len, held)) + len(chunk) > most:
             yield np.concatenate(held)
             held = []
         held.append(chunk)

@@ -29,6 +29,9 @@ _SAME = 1e-9
 
 _CHUNK = 1 << 18
 
+_MOST_HELD = 1 << 25
+"""Sums of swaps held at a time: 256 MB."""
+
 _OF_X = [1, 3, 5]
 """Which of the `moments` a swap of metrics changes."""
 
@@ -212,7 +215,8 @@ def swap_tests(
         for d in differences(np.zeros((1, K), np.uint8))
     ]
     if any(defined):
-        for swap in _swaps(K, permutations, seed):
+        of_one = 6 * max(1, len(columns)) * len(sums)  # sums of one swap, in every group
+        for swap in _swaps(K, permutations, seed, rows=max(1, _MOST_HELD // of_one)):
             for tally, d in zip(tallies, differences(swap), strict=True):
                 tally.add(d)
     results = []
@@ -255,8 +259,12 @@ class _SwapTally:
         return (self.both + own) / total, (self.greater + own) / total
 
 
-def _swaps(K: int, permutations: int, seed: int) -> Iterator[Bits]:
-    """(r, K) 1 where a cluster is swapped: every arrangement if there are so few, else random."""
+def _swaps(K: int, permutations: int, seed: int, *, rows: int) -> Iterator[Bits]:
+    """(r, K) 1 where a cluster is swapped: every arrangement if there are so few, else random.
+
+    Args:
+        rows: put together at most.
+    """
     step = max(1, _CHUNK // K)
     if permutations >= 2**K:
         for start in range(0, 2**K, step):
@@ -265,7 +273,8 @@ def _swaps(K: int, permutations: int, seed: int) -> Iterator[Bits]:
         return
     rng = np.random.default_rng(seed)
     sizes = (min(step, permutations - start) for start in range(0, permutations, step))
-    yield from held_together(rng.integers(0, 2, size=(r, K), dtype=np.uint8) for r in sizes)
+    chunks = (rng.integers(0, 2, size=(r, K), dtype=np.uint8) for r in sizes)
+    yield from held_together(chunks, rows)
 
 
 def _tilted(statistics: Sequence[_Swappable], observed: float, K: int, seed: int) -> float | None:

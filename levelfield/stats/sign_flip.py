@@ -22,6 +22,9 @@ _EQUAL = 1e-12
 _COLUMNS = 64
 """Comparisons tested at a time: 10 MB of means for 10,000 patterns."""
 
+_MOST_ROWS = 1 << 10
+"""Patterns whose sums are held at a time."""
+
 _SIGNS = 1 << 22
 """Signs drawn at a time, so that one product of matrices does much of the work."""
 
@@ -152,7 +155,7 @@ def _sums_of_many(
     own = list(columns.values())
     X = np.concatenate([S, W[:, own]], axis=1)
     place = [S.shape[1] + own.index(j) for j in of]
-    for plus in held_together(patterns):
+    for plus in held_together(patterns, _MOST_ROWS):
         sums = bits_times(plus, X)
         yield sums[:, : S.shape[1]], sums[:, place]
 

@@ -220,8 +220,27 @@ def test_pairs_that_share_swaps_are_tested_as_each_is_alone():
 def test_clusters_are_swapped_once_for_all_pairs(monkeypatch):
     drawn = []
     swaps = dependent._swaps
-    monkeypatch.setattr(dependent, "_swaps", lambda *args: drawn.append(args) or swaps(*args))
+    monkeypatch.setattr(
+        dependent, "_swaps", lambda *args, **how: drawn.append(args) or swaps(*args, **how)
+    )
     rng = np.random.default_rng(12)
     metrics = rng.normal(size=(4, 30))
     swap_tests(metrics, [(0, 1), (0, 2), (1, 3)], rng.normal(size=30), range(30), permutations=99)
     assert len(drawn) == 1
+
+
+def test_sums_of_swaps_in_many_groups_are_bounded(monkeypatch):
+    rng = np.random.default_rng(13)
+    metrics, groups = rng.normal(size=(2, 400)), np.arange(400) // 4
+    args = metrics, [(0, 1)], rng.normal(size=400), np.arange(400) // 2, groups
+    whole = swap_tests(*args, permutations=500)
+    rows = []
+    monkeypatch.setattr(dependent, "_MOST_HELD", 6 * 2 * 100 * 50)
+    monkeypatch.setattr(dependent, "_CHUNK", 200 * 25)
+    bits_times = dependent.bits_times
+    monkeypatch.setattr(
+        dependent, "bits_times", lambda bits, X: rows.append(len(bits)) or bits_times(bits, X)
+    )
+    swap_tests(*args, permutations=500)
+    assert max(rows) == 50
+    assert whole[0].p > 0

@@ -116,7 +116,8 @@ def test_bits_are_multiplied_in_blocks_and_rows_put_together():
     rng = np.random.default_rng(6)
     bits = rng.integers(2, size=(40, 50), dtype=np.uint8)
     X = rng.normal(size=(50, 3))
-    chunks = list(held_together(iter(np.split(bits, 20))))
+    chunks = list(held_together(iter(np.split(bits, 20)), 100))
+    assert [len(chunk) for chunk in held_together(iter(np.split(bits, 20)), 6)][:2] == [6, 6]
     assert 1 < len(chunks) < 20
     assert max(map(np.size, chunks)) <= 800
     products = np.concatenate([bits_times(chunk, X) for chunk in chunks])
