@@ -134,6 +134,8 @@ def difference_tests(
         contrasts: of each comparison; None without one.
     """
     of_seeds = np.array([c is not None and c.of_seeds and c.variance > 0 for c in contrasts])
+    if not of_seeds.any():
+        return sign_flips(S, W, resampling=resampling), of_seeds
     p, low, high, least = (np.zeros(len(contrasts)) for _ in range(4))
     flipped = sign_flips(S[:, ~of_seeds], W[:, ~of_seeds], resampling=resampling)
     for column, of_flips in zip(

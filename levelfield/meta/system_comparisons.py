@@ -60,10 +60,11 @@ def compared_systems(
 
     def test() -> None:
         if held:
-            S = np.concatenate([d.S for d in held], axis=1)
-            W = np.concatenate([d.W for d in held], axis=1)
             tests, of_seeds = difference_tests(
-                S, W, [c for d in held for c in d.contrasts], resampling
+                _beside([d.S for d in held]),
+                _beside([d.W for d in held]),
+                [c for d in held for c in d.contrasts],
+                resampling,
             )
             start = 0
             for d in held:
@@ -80,6 +81,10 @@ def compared_systems(
         held.append(differences)
     test()
     return results
+
+
+def _beside(columns: Sequence[Floats]) -> Floats:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
 
 
 @dataclass(frozen=True)
