@@ -22,7 +22,7 @@ from levelfield.stats.clusters import bits_times, coded, held_together
 from levelfield.stats.estimate import too_few
 from levelfield.stats.measures import constant
 from levelfield.stats.moments import moments, r_of_moments, standardised
-from levelfield.stats.tilting import RARE, tilted_p
+from levelfield.stats.tilting import is_rare, tilted_p
 
 _SAME = 1e-9
 """Correlations nearer than this are equal but for rounding."""
@@ -227,7 +227,7 @@ def swap_tests(
             continue
         exact = permutations >= 2**K
         p, p_greater = tally.p(exact=exact)
-        if not exact and tally.both < RARE * tally.tried:
+        if not exact and is_rare(tally.both, tally.tried):
             pair = [s.swappable(a, b, fisher) for s in parts]
             tilted = _tilted(pair, tally.observed, K, seed)
             if tilted is not None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Bits, Bools, Floats
 from levelfield.stats.clusters import MANY, bits_times, held_together
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.tilting import RARE, tilted_sums
+from levelfield.stats.tilting import is_rare, tilted_sums
 
 _TIE = 1e-10
 """Sums nearer to 0 than this share of their largest possible size are 0."""
@@ -67,8 +67,9 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
 
     Patterns of K clusters whose sums are not 0 are enumerated if `2^K <= permutations`; p is then
     exact. Else p = (b + 1) / (m + 1), b of m random patterns reaching the observed statistic;
-    without the 1 the test would reject too often (Phipson and Smyth 2010). Where b / m < 0.005, p
-    comes from `tilted_sums`. Sums equal up to rounding are ties and count as reached.
+    without the 1 the test would reject too often (Phipson and Smyth 2010). Where b / m < 0.005
+    and m >= 200, p comes from `tilted_sums`. Sums equal up to rounding are ties and count as
+    reached.
 
     The test is exact if differences are symmetric; skewed differences of few clusters are not.
 
@@ -88,7 +89,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
     groups = [np.array([j]) for j in np.flatnonzero(used & few)]
     many = np.flatnonzero(used & ~few)
     groups += np.split(many, range(_COLUMNS, many.size, _COLUMNS)) if many.size else []
-    rare: list[int] = []
+    rare: list[np.intp] = []
     for columns in groups:
         exact = bool(few[columns[0]])
         patterns = (
@@ -99,7 +100,8 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
         tested = _tested(S[:, columns], W[:, columns], patterns, resampling, exact=exact)
         p[columns], low[columns], high[columns], reached = tested
         if not exact:
-            rare += columns[reached < RARE * resampling.permutations].tolist()
+            tried = resampling.permutations
+            rare += [j for j, b in zip(columns, reached, strict=True) if is_rare(b, tried)]
     for j, tilted in zip(
         rare,
         tilted_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),

@@ -29,6 +29,13 @@ _PIECE = 1 << 15
 _FEWEST = 20
 """So many draws at least reach the statistic, or its linear part says little of it."""
 
+
+def is_rare(reached: int, tried: int) -> bool:
+    """Whether so few random patterns reach a statistic that p is to be estimated; never of fewer
+    than 200 patterns, of which none may reach a statistic whose p is large."""
+    return tried >= 1 / RARE and reached < RARE * tried
+
+
 Reaches = Callable[[Bools], Bools]
 """(r, K) which signs are + -> (r,) whether the statistic is at least the observed one."""
 
