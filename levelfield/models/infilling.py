@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import unique
-from levelfield.models.contracts import Gapped, LogLikelihoods, Target
-from levelfield.models.gaps import PLAIN, GapStyle
+from levelfield.models.contracts import Gapped, InfillingModel, LogLikelihoods, Target
+from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 
 WITHOUT_LIMIT = 512
@@ -24,6 +26,33 @@ def positions(config: Any) -> int:
     """How many tokens an encoder-decoder reads."""
     limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions"))
     return next((int(limit) for limit in limits if limit), WITHOUT_LIMIT)
+
+
+def load_gap_filler(
+    name: str,
+    loading: Loading,
+    encoder_decoder: Callable[[Resolved, Loading, GapStyle], InfillingModel],
+) -> InfillingModel:
+    """The model of this name that fills gaps: an encoder-decoder of a family whose gap format is
+    known, or a causal model that was trained to fill in the middle.
+
+    Args:
+        encoder_decoder: loads one, in the engine that computes.
+
+    Raises:
+        ModelError: there is no such model, or it is not one that fills gaps.
+    """
+    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    if resolved.kind == "causal":
+        from levelfield.models.fim import load_fim
+
+        return load_fim(name, loading)
+    if resolved.model_type not in GAP_STYLES:
+        raise ModelError(
+            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
+            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
+        )
+    return encoder_decoder(resolved, loading, GAP_STYLES[resolved.model_type])
 
 
 class BatchedInfillingModel(abc.ABC):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.errors import ModelError
 from levelfield.models.contracts import InfillingModel
 from levelfield.models.converted import conversion
 from levelfield.models.ctranslate2.causal import CTranslate2CausalModel
@@ -13,7 +12,8 @@ from levelfield.models.ctranslate2.conversion import VERSION, check_convertible,
 from levelfield.models.ctranslate2.infilling import CTranslate2InfillingModel
 from levelfield.models.ctranslate2.opening import check_device, open_converted
 from levelfield.models.files import load_tokenizer
-from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
+from levelfield.models.gaps import PLAIN, GapStyle
+from levelfield.models.infilling import load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
@@ -26,17 +26,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
     Raises:
         ModelError: there is no such model, it fills no gaps, or CTranslate2 can't compute it.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
-    if resolved.kind == "causal":
-        from levelfield.models.fim import load_fim
-
-        return load_fim(name, loading)
-    if resolved.model_type not in GAP_STYLES:
-        raise ModelError(
-            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
-            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
-        )
-    return _encoder_decoder(resolved, loading, GAP_STYLES[resolved.model_type])
+    return load_gap_filler(name, loading, _encoder_decoder)
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingModel:

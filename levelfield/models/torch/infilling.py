@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.core.errors import ModelError
 from levelfield.models.batching import buckets
 from levelfield.models.contracts import InfillingModel, Target
 from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
-from levelfield.models.infilling import BatchedInfillingModel
+from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.torch.loading import load_pretrained, placement
@@ -242,17 +241,7 @@ def load_infilling(name: str, loading: Loading) -> InfillingModel:
     Raises:
         ModelError: there is no such model, or it is not one that fills gaps.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
-    if resolved.kind == "causal":
-        from levelfield.models.fim import load_fim
-
-        return load_fim(name, loading)
-    if resolved.model_type not in GAP_STYLES:
-        raise ModelError(
-            f"model '{name}' is a {resolved.model_type} {resolved.kind} and fills no gaps that "
-            f"we know the format of; families that do: {', '.join(GAP_STYLES)}"
-        )
-    return _load(resolved, loading, GAP_STYLES[resolved.model_type])
+    return load_gap_filler(name, loading, _load)
 
 
 def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
