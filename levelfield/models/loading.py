@@ -52,6 +52,27 @@ _DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu)(:[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, kw_only=True)
+class TorchOptions:
+    """Base of techniques: the options that say how their models are loaded. They write with what is
+    inside a model, which PyTorch alone shows."""
+
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    batch_tokens: int | None = None
+    allow_pickle: bool = False
+
+    @property
+    def loading(self) -> Loading:
+        """The options as one value."""
+        return Loading(
+            device=self.device,
+            dtype=self.dtype,
+            batch_tokens=self.batch_tokens,
+            allow_pickle=self.allow_pickle,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoadingOptions:
     """Base of metrics that have a model: the options that say how it is loaded."""
 

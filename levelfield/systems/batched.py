@@ -14,13 +14,13 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import TorchOptions
 from levelfield.models.resolve import OFFLINE_LM, resolve_causal
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchedTechnique(LoadingOptions, abc.ABC):
+class BatchedTechnique(TorchOptions, abc.ABC):
     """A technique that writes a batch of texts at once with models of this machine.
 
     A technique says what loads its models (`_ready`) and how a batch is written (`_write`);

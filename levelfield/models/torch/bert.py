@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -135,12 +136,14 @@ def load_bert_mean(folder: Path, device: torch.device, dtype: torch.dtype) -> Be
     tokenizer = tokenizer_file(folder)
     if _TYPE not in config or not modules or not limit or tokenizer is None:
         return None
-    layers = int(config["num_hidden_layers"])
+    layers, sizes = int(config["num_hidden_layers"]), _sizes(config)
     with safe_open(file, "pt", device=str(device)) as stored:
         names = set(stored.keys())
         prefix = "bert." if "bert.embeddings.LayerNorm.weight" in names else ""
         wanted = [f"{name}.{kind}" for name, kind in _parameters(layers)]
         if not names.issuperset(prefix + name for name in wanted):
+            return None
+        if any(stored.get_slice(prefix + n).get_shape() != size for n, size in sizes.items()):
             return None
         weights = {name: stored.get_tensor(prefix + name).to(dtype) for name in wanted}
     return BertMean(
@@ -152,6 +155,17 @@ def load_bert_mean(folder: Path, device: torch.device, dtype: torch.dtype) -> Be
         unit="Normalize" in modules,
         tokenizer=tokenizer,
     )
+
+
+def _sizes(config: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The shapes of some weights, if they are those that the configuration speaks of."""
+    d = config["hidden_size"]
+    return {
+        "embeddings.word_embeddings.weight": [config["vocab_size"], d],
+        "embeddings.position_embeddings.weight": [config["max_position_embeddings"], d],
+        "embeddings.token_type_embeddings.weight": [config["type_vocab_size"], d],
+        "encoder.layer.0.intermediate.dense.weight": [config["intermediate_size"], d],
+    }
 
 
 def _parameters(layers: int) -> Iterator[tuple[str, str]]:

@@ -76,6 +76,9 @@ def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):
     [
         ("config.json", {"model_type": "roberta"}),
         ("config.json", {"hidden_act": "relu"}),
+        ("config.json", {"vocab_size": 30_000}),
+        ("config.json", {"max_position_embeddings": 128}),
+        ("config.json", {"intermediate_size": 384}),
         ("config.json", {"position_embedding_type": "relative_key"}),
         ("1_Pooling/config.json", {"pooling_mode_cls_token": True}),
         ("1_Pooling/config.json", {"include_prompt": False}),
