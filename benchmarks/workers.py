@@ -1,8 +1,9 @@
 """Several processes of `levelfield score` against one, on the same texts.
 
-The command runs as a user types it, start-up included, without a cache. Its output must
-have the same bytes. By turns; what is printed is a ratio, since times depend on the machine. With
-`--ray ADDRESS` the actors of a cluster are a third way; `local` starts Ray anew every time.
+The command runs as a user types it, start-up included, without a cache. Its output must have the
+same bytes. By turns; what is printed is a ratio, since times depend on the machine. One process has
+all processors as threads unless OMP_NUM_THREADS says otherwise. With `--ray ADDRESS` the actors of
+a cluster are a third way; `local` starts Ray anew every time.
 
     python benchmarks/workers.py [--texts 4000] [--workers 2] [--metric ctrleval.coherence]
     python benchmarks/workers.py --texts 20000 --metric style.degenerate --ray local
@@ -24,7 +25,8 @@ from turns import by_turns
 
 
 def write_texts(path: Path, count: int) -> None:
-    """Texts of two to six sentences, of words as frequent as they are in English."""
+    """Texts of two to six sentences, of words as frequent as they are in English; their sources
+    lack the first."""
     random = np.random.default_rng(0)
     words = wordfreq.top_n_list("en", 20_000)
     p = np.array([wordfreq.word_frequency(word, "en") for word in words])
@@ -34,7 +36,8 @@ def write_texts(path: Path, count: int) -> None:
                 " ".join(random.choice(words, random.integers(6, 20), p=p / p.sum())).capitalize()
                 for _ in range(random.integers(2, 7))
             ]
-            record = {"id": str(i), "system": "ab"[i % 2], "text": ". ".join(drawn) + "."}
+            text, source = (". ".join(some) + "." for some in (drawn, drawn[1:]))
+            record = {"id": str(i), "system": "ab"[i % 2], "text": text, "source": source}
             file.write(json.dumps(record) + "\n")
 
 
@@ -45,12 +48,13 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=4000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--metric", default="ctrleval.coherence")
-    parser.add_argument("--model", default="offline/minilm")
+    parser.add_argument("--model", default="offline/minilm", help="empty: none is named")
     parser.add_argument("--ray", metavar="ADDRESS")
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder) / "texts.jsonl"
+        model = ["--model", arguments.model] if arguments.model else []
         write_texts(texts, arguments.texts)
 
         def run(workers: int, *where: str) -> Callable[[], bytes]:
@@ -60,7 +64,7 @@ def main() -> None:
                 subprocess.run(
                     [
                         sys.executable, "-m", "levelfield", "score", texts, "--out", out,
-                        "--metric", arguments.metric, "--model", arguments.model,
+                        "--metric", arguments.metric, *model,
                         "--no-cache", "--workers", str(workers), *where,
                     ],
                     check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -74,7 +78,7 @@ def main() -> None:
             ways["actors"] = run(arguments.workers, "--ray", arguments.ray)
         seconds, written = by_turns(ways, arguments.repeat)
     assert len(set(written.values())) == 1, "the bytes differ"
-    print(f"{arguments.texts:,} texts, {arguments.metric} with {arguments.model}, one process /")
+    print(f"{arguments.texts:,} texts, {arguments.metric} {arguments.model}, one process /")
     for name in list(ways)[1:]:
         print(f"{arguments.workers} {name} = {seconds['one'].times(seconds[name])}")
 
