@@ -103,18 +103,18 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--layers", type=int, default=12)
-    given = parser.parse_args()
-    texts = random_texts(given.texts, given.length, 0)
-    batches = [texts[at : at + given.batch] for at in range(0, len(texts), given.batch)]
+    arguments = parser.parse_args()
+    texts = random_texts(arguments.texts, arguments.length, 0)
+    batches = [texts[at : at + arguments.batch] for at in range(0, len(texts), arguments.batch)]
     print(
-        f"{len(texts)} texts (median {given.length} words) in batches of {given.batch}, "
-        f"{model_threads()} threads, {given.repeat} turns"
+        f"{len(texts)} texts (median {arguments.length} words) in batches of {arguments.batch}, "
+        f"{model_threads()} threads, {arguments.repeat} turns"
     )
-    race("encoder", lambda loading: encoder(loading, batches), given.repeat)
-    race("states", lambda loading: states(loading, batches), given.repeat)
+    race("encoder", lambda loading: encoder(loading, batches), arguments.repeat)
+    race("states", lambda loading: states(loading, batches), arguments.repeat)
     with tempfile.TemporaryDirectory() as name:
-        random_judge(Path(name), given.layers)
-        race("judge", lambda loading: judge(Path(name), loading, batches[:2]), given.repeat)
+        random_judge(Path(name), arguments.layers)
+        race("judge", lambda loading: judge(Path(name), loading, batches[:2]), arguments.repeat)
 
 
 if __name__ == "__main__":

@@ -259,18 +259,18 @@ def difference(pairs: Sequence[BothNumbers], tolerance: Tolerance, dtype: str) -
     if a.shape != b.shape:
         return f"{where} has {a.size:,} numbers, and {b.size:,} by torch"
     if dtype == "float32":
-        found, most, what = worst, tolerance.each, "differ by"
+        size, allowed, what = worst, tolerance.each, "differ by"
     else:
         if tolerance in (UNIT, STATE):  # rows of a text are vectors
             d = [np.atleast_1d(np.linalg.norm(p.engine - p.reference, axis=-1)) for p in pairs]
         every = np.concatenate([of_pair[~np.isnan(of_pair)] for of_pair in d])
-        found, most, what = float(every.mean()), tolerance.mean[dtype], "differ on average by"
-    if found <= most:
+        size, allowed, what = float(every.mean()), tolerance.mean[dtype], "differ on average by"
+    if size <= allowed:
         return ""
     at = int(pairs[n].differences().argmax())
     return (
         f"{where}: {tolerance.quantity} {a.ravel()[at]:.6g}, and {b.ravel()[at]:.6g} by torch; "
-        f"they {what} {found:.2g}, and {most:g} is allowed"
+        f"they {what} {size:.2g}, and {allowed:g} is allowed"
     )
 
 

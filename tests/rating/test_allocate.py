@@ -461,12 +461,12 @@ def test_the_heap_chooses_what_the_definition_does(counts, ranks, data):
 
 @pytest.mark.parametrize("most", [1, 400])
 def test_a_long_order_asks_for_every_rank_once(most):
-    asked = Counter()
+    calls = Counter()
 
     def rank(key, n):
-        asked[key, n] += 1
+        calls[key, n] += 1
         return hash((key, n))
 
     counts = {key: 1 + (most - 1) * (key == 0) for key in range(1000)}
     spread(counts, rank)
-    assert sum(asked.values()) == sum(counts.values())
+    assert sum(calls.values()) == sum(counts.values())
