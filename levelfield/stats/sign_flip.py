@@ -11,7 +11,7 @@ import numpy.typing as npt
 from levelfield.core.arrays import Bits, Bools, Floats
 from levelfield.stats.clusters import MANY, bits_times, held_together
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.tilting import is_rare, tilted_sums
+from levelfield.stats.tilting import is_rare, small_p_of_sums
 
 _TIE = 1e-10
 """Sums nearer to 0 than this share of their largest possible size are 0."""
@@ -68,7 +68,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
     Patterns of K clusters whose sums are not 0 are enumerated if `2^K <= permutations`; p is then
     exact. Else p = (b + 1) / (m + 1), b of m random patterns reaching the observed statistic;
     without the 1 the test would reject too often (Phipson and Smyth 2010). Where b / m < 0.005
-    and m >= 200, p comes from `tilted_sums`. Sums equal up to rounding are ties and count as
+    and m >= 200, p comes from `small_p_of_sums`. Sums equal up to rounding are ties and count as
     reached.
 
     The test is exact if differences are symmetric; skewed differences of few clusters are not.
@@ -104,7 +104,7 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
             rare += [j for j, b in zip(columns, reached, strict=True) if is_rare(b, tried)]
     for j, tilted in zip(
         rare,
-        tilted_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),
+        small_p_of_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),
         strict=True,
     ):
         p[j] = p[j] if tilted is None else max(least[j], tilted)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -14,7 +15,7 @@ from levelfield.stats import bootstrap, clusters, sign_flip, tilting
 from levelfield.stats.bootstrap import BootstrapMeans, cluster_bootstrap
 from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws
 from levelfield.stats.resampling import Resampling
-from levelfield.stats.tilting import tilted_p, tilted_sums
+from levelfield.stats.tilting import saddlepoint_p, small_p_of_sums, tilted_p
 
 FEW = Resampling(resamples=50, permutations=400, seed=4)
 
@@ -95,13 +96,53 @@ def test_small_p_of_many_sums_are_those_of_each_alone(monkeypatch, block):
     monkeypatch.setattr(tilting, "BLOCK", block)
     rng = np.random.default_rng(2)
     sums = [rng.normal(size=n) + shift for n, shift in ((300, 0.2), (300, -0.3), (150, 0.4))]
-    for a, p in zip(sums, tilted_sums(sums, 1e-10, seed=3), strict=True):
+    for a, p in zip(sums, small_p_of_sums(sums, 1e-10, seed=3), strict=True):
         a = a * np.sign(a.sum())
         total = float(a.sum())
         alone = tilted_p(
             lambda plus, a=a, t=total: 2 * (plus @ a) - t >= t - 1e-9, a, total, seed=3
         )
         assert p == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize("more", [1, 3, 5, 8])
+def test_p_of_a_sum_of_equal_coefficients_is_that_of_the_binomial_distribution(more):
+    K = 5000
+    plus = K // 2 + int(more * K**0.5 / 2)
+    a = np.repeat([1.0, -1.0], [plus, K - plus])
+    assert saddlepoint_p(a) == pytest.approx(2 * binom.sf(plus - 1, K, 0.5), rel=0.01)
+
+
+@pytest.mark.parametrize("shift", [0.05, 0.1, 0.3])
+def test_an_approximate_p_is_near_that_of_many_draws(monkeypatch, shift):
+    monkeypatch.setattr(tilting, "_DRAWS", 20_000)
+    a = np.random.default_rng(4).exponential(size=3000) - 1 + shift
+    (drawn,) = small_p_of_sums([a], 1e-10, seed=0)
+    assert saddlepoint_p(a) == pytest.approx(drawn, rel=0.1)
+
+
+def test_p_of_a_sum_with_a_dominant_coefficient_is_that_of_the_others():
+    even = np.random.default_rng(4).normal(size=2000) + 0.1
+    assert saddlepoint_p(np.append(even, even.sum())) == pytest.approx(
+        saddlepoint_p(even) / 2, 0.01
+    )
+
+
+def test_p_of_a_sum_of_few_large_coefficients_is_drawn(monkeypatch):
+    monkeypatch.setattr(tilting, "MANY", 1000)
+    even = np.random.default_rng(4).normal(size=2000) + 0.1
+    uneven = np.append(0.001 * even, np.repeat([1.0, -1.0], [11, 1]))
+    assert saddlepoint_p(uneven) is None
+    drawn, approximate = small_p_of_sums([uneven, even], 1e-10, seed=3)
+    assert drawn == pytest.approx(2 * 0.5**12, rel=0.2)  # the small ones hardly ever reach theirs
+    assert approximate == saddlepoint_p(even)
+
+
+def test_an_approximate_p_is_never_0():
+    least = np.finfo(np.float64).tiny
+    assert saddlepoint_p(np.random.default_rng(4).normal(size=20_000) + 1) == least
+    assert saddlepoint_p(np.ones(20_000)) == least
+    assert saddlepoint_p(np.append(np.ones(20_000), 1e-9)) is None
 
 
 def test_shared_draws_count_how_often_each_cluster_is_drawn(monkeypatch):
