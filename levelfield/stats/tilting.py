@@ -93,12 +93,13 @@ def small_p_of_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[fl
 def saddlepoint_p(a: Floats) -> float | None:
     """Two-sided p of `|Σ a_k g_k|` of K random signs, by a saddlepoint approximation.
 
-    With `C(θ) = Σ log cosh(θ a_k)`, the cumulants of the sum, and θ such that `C'(θ) = x`, it is
-    2 Φ(−r − log(v / r) / r), `r = √(2 (θ x − C(θ)))` and `v = θ √C''(θ)` (Barndorff-Nielsen 1986;
-    of permutation tests Robinson 1982). x is `Σ a_k − min |a_k|`, half of the least that a sum can
-    differ by below the observed one, so that sums on a grid reach it with their whole probability.
-    Without a dominant coefficient the error is of the order 1 / K, where `tilted_p` has a standard
-    error of a few percent.
+    `C(θ) = Σ log cosh(θ a_k)` is the logarithm of the sum's moment generating function. With θ such
+    that `C'(θ) = x`, `r = √(2 (θ x − C(θ)))` and `v = θ √C''(θ)`, p is `2 Φ(−r − log(v / r) / r)`
+    (Barndorff-Nielsen 1986; of permutation tests Robinson 1982). x is `Σ a_k − min |a_k|`, half of
+    the least that a sum can differ by below the observed one, so that sums on a grid reach it with
+    their whole probability. Without a dominant coefficient the error is of the order 1 / K, where
+    `tilted_p` has a standard error of a few percent. What is below the smallest normal number
+    (2e-308) is that.
 
     Args:
         a: (K,) coefficients, none of them 0; their sum is the observed one, above 0.

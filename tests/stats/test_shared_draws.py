@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -105,12 +104,25 @@ def test_small_p_of_many_sums_are_those_of_each_alone(monkeypatch, block):
         assert p == pytest.approx(alone, rel=1e-9)
 
 
-@pytest.mark.parametrize("more", [1, 3, 5, 8])
-def test_p_of_a_sum_of_equal_coefficients_is_that_of_the_binomial_distribution(more):
-    K = 5000
-    plus = K // 2 + int(more * K**0.5 / 2)
-    a = np.repeat([1.0, -1.0], [plus, K - plus])
-    assert saddlepoint_p(a) == pytest.approx(2 * binom.sf(plus - 1, K, 0.5), rel=0.01)
+def exact_p(a: np.ndarray) -> float:
+    """Two-sided p of |Σ a_k g_k| for whole a_k."""
+    sizes = np.abs(a).astype(int)
+    chances = np.array([1.0])  # of sums from −Σ |a_k| on
+    for size in sizes:
+        step = np.zeros(2 * size + 1)
+        step[[0, -1]] = 0.5
+        chances = np.convolve(chances, step)
+    return 2 * float(chances[int(a.sum()) + sizes.sum() :].sum())
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("more", [2.6, 5, 8])
+def test_p_of_a_sum_on_a_grid_is_that_of_all_patterns(most, more):
+    a = np.random.default_rng(4).integers(1, most, size=2500, endpoint=True).astype(float)
+    square = float(np.sqrt((a * a).sum()))
+    minus = np.cumsum(a) < (a.sum() - more * square) / 2
+    a[minus] *= -1
+    assert saddlepoint_p(a) == pytest.approx(exact_p(a), rel=0.02)
 
 
 @pytest.mark.parametrize("shift", [0.05, 0.1, 0.3])
