@@ -107,7 +107,7 @@ def test_the_work_for_a_long_text_grows_with_its_length_and_not_with_the_square_
 ) -> None:
     from levelfield.models.tokens import Tokens
 
-    text = " ".join(f"The boat number {i} came back late with {i} fish." for i in range(400))
+    text = " ".join(f"The boat number {i} came back late with {i} fish." for i in range(150))
     read, ids = 0, Tokens.ids
 
     def counting(self: Tokens, texts: list[str], **words: bool) -> list[list[int]]:
