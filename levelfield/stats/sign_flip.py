@@ -102,12 +102,12 @@ def sign_flips(S: Floats, W: Floats, *, resampling: Resampling = DEFAULT) -> Sig
         if not exact:
             tried = resampling.permutations
             rare += [j for j, b in zip(columns, reached, strict=True) if is_rare(b, tried)]
-    for j, tilted in zip(
+    for j, small in zip(
         rare,
         small_p_of_sums([S[active[:, j], j] for j in rare], _TIE, seed=resampling.seed),
         strict=True,
     ):
-        p[j] = p[j] if tilted is None else max(least[j], tilted)
+        p[j] = p[j] if small is None else max(least[j], small)
     return SignFlips(p, low, high, np.where(used, least, np.nan))
 
 

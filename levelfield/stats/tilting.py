@@ -83,11 +83,10 @@ def small_p_of_sums(sums: Sequence[Floats], tie: float, *, seed: int) -> list[fl
         tie: a share of Σ |a_k|; a sum that misses the observed one by less reaches it.
     """
     signed = [a * np.sign(a.sum()) for a in sums]
-    p = [saddlepoint_p(a) if a.size > MANY else None for a in signed]
-    drawn = iter(
-        _tilted_sums([a for a, of in zip(signed, p, strict=True) if of is None], tie, seed)
-    )
-    return [next(drawn) if of is None else of for of in p]
+    known = [saddlepoint_p(a) if a.size > MANY else None for a in signed]
+    unknown = [a for a, p in zip(signed, known, strict=True) if p is None]
+    drawn = iter(_tilted_sums(unknown, tie, seed))
+    return [next(drawn) if p is None else p for p in known]
 
 
 def saddlepoint_p(a: Floats) -> float | None:
@@ -109,14 +108,13 @@ def saddlepoint_p(a: Floats) -> float | None:
     x = float(a.sum() - np.abs(a).min())
     if x <= 0:
         return None
-    theta = _theta(a, x)
-    scaled = theta * a
-    variances = a**2 * (1 - np.tanh(scaled) ** 2)
+    tilt = _Tilt(a, x)
+    variances = 4 * a**2 * tilt.chance * (1 - tilt.chance)
     variance = float(variances.sum())
     if variances.max() >= _LARGEST * variance:
         return None
-    r = math.sqrt(2 * (theta * x - _log_cosh(scaled)))
-    p = 2 * ndtr(-r - math.log(theta * math.sqrt(variance) / r) / r)
+    r = math.sqrt(2 * (tilt.theta * x - tilt.log_norm))
+    p = 2 * ndtr(-r - math.log(tilt.theta * math.sqrt(variance) / r) / r)
     return float(max(p, np.finfo(np.float64).tiny))
 
 
@@ -172,21 +170,23 @@ class _Tilt:
     """How signs are drawn so that Σ a_k g_k is near what was observed.
 
     Attributes:
+        theta: θ.
+        log_norm: Σ log cosh(θ a_k).
         chance: (K,) of each sign to be +.
     """
 
     def __init__(self, a: Floats, observed: float) -> None:
         # nearer to the largest possible value than the smallest coefficient, all signs would be +
         sizes = np.abs(a)
-        self._theta = _theta(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
-        scaled = self._theta * a
-        self._log_norm = _log_cosh(scaled)
+        self.theta = _theta(a, min(observed, float(sizes.sum() - 0.001 * sizes[sizes > 0].min())))
+        scaled = self.theta * a
+        self.log_norm = float(np.sum(np.logaddexp(scaled, -scaled) - np.log(2)))
         self._total = float(a.sum())
         self.chance: Floats = expit(2 * scaled)
 
     def weights(self, plus_sums: Floats) -> Floats:
         """(r,) of patterns whose coefficients with a + have these sums."""
-        return np.asarray(np.exp(self._log_norm - self._theta * (2 * plus_sums - self._total)))
+        return np.asarray(np.exp(self.log_norm - self.theta * (2 * plus_sums - self._total)))
 
 
 def _p_of(weights: Floats) -> float | None:
@@ -195,11 +195,6 @@ def _p_of(weights: Floats) -> float | None:
         return None
     error = weights.std() / np.sqrt(_DRAWS)
     return float(min(1.0, 2 * (weights.mean() + 2 * error)))
-
-
-def _log_cosh(x: Floats) -> float:
-    """Σ log cosh x_k."""
-    return float(np.sum(np.logaddexp(x, -x) - np.log(2)))
 
 
 def _theta(a: Floats, aim: float) -> float:

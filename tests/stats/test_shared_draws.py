@@ -157,6 +157,13 @@ def test_an_approximate_p_is_never_0():
     assert saddlepoint_p(np.append(np.ones(20_000), 1e-9)) is None
 
 
+def test_a_tilt_is_found_where_the_aim_is_the_whole_sum_but_for_rounding():
+    rng = np.random.default_rng(0)
+    draws = (np.append(rng.random(1000), 1e-30) for _ in range(1000))
+    a = next(a for a in draws if a @ np.ones(a.size) < a.sum())
+    assert tilted_p(lambda plus: plus.all(axis=1), a, float(a.sum()), seed=0) is not None
+
+
 def test_shared_draws_count_how_often_each_cluster_is_drawn(monkeypatch):
     monkeypatch.setattr(clusters, "_HELD", 100)
     rng = np.random.default_rng(5)
