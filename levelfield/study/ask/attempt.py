@@ -171,6 +171,8 @@ class Attempt:
                         else f"ran into its time limit of {timeout_s:g} s, so it was ended"
                     )
                 break
+        if self._end and self._end.stays:  # of this cell, not of the next
+            stderr.feed(pipes.unread())
         self._take(lines.end(), notices=notices)
 
     def _take(self, lines: Iterable[bytes | None], *, notices: bool) -> None:

@@ -143,6 +143,14 @@ class ProcessPipes:
             else:
                 self._drop(key.fileobj, closed=True)
 
+    def unread(self) -> bytes:
+        """What stands on stderr and no exchange has given yet; waits for no more."""
+        if (pipe := self._process.stderr) is None or pipe.closed:
+            return b""
+        with suppress(BlockingIOError):
+            return os.read(pipe.fileno(), STDERR_BYTES)
+        return b""
+
     def _send(self, pipe: object, fd: int) -> None:
         try:
             self._unsent = self._unsent[os.write(fd, self._unsent[:_CHUNK]) :]

@@ -32,6 +32,8 @@ def main(name: str, options: str, decoding: str) -> None:
         os.dup2(2, 1)
 
         def write(record: Mapping[str, Any]) -> None:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()  # what was said so far stands with this cell
             out.write(json.dumps(record) + "\n")
             out.flush()
 

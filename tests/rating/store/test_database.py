@@ -98,8 +98,10 @@ def test_a_backup_is_a_store_of_one_file_and_never_over_another(
 
 
 def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_it(
-    store: RatingStore, tmp_path: Path
+    store: RatingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the rater goes on until the last copy is made
+    monkeypatch.setattr("levelfield.rating.store.events.EVENTS_OF_ITEM", 1_000_000)
     rater = begin(store)
     acknowledged: list[str] = []
     enough = threading.Event()
@@ -123,6 +125,7 @@ def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_i
             copy.close()
             assert set(before) <= uuids
             assert {u[1:] for u in uuids if u[:1] == "a"} == {u[1:] for u in uuids if u[:1] == "b"}
+        assert writer.is_alive()
     finally:
         enough.set()
         writer.join()

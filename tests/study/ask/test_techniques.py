@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from studies import command, lines, plan
@@ -181,6 +182,57 @@ def test_each_system_has_one_process_for_all_its_cells(
     assert said.read_text() == "a line on stderr\n"
     assert run(study, jobs=jobs).fresh == frozenset()
     assert len(starts) == 2
+
+
+def test_what_is_said_on_stderr_stands_with_its_cell_however_late_it_is_read(
+    tmp_path: Path,
+    source: TechniqueSource,
+    toy: Callable[[str], Starts],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toy("well")
+    study = plan(tmp_path, source, seeds=(1, 2))
+    read = os.read
+
+    def late(fd: int, length: int) -> bytes:
+        time.sleep(0.3)  # between this pipe's having something and its being read, all is said
+        return read(fd, length)
+
+    monkeypatch.setattr("levelfield.study.ask.pipes.os.read", late)
+    assert run(study).counts == {"done": 2}
+    for key in study.cells():
+        said = StudyStore(study.out).folder(key) / "stderr.txt"
+        assert said.read_text() == "a line on stderr\n"
+
+
+def test_what_a_technique_prints_stands_with_its_cell(
+    tmp_path: Path, source: TechniqueSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+        import sys
+        from levelfield.study.ask import technique_worker
+        from levelfield.systems.base import UncontrolledBase
+        generate = UncontrolledBase.generate
+        def talkative(self, requests, *, decoding, seed=0):
+            print(f"seed {seed}", end=" ")
+            return generate(self, requests, decoding=decoding, seed=seed)
+        UncontrolledBase.generate = talkative
+        technique_worker.main(*sys.argv[1:])
+        """
+
+    class Talkative(SystemProcess):
+        def __init__(self, words: list[str], *args: Any, **kwargs: Any) -> None:
+            worker = words.index("levelfield.study.ask.technique_worker")
+            words = [sys.executable, "-c", textwrap.dedent(code), *words[worker + 1 :]]
+            super().__init__(words, *args, **kwargs)
+
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    monkeypatch.setattr(technique_process, "SystemProcess", Talkative)
+    study = plan(tmp_path, source, seeds=(1, 2))
+    assert run(study).counts == {"done": 2}
+    first, second = (StudyStore(study.out).folder(key) / "stderr.txt" for key in study.cells())
+    assert first.read_text().endswith("seed 1 ")
+    assert second.read_text() == "seed 2 "
 
 
 def test_tables_have_techniques_and_bases_in_columns_of_their_own(
