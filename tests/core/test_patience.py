@@ -47,14 +47,14 @@ def test_code_that_catches_everything_is_interrupted_again(monkeypatch):
 
     def stubborn() -> None:
         try:
-            time.sleep(5)
+            time.sleep(60)
         except BaseException:
-            time.sleep(5)
+            time.sleep(60)
 
     started = time.monotonic()
     with pytest.raises(TimeIsUp), time_limit(0.05), timed():
         stubborn()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])

@@ -330,7 +330,7 @@ def test_a_server_that_drips_is_given_up(monkeypatch, head):
     started = time.monotonic()
     with pytest.raises(FetchError, match="no answer in time"):
         fetch(FILE)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
 
 
 class Redirecting(Server):

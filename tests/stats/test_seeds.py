@@ -224,12 +224,12 @@ def test_a_seed_a_text_takes_no_time():
     n = 20_000
     one_each = np.arange(n)
     rows = {"systems": np.zeros(n, int), "seeds": one_each, "inputs": one_each}
-    start = time.perf_counter()
+    start = time.process_time()
     c = contrast(
         np.random.default_rng(0).normal(size=n), np.full(n, 1 / n),
         **rows, clusters=one_each // 2, strata=one_each // 10_000,
     )  # fmt: skip
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert c is not None
     assert not c.of_seeds
 
@@ -238,12 +238,12 @@ def test_many_seeds_that_share_inputs_with_few_others_take_little_time():
     n = 20_000
     rows = {"systems": np.zeros(n, int), "seeds": np.arange(n), "inputs": np.arange(n) // 4}
     x = np.random.default_rng(0).normal(size=n)
-    start = time.perf_counter()
+    start = time.process_time()
     c = contrast(
         x, np.full(n, 1 / n),
         **rows, clusters=rows["inputs"], strata=rows["systems"],
     )  # fmt: skip
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert c is not None
     assert c.of_seeds
     by_prompt = x.reshape(-1, 4).mean(axis=1)  # seeds of one prompt show nothing besides

@@ -346,16 +346,16 @@ def test_the_first_error_stops_the_other_threads_and_is_raised_at_once():
 
     def work(item: int, stop: threading.Event) -> int:
         if item == 0:
-            began.wait(5)
+            began.wait(60)
             raise ValueError("zero")
         began.set()
-        stop.wait(5)
+        stop.wait(60)
         return item
 
     start = time.monotonic()
     with pytest.raises(ValueError, match="zero"):
         in_threads(work, range(100), 2)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
 
 
 def test_ctrl_c_does_not_wait_for_the_server(tmp_path):
@@ -524,4 +524,4 @@ def test_a_server_that_drips_is_given_up_when_its_time_is_over(head):
     with contextlib.closing(server), pytest.raises(ModelError) as caught:
         ask(client(server.url, timeout=0.2, retries=1), "How?")
     assert "no whole answer within 0.2 s, which timeout sets (2 tries)" in str(caught.value)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
