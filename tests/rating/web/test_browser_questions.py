@@ -9,6 +9,7 @@ import pytest
 from chromium_pages import (
     answer_all,
     click_slider,
+    expect,
     ready,
     saved,
     sliders,
@@ -44,6 +45,40 @@ def test_a_slider_has_no_thumb_until_it_is_answered_and_says_no_number(place_of)
     assert not re.search(r"\d", snapshot.replace('group "1 ', "").replace("/url", ""))
     saved(page)
     assert place.answers(0) == {"style": 1}
+
+
+def test_saved_is_said_of_the_last_answer_and_of_none_before_it(place_of):
+    place = place_of()
+    page = place.page()
+    to_rating(place, page)
+    press = """keys => {
+        const bar = document.querySelector("[role=slider]");
+        for (const key of keys) {
+            bar.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        }
+        return document.getElementById("saved").textContent;
+    }"""
+    said = page.locator("#saved")
+    assert said.text_content() == ""
+    write = """texts => {
+        const comment = document.getElementById("comment");
+        for (const text of texts) {
+            comment.value = text;
+            comment.dispatchEvent(new InputEvent("input"));
+        }
+        return document.getElementById("saved").textContent;
+    }"""
+    assert page.evaluate(write, ["a", ""]) == "Saving…"
+    expect(said).to_have_text("")  # there is nothing to save
+    assert page.evaluate(press, ["End"]) == "Saving…"
+    saved(page)
+    assert page.evaluate(press, ["ArrowLeft"]) == "Saving…"
+    saved(page)
+    assert place.answers(0) == {"style": 99}
+    assert page.evaluate(press, ["Home", "ArrowRight", "End", "ArrowLeft"]) == "Saving…"
+    saved(page)
+    assert place.answers(0) == {"style": 99}
+    assert len([event for event in place.store.log() if event.kind == "rating"]) == 2
 
 
 def test_a_slider_takes_every_whole_number_and_no_other(place_of):

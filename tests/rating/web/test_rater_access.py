@@ -40,7 +40,8 @@ def test_a_link_that_is_none_opens_nothing(browser_of, token):
 
 def test_wrong_links_are_slowed_down_and_shut_no_right_one_out(browser_of):
     browser = browser_of()
-    browser.client.app.state.web.wrong_links.size = 5
+    limit = browser.client.app.state.web.wrong_links
+    limit.size, limit.a_second = 5, 0
     answers = [browser.enter(f"guess{k}") for k in range(8)]
     assert [answer.status_code for answer in answers] == [404] * 5 + [429] * 3
     assert "wait a minute" in answers[-1].text
@@ -277,7 +278,8 @@ def test_a_rater_who_asks_too_much_waits_in_every_session(browser_of):
     browser.enter(token)
     other = Browser(browser.store, browser.client.app)
     other.enter(token)
-    browser.client.app.state.web.writes.size = 4
+    writes = browser.client.app.state.web.writes
+    writes.size, writes.a_second = 4, 0
     assert [browser.api([]).status_code for _ in range(4)] == [422] * 4
     answers = [browser.api([]), other.api([]), other.send("/study/welcome", agree="1")]
     assert [answer.status_code for answer in answers] == [429] * 3
@@ -287,7 +289,8 @@ def test_a_rater_who_asks_too_much_waits_in_every_session(browser_of):
 def test_many_events_at_once_count_each(browser_of):
     browser = browser_of()
     browser.to_rating()
-    browser.client.app.state.web.writes.size = 4
+    writes = browser.client.app.state.web.writes
+    writes.size, writes.a_second = 4, 0
     item = browser.items[0].opaque
     assert browser.api([rating(item, n) for n in range(1, 9)]).status_code == 200
     assert browser.api([rating(item, 9)]).status_code == 429

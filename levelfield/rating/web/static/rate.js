@@ -475,6 +475,7 @@ class Rating {
     this.single = false;
     this.waiting_for_review = false;
     this.unfinished = new Map();
+    this.settled = document.getElementById("saved").textContent;
     this.questions = questions((question, value, finished) => this.answered(question, value, finished));
     this.comment = document.getElementById("comment");
     this.problem = document.getElementById("problem");
@@ -626,6 +627,7 @@ class Rating {
       say_it();
     }, 500);
     this.unfinished.set(name, { timer, say_it });
+    this.saving();
   }
 
   forget(name) {
@@ -648,7 +650,10 @@ class Rating {
   commit(kind, criterion, value) {
     const one = this.current.get(this.id) ?? { answers: bare({}), comment: "", problem: false };
     const before = kind === "rating" ? one.answers[criterion] : one[kind];
-    if (String(before) === String(value)) return;
+    if (String(before) === String(value)) {
+      if (!this.is_in_trouble()) this.settle();
+      return;
+    }
     this.current.set(this.id, one);
     this.clock = Math.max(this.clock, Number(this.shelf.get("clock")) || 0) + 1;
     this.shelf.set("clock", String(this.clock));
@@ -667,11 +672,18 @@ class Rating {
     this.flush();
   }
 
-  status(name, waiting, values = {}) {
+  status(name, waiting, text = say(name)) {
     const place = document.getElementById("saved");
-    const text = say(name, values);
     place.classList.toggle("waiting", waiting);
     if (place.textContent !== text) place.textContent = text;
+  }
+
+  is_in_trouble() {
+    return document.getElementById("saved").classList.contains("waiting");
+  }
+
+  saving() {
+    if (!this.is_in_trouble()) this.status("saving", false);
   }
 
   async flush() {
@@ -683,7 +695,7 @@ class Rating {
       return;
     }
     const events = all.slice(0, this.single ? 1 : 50);
-    if (!document.getElementById("saved").classList.contains("waiting")) this.status("saving", false);
+    this.saving();
     this.busy = true;
     try {
       await this.send(events);
@@ -723,14 +735,20 @@ class Rating {
   }
 
   saved(at) {
-    if (this.shelf.events().length) return;
-    this.single = false;
     const time = new Intl.DateTimeFormat(document.documentElement.lang, {
       hour: "2-digit",
       minute: "2-digit",
       hourCycle: "h23",
     }).format(new Date(at));
-    this.status(this.was_refused ?? "saved", Boolean(this.was_refused), { time });
+    this.settled = say("saved", { time });
+    this.settle();
+  }
+
+  settle() {
+    if (this.unfinished.size || this.shelf.events().length) return;
+    this.single = false;
+    if (this.was_refused) this.status(this.was_refused, true);
+    else this.status("saved", false, this.settled);
   }
 
   again(why) {
