@@ -58,8 +58,8 @@ def test_saved_is_said_of_the_last_answer_and_of_none_before_it(place_of):
         }
         return document.getElementById("saved").textContent;
     }"""
-    said = page.locator("#saved")
-    assert said.text_content() == ""
+    status = page.locator("#saved")
+    assert status.text_content() == ""
     write = """texts => {
         const comment = document.getElementById("comment");
         for (const text of texts) {
@@ -69,7 +69,7 @@ def test_saved_is_said_of_the_last_answer_and_of_none_before_it(place_of):
         return document.getElementById("saved").textContent;
     }"""
     assert page.evaluate(write, ["a", ""]) == "Saving…"
-    expect(said).to_have_text("")  # there is nothing to save
+    expect(status).to_have_text("")  # there is nothing to save
     assert page.evaluate(press, ["End"]) == "Saving…"
     saved(page)
     assert page.evaluate(press, ["ArrowLeft"]) == "Saving…"

@@ -201,8 +201,8 @@ def test_what_is_said_on_stderr_stands_with_its_cell_however_late_it_is_read(
     monkeypatch.setattr("levelfield.study.ask.pipes.os.read", late)
     assert run(study).counts == {"done": 2}
     for key in study.cells():
-        said = StudyStore(study.out).folder(key) / "stderr.txt"
-        assert said.read_text() == "a line on stderr\n"
+        stderr = StudyStore(study.out).folder(key) / "stderr.txt"
+        assert stderr.read_text() == "a line on stderr\n"
 
 
 def test_what_a_technique_prints_stands_with_its_cell(

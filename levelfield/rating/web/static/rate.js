@@ -475,7 +475,7 @@ class Rating {
     this.single = false;
     this.waiting_for_review = false;
     this.unfinished = new Map();
-    this.settled = document.getElementById("saved").textContent;
+    this.last_status = document.getElementById("saved").textContent;
     this.questions = questions((question, value, finished) => this.answered(question, value, finished));
     this.comment = document.getElementById("comment");
     this.problem = document.getElementById("problem");
@@ -651,7 +651,7 @@ class Rating {
     const one = this.current.get(this.id) ?? { answers: bare({}), comment: "", problem: false };
     const before = kind === "rating" ? one.answers[criterion] : one[kind];
     if (String(before) === String(value)) {
-      if (!this.is_in_trouble()) this.settle();
+      if (!this.is_in_trouble()) this.show_last_status();
       return;
     }
     this.current.set(this.id, one);
@@ -740,15 +740,15 @@ class Rating {
       minute: "2-digit",
       hourCycle: "h23",
     }).format(new Date(at));
-    this.settled = say("saved", { time });
-    this.settle();
+    this.last_status = say("saved", { time });
+    this.show_last_status();
   }
 
-  settle() {
+  show_last_status() {
     if (this.unfinished.size || this.shelf.events().length) return;
     this.single = false;
     if (this.was_refused) this.status(this.was_refused, true);
-    else this.status("saved", false, this.settled);
+    else this.status("saved", false, this.last_status);
   }
 
   again(why) {
