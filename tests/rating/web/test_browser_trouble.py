@@ -43,6 +43,31 @@ def test_offline_in_the_middle_nothing_is_lost_and_the_page_says_so(place_of):
     assert all(set(place.answers(n).values()) == {100 if n else 1} for n in range(3))
 
 
+def test_keys_pressed_while_the_network_comes_back_leave_no_old_trouble(place_of):
+    place = place_of()
+    place.expected = OFFLINE
+    context = place.context()
+    page = place.page(context)
+    to_rating(place, page)
+    context.set_offline(True)
+    answer_all(page, 1)
+    page.get_by_text("waiting for the network").wait_for()
+    context.set_offline(False)
+    # down and up again, so that nothing new is to be saved
+    page.evaluate("""async () => {
+        const bar = document.querySelector("[role=slider]");
+        const waiting = () => document.querySelector("#saved.waiting");
+        for (let n = 0; n < 300 && waiting(); n++) {
+            for (const key of ["ArrowLeft", "ArrowRight"]) {
+                bar.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+            }
+            await new Promise((then) => setTimeout(then, 50));
+        }
+    }""")
+    saved(page)
+    assert set(place.answers(0).values()) == {100}
+
+
 def test_what_was_answered_offline_is_sent_when_the_page_is_opened_again(place_of):
     place = place_of()
     place.expected = OFFLINE

@@ -745,9 +745,10 @@ class Rating {
   }
 
   show_last_status() {
-    if (this.unfinished.size || this.shelf.events().length) return;
+    if (this.shelf.events().length) return;
     this.single = false;
     if (this.was_refused) this.status(this.was_refused, true);
+    else if (this.unfinished.size) this.status("saving", false);
     else this.status("saved", false, this.last_status);
   }
 
