@@ -43,16 +43,21 @@ def test_offline_in_the_middle_nothing_is_lost_and_the_page_says_so(place_of):
     assert all(set(place.answers(n).values()) == {100 if n else 1} for n in range(3))
 
 
-def test_keys_pressed_while_the_network_comes_back_leave_no_old_trouble(place_of):
+def answered_offline(place_of):
+    """A page without a network whose first text is answered, and nothing is sent."""
     place = place_of()
     place.expected = OFFLINE
-    context = place.context()
-    page = place.page(context)
+    page = place.page()
     to_rating(place, page)
-    context.set_offline(True)
+    page.context.set_offline(True)
     answer_all(page, 1)
     page.get_by_text("waiting for the network").wait_for()
-    context.set_offline(False)
+    return place, page
+
+
+def test_keys_pressed_while_the_network_comes_back_leave_no_old_trouble(place_of):
+    place, page = answered_offline(place_of)
+    page.context.set_offline(False)
     # down and up again, so that nothing new is to be saved
     page.evaluate("""async () => {
         const bar = document.querySelector("[role=slider]");
@@ -69,14 +74,8 @@ def test_keys_pressed_while_the_network_comes_back_leave_no_old_trouble(place_of
 
 
 def test_what_was_answered_offline_is_sent_when_the_page_is_opened_again(place_of):
-    place = place_of()
-    place.expected = OFFLINE
-    context = place.context()
-    page = place.page(context)
-    to_rating(place, page)
-    context.set_offline(True)
-    answer_all(page, 1)
-    page.get_by_text("waiting for the network").wait_for()
+    place, page = answered_offline(place_of)
+    context = page.context
     page.close()
     context.set_offline(False)
     page = place.page(context)
