@@ -17,7 +17,8 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.stats.multiplicity import Family, adjusted_by_family
+from levelfield.stats.multiplicity import adjusted_by_family
+from levelfield.stats.resampling import Family
 from levelfield.stats.sign_flip import sign_flips
 
 Floats = npt.NDArray[np.float64]

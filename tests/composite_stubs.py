@@ -10,6 +10,7 @@ import numpy as np
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import Resolved
 
 
@@ -28,11 +29,7 @@ class StubAspect:
     attribute: str = ""
     language: str = "english"
     match: str = "exact"
-    device: str = "auto"
-    dtype: str = "float32"
-    batch_tokens: int | None = None
-    engine: str = "auto"
-    allow_pickle: bool = False
+    loading: Loading = AS_USUAL
     judges: str = ""
     empty: str = "0"
 
@@ -44,7 +41,7 @@ class StubAspect:
     @property
     def signature(self) -> str:
         read = f"{self.model}{self.judges}|form:{self.form}|language:{self.language}"
-        return f"stub|model:{read}|attribute:{self.attribute}|dtype:{self.dtype}|v:0.1.0"
+        return f"stub|model:{read}|attribute:{self.attribute}|dtype:{self.loading.dtype}|v:0.1.0"
 
     def value(self, sample: Sample) -> float | str:
         if not sample.text.strip():
@@ -78,7 +75,7 @@ def put_stubs(monkeypatch: Any) -> None:
     """No composite metric asks a real model."""
     from levelfield.metrics.composite import base, relevance, texts
 
-    def resolve(name: str, **_: bool) -> Resolved:
+    def resolve(name: str, _: Loading) -> Resolved:
         kind = "encoder" if "minilm" in name or "encoder" in name else "causal"
         return Resolved(name, Path(), f"{sum(map(ord, name)):012}", kind, "stub")  # type: ignore[arg-type]
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FORMAT, MAP, WholeNumber, columns
+from levelfield.cli.options import FORMAT, MAP, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.json_text import json_text
+from levelfield.io.reading import columns
 
 
 @click.command(cls=Writing)

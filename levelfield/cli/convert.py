@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from levelfield.cli.options import pairs
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say
+from levelfield.io.reading import pairs
 from levelfield.training.convert.table import LAYOUTS
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FiniteNumber, WholeNumber, columns
+from levelfield.cli.options import FiniteNumber, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
+from levelfield.io.reading import columns
 from levelfield.stats.measures import STATISTICS
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FORMAT, MAP, FiniteNumber, WholeNumber, columns, pairs
+from levelfield.cli.options import FORMAT, MAP, FiniteNumber, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing, is_forced
 from levelfield.cli.terminal import console, progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.io.reading import columns, pairs
 from levelfield.systems.contract import Decoding
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.parameters import parameter_documents
+from levelfield.cli.parameters import choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
@@ -53,7 +53,7 @@ def _describe(name: str) -> dict[str, Any]:
     """What is known of a metric without loading a model; a broken one says why it is."""
     try:
         made = metric_class(name)
-        parameters = options(made, name=name)
+        known = options(made, name=name)
     except LevelfieldError as error:
         unknown = {"name": name, "level": "", "requires": [], "offline": False}
         return {**unknown, "summary": str(error), "broken": True}
@@ -70,14 +70,13 @@ def _describe(name: str) -> dict[str, Any]:
         "summary": doc.strip().splitlines()[0] if doc.strip() else "",
         "doc": doc,
         "from": installed()[name].value if name in installed() else name,
-        "options": parameter_documents(parameters),
+        "options": choice_documents(known),
     }
 
 
 def _page(metric: dict[str, Any]) -> str:
     if metric.get("broken"):
         return f"{metric['name']}\n\n{metric['summary']}"
-    given = [f"  {o}={v['default']}  ({v['values']})" for o, v in metric["options"].items()]
     return "\n".join(
         [
             f"{metric['name']}  ({metric['level']} level, needs {', '.join(metric['requires'])})",
@@ -87,7 +86,7 @@ def _page(metric: dict[str, Any]) -> str:
             f"With its defaults it {'works' if metric['offline'] else 'lacks something'} offline.",
             "",
             "Options and defaults (--option NAME=VALUE):",
-            *given,
+            *choice_lines(metric["options"]),
         ]
     )
 

@@ -1,15 +1,22 @@
-"""Options that commands share, and what users write after them."""
+"""Options of commands: those that choices declare, those that commands share, and their words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Literal
+import functools
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from levelfield.cli.outputs import INPUT
 from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
-from levelfield.stats.multiplicity import FAMILIES
+from levelfield.core.options import REQUIRED, Declaration, Options, Unfit, choices
+from levelfield.io.reading import pairs
+from levelfield.stats.resampling import FAMILIES
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class WholeNumber(click.IntRange):
@@ -97,7 +104,7 @@ class RayAddressType(click.ParamType):  # type: ignore[type-arg]  # generic in i
     name = "address"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from levelfield.run.places import check_address
+        from levelfield.run.options import check_address
 
         try:
             return check_address(str(value))
@@ -117,25 +124,123 @@ RAY = click.option(
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 
-def pairs(
-    option: str, words: Sequence[str], *, alternatives: Collection[str] = ()
-) -> dict[str, str]:
-    """NAME=VALUE words as a mapping; several values of a name in `alternatives` are joined."""
-    from levelfield.io.guesses import ALTERNATIVE
+class Word(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """A word of the command line that stands for a value of a choice."""
 
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = (part.strip() for part in word.partition("="))
-        if not (equals and name and value):
-            raise UserError(f"{option} {word}: expected NAME=VALUE")
-        if name in found and name not in alternatives:
-            raise UserError(f"{option} {name} is given twice")
-        found[name] = f"{found[name]}{ALTERNATIVE}{value}" if name in found else value
-    return found
+    def __init__(self, choice: Declaration) -> None:
+        self.choice = choice
+        kinds = {int: "integer", float: "number"}
+        self.name = next((kinds[kind] for kind in choice.kinds if kind in kinds), "text")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the value; fails with what was expected."""
+        if not isinstance(value, str):
+            return value  # a default
+        try:
+            return self.choice.parse(value)
+        except Unfit as error:
+            from levelfield.io.problems import shown
+
+            self.fail(f"{shown(value)}: {error}", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002
+        """Returns the names that are accepted, if they are few."""
+        names = self.choice.names
+        return f"[{'|'.join(names)}]" if 0 < len(names) <= _MOST_NAMES else None
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Returns the names that begin so."""
+        return [CompletionItem(name) for name in self.choice.names if name.startswith(incomplete)]
 
 
-def columns(words: Sequence[str]) -> dict[str, str]:
-    """The words of `--map`; what names samples may have other columns in other files."""
-    from levelfield.io.guesses import NAMES
+_MOST_NAMES = 6
 
-    return pairs("--map", words, alternatives=NAMES)
+
+class DeclaredOption(click.Option):
+    """The option of a command that a choice makes."""
+
+    def __init__(self, choice: Declaration) -> None:
+        rule = choice.rule
+        word = choice.name.replace("_", "-")
+        is_off = choice.is_flag and choice.default is True
+        flags = rule.flags or (f"--no-{word}" if is_off else f"--{word}",)
+        attrs: dict[str, Any] = {"metavar": rule.metavar or None}
+        if choice.is_flag:
+            attrs = {"is_flag": True, **({"flag_value": False, "default": True} if is_off else {})}
+        elif choice.is_list or choice.is_mapping:
+            attrs |= {
+                "multiple": True,
+                "default": _words(choice.default),
+                "required": choice.required,
+            }
+        elif choice.required:
+            attrs["required"] = True
+        elif choice.default is not None:
+            attrs["default"] = choice.default
+        if rule.bare is not None:
+            attrs |= {"is_flag": False, "flag_value": rule.bare}
+        if not choice.is_flag:
+            attrs["type"] = INPUT if rule.is_file else None if choice.is_mapping else Word(choice)
+        super().__init__([*flags, choice.name], help=rule.help, **attrs)
+        self.choice = choice
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Returns the range and the default; a default in words is that of the declaration."""
+        extra = super().get_help_extra(ctx)
+        default = self.choice.default
+        if self.choice.rule.otherwise:
+            extra["default"] = self.choice.rule.otherwise
+        elif not self.choice.is_flag and default not in (REQUIRED, None, "", (), {}):
+            extra["default"] = ", ".join(default) if isinstance(default, tuple) else str(default)
+        if self.choice.bounds:
+            extra["range"] = self.choice.bounds
+        return extra
+
+
+def _words(default: object) -> list[str]:
+    if isinstance(default, Mapping):
+        return [f"{name}={value}" for name, value in default.items()]
+    return list(map(str, default)) if isinstance(default, tuple) else []
+
+
+def takes(
+    cls: type[Options],
+    name: str = "options",
+    *,
+    without: Collection[str] = (),
+    among: Mapping[str, Collection[str]] = {},
+) -> Callable[[F], Callable[..., Any]]:
+    """Gives a command the options of a class; the command gets them as one value of that class.
+
+    Args:
+        name: of the argument that the command gets.
+        without: choices that the command does not have; they keep their defaults.
+        among: name of a choice -> the names that the command accepts.
+    """
+    known = {key: choice for key, choice in choices(cls).items() if key not in without}
+    known |= {key: known[key].narrowed(names) for key, names in among.items()}
+
+    def add(command: F) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_options(*args: Any, **words: Any) -> Any:
+            values = {key: _value(choice, words.pop(key)) for key, choice in known.items()}
+            return command(*args, **{name: cls.of(**values)}, **words)
+
+        params = with_options.__dict__.setdefault("__click_params__", [])
+        params += map(DeclaredOption, reversed(known.values()))
+        return with_options
+
+    return add
+
+
+def _value(choice: Declaration, value: Any) -> Any:
+    if choice.rule.read is not None:
+        return choice.rule.read(value)
+    if choice.is_mapping:
+        return pairs((choice.rule.flags or (f"--{choice.name}",))[0], value)
+    return value

@@ -12,7 +12,7 @@ from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
-    from levelfield.run.places import Workers
+    from levelfield.run.options import Workers
 
 
 @click.command(cls=Writing)

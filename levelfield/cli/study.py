@@ -24,7 +24,7 @@ from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import JOBS
-from levelfield.stats.multiplicity import Family
+from levelfield.stats.resampling import Family
 
 if TYPE_CHECKING:
     from levelfield.study import StudyRun

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from levelfield.cli.options import JSON
-from levelfield.cli.parameters import argument_lines, parameter_documents
+from levelfield.cli.parameters import choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
-from levelfield.core.registry import parameters, required
+from levelfield.core.options import choices
 from levelfield.systems.making import technique_class, technique_entry
 from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 
@@ -53,23 +53,12 @@ def _listed(entry: TechniqueEntry) -> dict[str, Any]:
 def _describe(entry: TechniqueEntry) -> dict[str, Any]:
     """What is known of a technique without loading a model."""
     made = technique_class(entry.name)
-    said = argument_lines(made)
-    known = parameters(made)
-    needed = required(known, ())
-    options = {
-        name: {**document, "needed": name in needed, "help": said.get(name, "")}
-        for name, document in parameter_documents(known).items()
-    }
     return {
         **_listed(entry),
         "doc": inspect.getdoc(made) or "",
-        "options": options,
+        "options": choice_documents(choices(made)),
         "documentation": f"docs/techniques/{entry.name}.md",
     }
-
-
-def _default(option: dict[str, Any]) -> str:
-    return "…" if option["needed"] else str(option["default"])
 
 
 def _page(technique: dict[str, Any]) -> str:
@@ -81,12 +70,7 @@ def _page(technique: dict[str, Any]) -> str:
         ("paper", technique["paper"]),
         ("documentation", technique["documentation"]),
     ]
-    given = [
-        line
-        for name, option in technique["options"].items()
-        for line in (f"  {name}={_default(option)}  ({option['values']})", f"    {option['help']}")
-        if line.strip()
-    ]
+    given = choice_lines(technique["options"])
     return "\n".join(
         [
             f"{technique['name']}: {technique['summary']}",

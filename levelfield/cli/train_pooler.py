@@ -6,11 +6,13 @@ from typing import Any, Literal
 
 import click
 
-from levelfield.cli.options import DTYPE, ENGINE, WholeNumber, pairs
+from levelfield.cli.options import DTYPE, ENGINE, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
-from levelfield.core.registry import options, parse_option
+from levelfield.core.options import parsed
+from levelfield.core.registry import options
+from levelfield.io.reading import pairs
 
 _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "engine", "allow_pickle")
 
@@ -64,14 +66,14 @@ def pooler(
     from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
     source = open_samples(files, format=format, mapping=pairs("--map", mapping), ids="file")
-    metric = CDMMomentum(
-        **_options(words),
-        device=device,
-        dtype=dtype,
-        batch_tokens=batch_tokens,
-        engine=engine,
-        allow_pickle=allow_pickle,
-    )
+    loading = {
+        "device": device,
+        "dtype": dtype,
+        "batch_tokens": batch_tokens,
+        "engine": engine,
+        "allow_pickle": allow_pickle,
+    }
+    metric = CDMMomentum.of(**_options(words), **loading)
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
     momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
@@ -98,4 +100,4 @@ def _options(words: tuple[str, ...]) -> dict[str, Any]:
     texts = pairs("--option", words)
     if unknown := sorted(set(texts) - set(known)):
         raise UserError(f"--option {unknown[0]}: expected one of {', '.join(known)}")
-    return {k: parse_option(f"option {k}", v, known[k]) for k, v in texts.items()}
+    return parsed("cdm.momentum", known, texts)

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from levelfield.cli.options import FiniteNumber, WholeNumber
-from levelfield.cli.options import pairs as words_of
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
+from levelfield.io.reading import pairs as words_of
 
 
 @click.command(cls=Writing)

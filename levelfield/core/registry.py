@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import difflib
 import functools
-import inspect
-import math
 import sys
-import types
-import typing
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal
+from typing import Any
 
 from levelfield.core.errors import UserError, first_line
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.metric_file import MetricFile
-from levelfield.core.numerals import finite_number, whole_number
+from levelfield.core.options import Declaration, choices, make, parsed, required
 
 GROUP = "levelfield.metrics"
 """The entry-point group under which metrics, ours and other people's, announce themselves."""
@@ -77,97 +71,14 @@ _in_files: dict[str, Callable[..., Metric]] = {}
 """Metrics of files that this process has loaded, by the names that their values go by."""
 
 
-def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a metric's class, annotations evaluated if they can be.
-
-    Those of a dataclass are evaluated where each field stands, which may be a base in a module
-    with other imports.
+def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, Declaration]:
+    """Returns the options of a metric's class by name.
 
     Raises:
         MetricError: the class can't be asked.
     """
     with held_to_its_contract(metric, "can't be asked for its options", name=name):
-        return parameters(metric)
-
-
-def parameters(made: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a class or factory, annotations evaluated if they can be."""
-    if dataclasses.is_dataclass(made):
-        with contextlib.suppress(NameError):
-            types_of = typing.get_type_hints(made)
-            known = inspect.signature(made).parameters
-            if known.keys() <= types_of.keys():  # not so where `__init__` is written out
-                return {k: p.replace(annotation=types_of[k]) for k, p in known.items()}
-    try:
-        return dict(inspect.signature(made, eval_str=True).parameters)
-    except NameError:  # imported for type checkers only
-        return dict(inspect.signature(made).parameters)
-
-
-def parsed(
-    name: str, known: Mapping[str, inspect.Parameter], words: Mapping[str, object]
-) -> dict[str, Any]:
-    """The values of those words that are parameters, by the parameters' annotations.
-
-    Args:
-        name: of what is made, for messages.
-        known: its parameters.
-        words: options as the user wrote them, or values.
-
-    Raises:
-        UserError: a word is no such value, or a number is not finite.
-    """
-    values: dict[str, Any] = {}
-    for option, word in words.items():
-        if option not in known:
-            continue
-        what = f"{name}: option {option}"
-        values[option] = parse_option(what, word, known[option]) if isinstance(word, str) else word
-        if isinstance(word, float) and not math.isfinite(word):
-            raise UserError(f"{what}={word}: expected a finite number")
-    return values
-
-
-def required(known: Mapping[str, inspect.Parameter], given: Container[str]) -> list[str]:
-    """The parameters that have no default and are not given."""
-    return [
-        name
-        for name, parameter in known.items()
-        if parameter.default is parameter.empty and name not in given and parameter.kind in _NAMED
-    ]
-
-
-def parse_option(name: str, text: str, parameter: inspect.Parameter) -> Any:
-    """The value that a user's word stands for, by the parameter's annotation.
-
-    Understands str, int, float, bool, Literal and their unions with None (written `none`).
-    """
-    annotation = parameter.annotation
-    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(annotation) if is_union else (annotation,)
-    choices: list[str] = []
-    for kind in kinds:
-        if kind is type(None):
-            if text.lower() == "none":
-                return None
-            choices.append("none")
-        elif typing.get_origin(kind) is Literal:
-            for value in typing.get_args(kind):
-                if text == str(value):
-                    return value
-            choices += map(str, typing.get_args(kind))
-        elif kind is bool:
-            if text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            choices += ["true", "false"]
-        elif kind in (int, float):
-            try:
-                return whole_number(text) if kind is int else finite_number(text)
-            except ValueError:
-                choices.append("a whole number" if kind is int else "a number")
-        else:
-            return text
-    raise UserError(f"{name}={text}: expected {' or '.join(choices)}")
+        return choices(metric)
 
 
 def create(
@@ -182,9 +93,7 @@ def create(
             mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
-    known: dict[str, dict[str, inspect.Parameter]] = {
-        n: options(metric_class(n), name=n) for n in names
-    }
+    known = {n: options(metric_class(n), name=n) for n in names}
     mine = {name: _words_of(name, words) for name in names}
     for word in words:
         whose, _, option = word.rpartition(":")
@@ -200,9 +109,9 @@ def create(
         values |= parsed(name, its_own, mine[name])
         if missing := required(its_own, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
-        make = metric_class(name)
-        with held_to_its_contract(make, "can't be made", name=name):
-            metric = make(**values)
+        metric_type = metric_class(name)
+        with held_to_its_contract(metric_type, "can't be made", name=name):
+            metric = make(metric_type, values)
         check_metric(metric, name=name)
         metrics.append(metric)
     return metrics
@@ -222,6 +131,3 @@ def _is_of(name: str, whose: str) -> bool:
     """Whether a metric is what a word names: itself or a member of the family."""
     own = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
     return whose in (name, own) or own.startswith(f"{whose}.")
-
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

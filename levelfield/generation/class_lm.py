@@ -82,7 +82,7 @@ def class_lm(
     """
     if guide.kind != "class-lm":
         raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected class-lm")
-    guide.check_base(model, allow_pickle=loading.allow_pickle)
+    guide.check_base(model, loading)
     base = language_model(model, loading)
     if guide.is_whole:
         return _whole(guide, base, loading)

@@ -61,7 +61,7 @@ def load_contrast(
     """
 
     def loaded(name: str) -> Pretrained:
-        found = resolve(name, allow_pickle=loading.allow_pickle)
+        found = resolve(name, loading)
         if found.kind not in ("encoder-decoder", "causal"):
             raise ModelError(
                 f"model '{name}' is a {found.kind} and writes no text; negatives need an "

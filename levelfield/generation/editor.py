@@ -124,7 +124,7 @@ def resolve_editor(name: str, loading: Loading) -> Resolved:
     Raises:
         ModelError: there is no such model, or it has no editing head.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     how = "make one with `levelfield train editor FILE --out FOLDER`; offline/editor is one"
     if resolved.kind != "encoder-decoder":
         raise ModelError(f"model '{name}' is a {resolved.kind} model; expected an editor: {how}")

@@ -63,7 +63,7 @@ def future_model(
     """
     if guide.kind != "future":
         raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected future")
-    guide.check_base(model, allow_pickle=loading.allow_pickle)
+    guide.check_base(model, loading)
     base = language_model(model, loading)
     with reading(guide.name):
         shape = FutureShape(**guide.settings["shape"])

@@ -54,7 +54,7 @@ def head_model(
     """
     if guide.kind != "head":
         raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected head")
-    guide.check_base(model, allow_pickle=loading.allow_pickle)
+    guide.check_base(model, loading)
     base = language_model(model, loading)
     width = base.model.get_input_embeddings().weight.shape[1]
     with reading(guide.name):

@@ -75,7 +75,7 @@ def latent_model(
     """
     if guide.kind != "latent":
         raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected latent")
-    guide.check_base(model, allow_pickle=loading.allow_pickle)
+    guide.check_base(model, loading)
     base = language_model(model, loading)
     labels = [(one, label) for one, its in guide.attributes.items() for label in its]
     with reading(guide.name):

@@ -94,7 +94,7 @@ def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
 
 def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
     """An encoder-decoder, loaded anew."""
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "encoder-decoder", *placement(loading))
     return as_seq2seq(model, tokenizer, resolved.label)
 

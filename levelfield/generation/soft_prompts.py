@@ -55,7 +55,7 @@ def soft_prompts(
     matrices: list[torch.Tensor] = []
     end = base.tokens.vocabulary_size
     for guide in guides:
-        guide.check_base(model, allow_pickle=loading.allow_pickle)
+        guide.check_base(model, loading)
         ids[guide.attribute] = {}
         for label, matrix in matrices_of(guide, base).items():
             ids[guide.attribute][label] = tuple(range(end, end + len(matrix)))

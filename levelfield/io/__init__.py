@@ -1,13 +1,18 @@
 """Samples in, results out: files, data sets of the Hugging Face hub and what is in memory."""
 
-from levelfield.io.census import OTHER_LABELS, Census
-from levelfield.io.formats import FORMATS
-from levelfield.io.opening import load_samples, open_samples
-from levelfield.io.ratings import Rated, Rating, load_ratings
-from levelfield.io.records import as_record
-from levelfield.io.scores import ScoreColumn, load_scores
-from levelfield.io.source import Source
-from levelfield.io.writing import atomic_writer
+from typing import TYPE_CHECKING
+
+from levelfield.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from levelfield.io.census import OTHER_LABELS, Census
+    from levelfield.io.formats import FORMATS
+    from levelfield.io.opening import load_samples, open_samples
+    from levelfield.io.ratings import Rated, Rating, load_ratings
+    from levelfield.io.records import as_record
+    from levelfield.io.scores import ScoreColumn, load_scores
+    from levelfield.io.source import Source
+    from levelfield.io.writing import atomic_writer
 
 __all__ = [
     "FORMATS",
@@ -24,3 +29,22 @@ __all__ = [
     "load_scores",
     "open_samples",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Census": "levelfield.io.census",
+        "FORMATS": "levelfield.io.formats",
+        "OTHER_LABELS": "levelfield.io.census",
+        "Rated": "levelfield.io.ratings",
+        "Rating": "levelfield.io.ratings",
+        "ScoreColumn": "levelfield.io.scores",
+        "Source": "levelfield.io.source",
+        "as_record": "levelfield.io.records",
+        "atomic_writer": "levelfield.io.writing",
+        "load_ratings": "levelfield.io.ratings",
+        "load_samples": "levelfield.io.opening",
+        "load_scores": "levelfield.io.scores",
+        "open_samples": "levelfield.io.opening",
+    },
+)

@@ -8,48 +8,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from levelfield.core.errors import InputError, UserError
-from levelfield.core.sample import Control, Sample
+from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_named, format_of
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import STDIN, Spool
 from levelfield.io.parallel import Parallel
-from levelfield.io.problems import Problems, kind, printable, shown
+from levelfield.io.problems import Problems, kind, printable
+from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.records import Rules, as_record
-from levelfield.io.source import Ids, Input, Source
-
-PathLike = str | os.PathLike[str]
+from levelfield.io.source import Input, Source
 
 
 def open_samples(
-    paths: Sequence[PathLike],
-    *,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
-    control: Mapping[str, str | tuple[str, ...]] = {},
-    system: str = "",
-    prompt: str = "",
-    ids: Ids = "given",
-    source_file: PathLike | None = None,
-    reference_files: Sequence[PathLike] | PathLike = (),
+    paths: Sequence[PathLike], reading: ReadingOptions | None = None, **words: Any
 ) -> Source:
     """Samples in files, read when they are iterated.
 
     Args:
         paths: files; `-` is standard input; `hf:NAME?split=test` is a data set of the Hugging
             Face hub, or a folder laid out like one.
-        format: of all files; by default what a file's suffix says, JSONL for standard input.
-        mapping: our field -> their field, e.g. `{"text": "output", "control.sentiment": "label"}`.
-        control, system, prompt: defaults of records that do not name them. Of several files without
-            any system, the stem of a file's name is the system.
-        ids: `file` puts the stem of the file's name and `/` before each id, so that files that
-            use the same ids can be read together. `any` takes ids as they are and lets them
-            repeat, for texts that are only read, as those of a corpus.
-        source_file, reference_files: plain texts, one a line, whose line n belongs to line n of
-            each of the files, which are then plain texts, too.
+        reading: how they are read.
+        words: options of `ReadingOptions`, instead of those there.
 
     Raises:
         UserError: if an option is wrong, or a file is missing or of no known format.
@@ -61,16 +44,14 @@ def open_samples(
     names = [os.fspath(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     if not names:
         raise UserError("no files are given; name at least one, or - for standard input")
-    if ids not in ("given", "file", "any"):
-        raise UserError(f"ids: expected given, file or any, found {shown(ids)}")
-    rules = Rules(mapping=mapping, control=control, system=system, prompt=prompt)
-    chosen = None if format is None else format_named(format)
-    parallel = _parallel(source_file, reference_files)
+    reading = ReadingOptions.of(reading, **words)
+    chosen = None if reading.format is None else format_named(reading.format)
+    parallel = _parallel(reading)
     if parallel.all:
         if chosen not in (None, FORMATS["text"]):
             raise UserError(
-                f"--format {format} has no lines for --source-file or --reference-file to stand "
-                "beside; put sources and references into the records"
+                f"--format {reading.format} has no lines for --source-file or --reference-file to "
+                "stand beside; put sources and references into the records"
             )
         chosen = FORMATS["text"]
     problems = Problems()
@@ -87,25 +68,13 @@ def open_samples(
             name = printable(names[files.index(path)])
             problems.add(f"{name}: given {n} times; name each file once")
     problems.raise_if_any()
-    return Source(inputs, rules, ids)
-
-
-class ReadOptions(TypedDict, total=False):
-    """The options of `open_samples`."""
-
-    format: str | None
-    mapping: Mapping[str, str]
-    control: Control
-    system: str
-    prompt: str
-    ids: Ids
-    source_file: PathLike | None
-    reference_files: Sequence[PathLike] | PathLike
+    return Source(inputs, _rules(reading), reading.ids)
 
 
 def load_samples(
     source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
-    **options: Unpack[ReadOptions],
+    reading: ReadingOptions | None = None,
+    **words: Any,
 ) -> list[Sample]:
     """All samples at once, checked.
 
@@ -113,7 +82,7 @@ def load_samples(
         source: a path as a `str` or `Path`; or a list: of strings, which are texts, of mappings,
             which are records, of `Sample`s, or of `Path`s. Texts and records without an id are
             "1", "2", ….
-        options: as for `open_samples`; `format` and `ids` are for files.
+        reading, words: as for `open_samples`; `format` and `ids` are for files.
 
     Raises:
         InputError: with all problems there are.
@@ -121,14 +90,15 @@ def load_samples(
     >>> load_samples(["What a day."], control={"sentiment": "positive"})[0].id
     '1'
     """
-    opened = open_source(source, **options)
+    opened = open_source(source, reading, **words)
     opened.check()
     return list(opened)
 
 
 def open_source(
     source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
-    **options: Unpack[ReadOptions],
+    reading: ReadingOptions | None = None,
+    **words: Any,
 ) -> Source:
     """What `load_samples` takes, to be read one by one.
 
@@ -136,11 +106,11 @@ def open_source(
         UserError: as for `open_samples`.
     """
     if isinstance(source, str | os.PathLike):
-        return open_samples([source], **options)
+        return open_samples([source], reading, **words)
     items = list(source)
     if items and all(isinstance(item, os.PathLike) for item in items):
-        return open_samples([p for p in items if isinstance(p, os.PathLike)], **options)
-    return _in_memory(items, options)
+        return open_samples([p for p in items if isinstance(p, os.PathLike)], reading, **words)
+    return _in_memory(items, ReadingOptions.of(reading, **words))
 
 
 def labels(paths: Sequence[str]) -> list[str]:
@@ -163,17 +133,14 @@ def _parts(path: str) -> tuple[str, ...]:
     return (*pure.parts[:-1], pure.stem)
 
 
-def _parallel(
-    source_file: PathLike | None, reference_files: Sequence[PathLike] | PathLike
-) -> Parallel:
-    one = isinstance(reference_files, str | os.PathLike)
-    files = [reference_files] if one else list(reference_files)  # type: ignore[arg-type]
-    sources = [] if source_file is None else [source_file]
+def _parallel(reading: ReadingOptions) -> Parallel:
+    given = reading.reference_files
+    references = [given] if isinstance(given, str | os.PathLike) else given
+    sources = [] if reading.source_file is None else [reading.source_file]
+    text = FORMATS["text"]
     return Parallel(
-        *(
-            tuple(_input(os.fspath(file), "", FORMATS["text"]) for file in some)  # type: ignore[arg-type]
-            for some in (sources, files)
-        )
+        tuple(_input(os.fspath(file), "", text) for file in sources),
+        tuple(_input(os.fspath(file), "", text) for file in references),
     )
 
 
@@ -206,8 +173,8 @@ def _file(name: str, label: str, format: Format, file: Path | Spool) -> Input:
     return Input(name, label, rows, format.unit, format.cells, format.is_table, file)
 
 
-def _in_memory(items: Sequence[Any], options: ReadOptions) -> Source:
-    if options.get("source_file") or options.get("reference_files"):
+def _in_memory(items: Sequence[Any], reading: ReadingOptions) -> Source:
+    if reading.source_file or reading.reference_files:
         raise UserError("source_file and reference_files stand beside files of plain texts")
     if not items:
         raise InputError(["no samples are given; expected a path or a list of texts or records"])
@@ -221,10 +188,13 @@ def _in_memory(items: Sequence[Any], options: ReadOptions) -> Source:
     def rows() -> Iterator[Row]:
         return ((n, item) for n, item in enumerate(items, 1))
 
-    rules = Rules(
-        mapping=options.get("mapping", {}),
-        control=options.get("control", {}),
-        system=options.get("system", ""),
-        prompt=options.get("prompt", ""),
+    return Source([Input("samples", "", rows, unit="item ")], _rules(reading), "given")
+
+
+def _rules(reading: ReadingOptions) -> Rules:
+    return Rules(
+        mapping=reading.mapping,
+        control=reading.control,
+        system=reading.system,
+        prompt=reading.prompt,
     )
-    return Source([Input("samples", "", rows, unit="item ")], rules, "given")

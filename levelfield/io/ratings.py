@@ -20,9 +20,9 @@ from levelfield.io.guesses import (
     several_columns,
     source_guess,
 )
-from levelfield.io.opening import PathLike
 from levelfield.io.places import Places
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.reading import PathLike
 from levelfield.io.records import FIELDS, BadRecord, Rules, has
 from levelfield.io.source import Input
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from levelfield.io.opening import PathLike, open_samples
+from levelfield.io.opening import open_samples
 from levelfield.io.problems import Problems, Wrong, printable
+from levelfield.io.reading import PathLike
 from levelfield.io.source import Input
 
 

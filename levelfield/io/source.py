@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from levelfield.core.errors import InputError
 from levelfield.core.progress import Progress, no_progress
@@ -16,10 +16,8 @@ from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import Spool
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.reading import Ids
 from levelfield.io.records import BadRecord, Required, Rules, has
-
-Ids = Literal["given", "file", "any"]
-"""As they are given, with the name of their file before them, or not compared: they may repeat."""
 
 PROGRESS_EVERY = 1_000
 

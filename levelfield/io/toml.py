@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from levelfield.core.errors import UserError
 from levelfield.core.limits import TOML_BYTES
+from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.problems import kind, listed, printable, shown
 from levelfield.io.streams import read_bytes
 
@@ -209,10 +210,49 @@ class TomlTable:
                 called = f" {shown(name)}" if isinstance(name, str) and name else ""
                 yield self._inner(inner, f"{key}[{n}]{called}")
 
+    def values(self, cls: type[Options], *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Returns the values of the choices of a class, as far as they are there and right.
+
+        Args:
+            without: choices that the table does not have.
+        """
+        known = {name: choice for name, choice in choices(cls).items() if name not in without}
+        return {name: value for name in known for value in self._values_of(name, known[name])}
+
+    def _values_of(self, key: str, choice: Declaration) -> list[Any]:
+        """Returns the value of a choice in a list, which is empty if none is there and right."""
+        value = self.take(key)
+        if value is None:
+            if choice.required:
+                self._expected(key, choice.expected, None)
+            return []
+        if choice.is_list and isinstance(value, list):
+            right = [self._accepts(choice, f"{key}[{n}]", item) for n, item in enumerate(value, 1)]
+            return [choice.check(value)] if all(right) else []
+        if not self._accepts(choice, key, value):
+            return []
+        if choice.kinds == (float,) and isinstance(value, int):
+            return [float(value)]
+        return [choice.check(value)]
+
+    def _accepts(self, choice: Declaration, key: str, value: object) -> bool:
+        """Whether a choice accepts a value, or an item of its list; notes why not."""
+        blank = isinstance(value, str) and (not value.strip() or "\0" in value)
+        try:
+            choice.check_item(value)
+        except Unfit as error:
+            self._expected(key, error.expected, value, error.hint)
+            return False
+        if blank and not choice.names:
+            example = f", such as {choice.rule.example}" if choice.rule.example else ""
+            self._expected(key, f"a string that is not empty{example}", value)
+            return False
+        return True
+
     def _inner(self, value: object, step: str) -> TomlTable:
         where = f"{self.where}: {step}" if self.where else step
         return TomlTable(value if isinstance(value, Mapping) else {}, where, self._problems)
 
-    def _expected(self, key: str, what: str, value: object) -> None:
+    def _expected(self, key: str, what: str, value: object, hint: str = "") -> None:
         there = "there is none" if value is None else f"found {toml_kind(value)}"
-        self.wrong_field(key, f"expected {what}; {there}")
+        self.wrong_field(key, f"expected {what}; {there}{f'; {hint}' if hint else ''}")

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from levelfield.core.errors import ModelError
 from levelfield.judges.judge import Judge
 from levelfield.models.engines import Kind
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OURS, resolve
 
 
-def describe(judges: Sequence[Judge], *, allow_pickle: bool = False) -> str:
+def describe(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> str:
     """The judges as signatures name them: their models with revisions, and a digest of the rest.
 
     A missing model is `unavailable`: not every run needs all judges of a preset, and one that does
     fails.
     """
-    revisions = revisions_of(models_of(judges), allow_pickle)
+    revisions = revisions_of(models_of(judges), loading)
     digests: dict[str, list[str]] = {}
     for judge in judges:
         names = [f"vaderSentiment@{_vader_version()}"] if judge.lexicon else judge.all_models
@@ -30,11 +31,11 @@ def describe(judges: Sequence[Judge], *, allow_pickle: bool = False) -> str:
 
 
 def lacking(
-    wanted: Sequence[Judge], judges: Sequence[Judge], *, allow_pickle: bool = False
+    wanted: Sequence[Judge], judges: Sequence[Judge], loading: Loading = AS_USUAL
 ) -> list[ModelError]:
     """What some judges lack, an error a model: it is not available now, or was not when `describe`
     asked for those of all `judges`; or the lexicon."""
-    revisions = revisions_of(models_of(judges), allow_pickle)
+    revisions = revisions_of(models_of(judges), loading)
     errors: dict[str, ModelError] = {}
     for judge in wanted:
         if judge.lexicon and _vader_version() == _UNAVAILABLE:
@@ -43,7 +44,7 @@ def lacking(
             try:
                 if isinstance(known := revisions[model], ModelError):
                     raise known
-                resolve(model, allow_pickle=allow_pickle)
+                resolve(model, loading)
             except ModelError as error:
                 errors.setdefault(
                     model,
@@ -55,10 +56,10 @@ def lacking(
     return list(errors.values())
 
 
-def kinds_of(judges: Sequence[Judge], *, allow_pickle: bool = False) -> set[Kind]:
+def kinds_of(judges: Sequence[Judge], loading: Loading = AS_USUAL) -> set[Kind]:
     """The kinds of models that some judges are, as far as engines can compute them: neither a
     lexicon, nor a judge of ours, which runs as it is, nor a model that is not available."""
-    revisions = revisions_of(models_of(judges), allow_pickle)
+    revisions = revisions_of(models_of(judges), loading)
     kinds: set[Kind] = set()
     for judge in judges:
         for model in filter(None, judge.all_models):
@@ -70,7 +71,7 @@ def kinds_of(judges: Sequence[Judge], *, allow_pickle: bool = False) -> set[Kind
                     "encoder-decoder" if words else "encoder" if judge.aspect else "classifier"
                 )
                 continue
-            resolved = resolve(model, allow_pickle=allow_pickle)
+            resolved = resolve(model, loading)
             if resolved.kind != "causal" and resolved.model_type not in OURS:
                 kinds.add(resolved.kind)
     return kinds
@@ -81,7 +82,7 @@ def models_of(judges: Sequence[Judge]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def revisions_of(models: tuple[str, ...], allow_pickle: bool) -> Mapping[str, str | ModelError]:
+def revisions_of(models: tuple[str, ...], loading: Loading) -> Mapping[str, str | ModelError]:
     """Models as signatures name them, or why they are not available.
 
     A name with a commit needs no request.
@@ -90,7 +91,7 @@ def revisions_of(models: tuple[str, ...], allow_pickle: bool) -> Mapping[str, st
     for model in models:
         try:
             known = _COMMIT.fullmatch(model)
-            found[model] = model[:-28] if known else resolve(model, allow_pickle=allow_pickle).label
+            found[model] = model[:-28] if known else resolve(model, loading).label
         except ModelError as error:
             found[model] = error
     return found

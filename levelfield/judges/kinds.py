@@ -31,7 +31,7 @@ def load(judge: Judge, judges: Sequence[Judge], loading: Loading) -> LoadedJudge
             `judges`), or its labels are not mapped.
         UserError: it does not say what its kind of model needs.
     """
-    for error in lacking([judge], judges, allow_pickle=loading.allow_pickle):
+    for error in lacking([judge], judges, loading):
         raise error
     return _load(judge, loading)
 
@@ -42,7 +42,7 @@ def _load(judge: Judge, loading: Loading) -> LoadedJudge:
         return LoadedJudge(judge, judge.attribute, ("negative", "positive"), _vader())
     if judge.models:
         return _one_model_per_label(judge, loading)
-    kind = resolve(judge.model, allow_pickle=loading.allow_pickle).kind
+    kind = resolve(judge.model, loading).kind
     if kind == "classifier":
         return _classifier(judge, loading)
     if kind == "encoder-decoder":

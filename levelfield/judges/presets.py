@@ -12,6 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.io.toml import read_toml
 from levelfield.judges.file import Figure, read_judges, shipped_judges
 from levelfield.judges.judge import Judge
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import attribute_of, resolve
 
 
@@ -24,13 +25,13 @@ def presets() -> tuple[str, ...]:
     return tuple(shipped_judges().presets)
 
 
-def choose(choice: str, *, allow_pickle: bool = False) -> tuple[Judge, ...]:
+def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
     """Returns the judges that a user's words name.
 
     Args:
         choice: separated by commas: a preset, a judge's name, a model's name or folder, or a TOML
             file with `[[judges]]`.
-        allow_pickle: as for `resolve`; it is asked what models named on the spot are.
+        loading: as for `resolve`; it is asked what models named on the spot are.
 
     Raises:
         UserError: there is no such judge; the file does not say judges; two have one name.
@@ -51,7 +52,7 @@ def choose(choice: str, *, allow_pickle: bool = False) -> tuple[Judge, ...]:
             found = file.judges
             spellings += file.spellings
         elif "/" in word or (word and Path(word).expanduser().is_dir()):
-            found = _on_the_spot(word, allow_pickle)
+            found = _on_the_spot(word, loading)
         else:
             known = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]
             near = difflib.get_close_matches(word, known, n=1)
@@ -70,9 +71,9 @@ def choose(choice: str, *, allow_pickle: bool = False) -> tuple[Judge, ...]:
     return tuple(replace(judge, spellings=known_words) for judge in chosen)
 
 
-def _on_the_spot(model: str, allow_pickle: bool) -> list[Judge]:
+def _on_the_spot(model: str, loading: Loading) -> list[Judge]:
     """The judges that a model named without a file is."""
-    resolved = resolve(model, allow_pickle=allow_pickle)
+    resolved = resolve(model, loading)
     if resolved.kind == "classifier":
         return [Judge(resolved.name, attribute_of(resolved), model=model)]
     if resolved.kind == "encoder":

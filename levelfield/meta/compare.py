@@ -19,8 +19,8 @@ from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
-from levelfield.stats.multiplicity import Correction, adjusted_by_family, rank_clusters
-from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
+from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
 from levelfield.stats.system_level import Systems
 from levelfield.stats.system_means import means_of

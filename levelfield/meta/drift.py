@@ -19,7 +19,7 @@ import polars as pl
 
 from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError, first_line
-from levelfield.io.opening import PathLike
+from levelfield.io.reading import PathLike
 from levelfield.io.streams import open_bytes
 from levelfield.meta.correlate import correlation_within
 from levelfield.meta.join import RatedScores

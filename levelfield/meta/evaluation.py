@@ -10,7 +10,7 @@ import polars as pl
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
-from levelfield.io.opening import PathLike
+from levelfield.io.reading import PathLike
 from levelfield.meta.compare import CompareBy, Comparisons, compare
 from levelfield.meta.correlate import SYSTEMS, Correlation, CorrelationLevel, correlations
 from levelfield.meta.correlation_table import correlation_table
@@ -25,8 +25,7 @@ from levelfield.meta.sources import (
 )
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import STATISTICS, Statistic
-from levelfield.stats.multiplicity import Correction
-from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 from levelfield.stats.system_level import Systems
 
 _MEANS: Mapping[GroupBy, str] = {

@@ -13,9 +13,10 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import Rated, Rating, ScoreColumn, load_ratings, open_samples
 from levelfield.io.lines import STDIN
-from levelfield.io.opening import PathLike, open_source
+from levelfield.io.opening import open_source
 from levelfield.io.problems import Wrong
 from levelfield.io.ratings import COLUMNS
+from levelfield.io.reading import PathLike
 from levelfield.io.records import has
 from levelfield.io.scores import is_of_scores, load_score_files
 

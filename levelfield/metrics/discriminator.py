@@ -95,7 +95,7 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
                 f"{self.name} needs a discriminator: --option model=FOLDER; make negatives with "
                 "`levelfield train perturb` and the model with `levelfield train discriminator`"
             )
-        return resolve(self.model, allow_pickle=self.allow_pickle)
+        return resolve(self.model, self.loading)
 
     @functools.cached_property
     def _classifier(self) -> Classifier:

@@ -86,7 +86,7 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        return resolve(self.model, allow_pickle=self.allow_pickle)
+        return resolve(self.model, self.loading)
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         def scored(pairs: list[ComparedTexts]) -> Iterable[tuple[str, PairValue | Undefined]]:

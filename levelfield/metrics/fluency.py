@@ -94,7 +94,7 @@ class _FluencyMetric(LoadingOptions, abc.ABC):
     def signature(self) -> str:
         """Every choice that could change a value."""
         choices = {
-            "model": resolve(self.model, allow_pickle=self.allow_pickle).label,
+            "model": resolve(self.model, self.loading).label,
             "bos": self._tokens().bos,
             "text": self.text,
             **self._own_choices(),

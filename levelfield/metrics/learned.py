@@ -24,6 +24,7 @@ import numpy as np
 from levelfield import environments
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
+from levelfield.core.options import Options, group
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
@@ -32,7 +33,7 @@ from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
 from levelfield.models.engines import Kind
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import AS_USUAL, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.models.tokens import AS_TEXT
 
@@ -109,7 +110,7 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        found = resolve(self.model, allow_pickle=self.allow_pickle)
+        found = resolve(self.model, self.loading)
         if found.kind != "classifier":
             raise ModelError(
                 f"model '{self.model}' is a {found.kind} model; {self.name} needs a checkpoint of "
@@ -218,19 +219,18 @@ def _checkpoint(name: str) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class _COMET(_LearnedMetric, abc.ABC):
+class _COMET(Options, _LearnedMetric, abc.ABC):
     """Base of both metrics."""
 
     model: str = "Unbabel/wmt22-comet-da"
-    device: str = "auto"
     batch: int = 16
-    allow_pickle: bool = False
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
     environment: str = ""
 
     @property
     def _found(self) -> tuple[Environment, Checkpoint]:
         environment = environments.find("comet", self.environment)
-        if not self.allow_pickle:
+        if not self.loading.allow_pickle:
             raise ModelError(
                 f"model '{self.model}' has weights that are pickled, as all checkpoints of COMET, "
                 "and unpickling can run any code; trust it with --allow-pickle"
@@ -255,7 +255,7 @@ class _COMET(_LearnedMetric, abc.ABC):
     def _values(self, comparisons: Sequence[ComparisonInput]) -> tuple[Floats, Bools]:
         worker, references = _comet(*self._found)
         asked = [self._read(one, references) for one in comparisons]
-        answer = worker.ask({"score": asked, "batch": self.batch, "device": self.device})
+        answer = worker.ask({"score": asked, "batch": self.batch, "device": self.loading.device})
         try:
             values = np.array(answer["values"], np.float64)
             cut = np.array(answer["cut"], np.bool_)

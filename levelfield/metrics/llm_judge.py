@@ -19,6 +19,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.limits import RETRIES
 from levelfield.core.metric import Level
+from levelfield.core.options import Options, group
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -38,7 +39,7 @@ from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
 from levelfield.models.engines import REFERENCE, computation
 from levelfield.models.load import load
-from levelfield.models.loading import Loading, Precision
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
 _RANGES = {
@@ -58,7 +59,7 @@ SAMPLES = 20
 
 
 @dataclass(frozen=True)
-class _LLMJudge(SampleMetric):
+class _LLMJudge(Options, SampleMetric):
     """Base of the aspects."""
 
     model: str = OFFLINE_LM
@@ -75,9 +76,7 @@ class _LLMJudge(SampleMetric):
     concurrency: int = 8
     timeout: float = 60.0
     retries: int = 5
-    device: str = "auto"
-    dtype: Precision = "float32"
-    allow_pickle: bool = False
+    loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 
     name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -85,6 +84,7 @@ class _LLMJudge(SampleMetric):
     higher_is_better: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for option, (least, most) in _RANGES.items():
             value = getattr(self, option)
             if value is not None and value < least:
@@ -118,9 +118,11 @@ class _LLMJudge(SampleMetric):
             "scale": f"{template.scale[0]}-{template.scale[-1]}",
         }
         if not self.base_url:
-            label = resolve(self.model, allow_pickle=self.allow_pickle).label
+            label = resolve(self.model, self.loading).label
             own: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
-            return signature(self.name, {**own, **computation(("choices",), REFERENCE, self.dtype)})
+            return signature(
+                self.name, {**own, **computation(("choices",), REFERENCE, self.loading.dtype)}
+            )
         drawn = self._expectation == "samples"
         return signature(
             self.name,
@@ -158,8 +160,7 @@ class _LLMJudge(SampleMetric):
 
     def _ask_model(self, shown: Sequence[dict[str, str]]) -> list[SampleValue | Undefined]:
         """E(s) under P(s) of every number s of the scale."""
-        loading = Loading(self.device, self.dtype, allow_pickle=self.allow_pickle)
-        model = load("choices", self.model, loading)
+        model = load("choices", self.model, self.loading)
         numbers = self._template.scale
 
         def expectations(fitted: list[tuple[str, bool]]) -> Iterable[SampleValue | Undefined]:

@@ -128,7 +128,7 @@ class _WMD(ComparisonMetric, abc.ABC):
 
     def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.dtype, self.unit_length)
+        known = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
         if new := [word for word in wanted if word not in known]:
             of_model = self.vectors == "input-embeddings"
             # rows of a table, which no engine computes

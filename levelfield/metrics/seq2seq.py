@@ -26,7 +26,7 @@ class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        found = resolve(self.model, allow_pickle=self.allow_pickle)
+        found = resolve(self.model, self.loading)
         if found.kind != "encoder-decoder":
             raise ModelError(
                 f"model '{self.model}' is a {found.kind} model; {self.name} needs an "

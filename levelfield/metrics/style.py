@@ -136,11 +136,7 @@ class StylePerplexity(LoadingOptions, SampleMetric):
                 )
             found[label.casefold()] = _Resident(
                 model=model,
-                device=self.device,
-                dtype=self.dtype,
-                batch_tokens=self.batch_tokens,
-                engine=self.engine,
-                allow_pickle=self.allow_pickle,
+                loading=self.loading,
             )
         return found
 
@@ -151,7 +147,7 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     def signature(self) -> str:
         """Every choice that could change a value."""
         models = {
-            f"model-{label}": resolve(metric.model, allow_pickle=self.allow_pickle).label
+            f"model-{label}": resolve(metric.model, self.loading).label
             for label, metric in sorted(self._of.items())
         }
         return signature(self.name, {**models, **self.computation})

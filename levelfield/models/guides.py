@@ -18,6 +18,7 @@ from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.io.digest import sha256
 from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
 GuideKind = Literal["class-lm", "future", "soft-prompt", "head", "latent", "encoder"]
@@ -88,7 +89,7 @@ class Guide:
         """The file of the weights."""
         return self.path / WEIGHTS
 
-    def check_base(self, model: str, *, allow_pickle: bool = False) -> None:
+    def check_base(self, model: str, loading: Loading = AS_USUAL) -> None:
         """Nothing, if the guide was trained on this model, or is a model of its own.
 
         Raises:
@@ -98,7 +99,7 @@ class Guide:
             return
         if model == self.base == OFFLINE_LM:  # which the package pins
             return
-        resolved = resolve(model, allow_pickle=allow_pickle)
+        resolved = resolve(model, loading)
         if resolved.revision != self.revision:
             raise ModelError(
                 f"guide '{self.name}' is of the base {self.base}@{self.revision[:12]}, and the "
@@ -160,8 +161,7 @@ def guide_for(
     kind: GuideKind,
     names: str = "",
     base: str = OFFLINE_LM,
-    *,
-    allow_pickle: bool = False,
+    loading: Loading = AS_USUAL,
 ) -> Guide:
     """The guide that serves an attribute.
 
@@ -169,7 +169,7 @@ def guide_for(
         names: a guide's name or folder, or several with commas between them, each of another
             attribute; empty for those that come with the package.
         base: the model that the guide has to be of.
-        allow_pickle: the base may have pickled weights.
+        loading: of the base.
 
     Raises:
         ModelError: there is none, it is of another kind or base, or its folder is damaged.
@@ -203,7 +203,7 @@ def guide_for(
         raise UserError(
             f"guides {mine[0].name} and {mine[1].name} are both for {attribute}; give one of them"
         )
-    mine[0].check_base(base, allow_pickle=allow_pickle)
+    mine[0].check_base(base, loading)
     return mine[0]
 
 

@@ -42,7 +42,7 @@ def load_gap_filler(
     Raises:
         ModelError: there is no such model, or it is not one that fills gaps.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     if resolved.kind == "causal":
         from levelfield.models.fim import load_fim
 

@@ -132,7 +132,7 @@ def forget() -> None:
 
 def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
     if kind == "classifier":
-        model_type = resolve(name, allow_pickle=loading.allow_pickle).model_type
+        model_type = resolve(name, loading).model_type
         if small := SMALL.get(model_type):
             return _made(small, kind, name, loading, **options)
     if loading.engine == REFERENCE:

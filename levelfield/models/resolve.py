@@ -18,7 +18,7 @@ from levelfield.io.json_input import read_json
 from levelfield.io.network import asking_the_hub
 from levelfield.io.problems import kind, printable
 from levelfield.models.converted import converted
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 
 Kind = Literal["encoder-decoder", "causal", "encoder", "classifier"]
 
@@ -140,18 +140,26 @@ class Resolved:
         return f"{self.name}@{self.revision[:12]}"
 
 
-@functools.lru_cache(maxsize=32)
-def resolve(name: str, *, allow_pickle: bool = False, left_by: str = "") -> Resolved:
-    """The files of a model by name.
+def resolve(name: str, loading: Loading = AS_USUAL) -> Resolved:
+    """Returns the files of a model by name.
 
     Args:
         name: `offline/minilm` or another embedded model, a local folder, or a hub name, optionally
             `name@revision`.
-        allow_pickle: also take weights that are pickled; unpickling can run any code.
-        left_by: the early exit that leaves this model, which then can't be one itself.
+        loading: says whether pickled weights are accepted.
 
     Raises:
         ModelError: no such model, no network, no safe weights; says which and what works instead.
+    """
+    return files_of(name, loading.allow_pickle)
+
+
+@functools.lru_cache(maxsize=32)
+def files_of(name: str, allow_pickle: bool = False, left_by: str = "") -> Resolved:
+    """Returns what `resolve` does, and keeps it.
+
+    Args:
+        left_by: the early exit that leaves this model, which then can't be one itself.
     """
     if not name.strip():
         raise ModelError("the name of the model is empty; give --model NAME")
@@ -212,7 +220,7 @@ def resolve_causal(name: str, loading: Loading) -> Resolved:
     Raises:
         ModelError: there is no such model, or it is of another kind.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     if resolved.kind != "causal":
         raise ModelError(
             f"model '{name}' is a {resolved.kind} model; expected a causal language model, "
@@ -230,7 +238,7 @@ def _early_exit(
         raise ModelError(
             f"model '{name}': config.json: an early exit needs model, a name, and layer, 1 or more"
         )
-    resolved = resolve(whole, allow_pickle=allow_pickle, left_by=name)
+    resolved = files_of(whole, allow_pickle, name)
     if resolved.kind != "causal":
         raise ModelError(
             f"model '{name}' is an early exit of '{whole}', which is no whole causal language model"

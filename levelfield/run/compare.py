@@ -19,8 +19,8 @@ from levelfield.meta.tally import RunTally
 from levelfield.run.grouping import Grouping
 from levelfield.run.result import ScoreSummary, comparison_documents
 from levelfield.run.score import Texts, score
-from levelfield.stats.multiplicity import FAMILY_NAMES, Family
-from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.resampling import DEFAULT, Family, Resampling
 
 _SYSTEMS = Grouping("system")
 

@@ -22,8 +22,9 @@ from levelfield.core.errors import LevelfieldError
 from levelfield.core.memory import usable_memory
 from levelfield.core.metric import PARTITION, Metric
 from levelfield.core.processors import usable_processors
-from levelfield.models.engines import ENGINES, REFERENCE
-from levelfield.models.resolve import resolve
+from levelfield.models.engines import REFERENCE
+from levelfield.models.loading import AS_USUAL
+from levelfield.models.resolve import files_of
 from levelfield.run.executor import Executor, InThisProcess
 from levelfield.run.frames import receive, send
 from levelfield.run.pool import WorkerError, WorkerPool
@@ -138,15 +139,14 @@ def weights(metrics: Sequence[Metric]) -> int:
     for name in names:
         with contextlib.suppress(LevelfieldError):
             if isinstance(name, str) and name:
-                resolved = resolve(name, allow_pickle=True)
+                resolved = files_of(name, allow_pickle=True)
                 if resolved.gguf:  # four or five bits a weight there, 32 in memory
                     files[resolved.gguf] = 6 * resolved.gguf.stat().st_size
                 else:
                     files |= {f: f.stat().st_size for f in resolved.path.glob("*.safetensors")}
     # the first numbers of another engine are compared with PyTorch's, whose weights come on top
-    others = any(
-        getattr(metric, "engine", REFERENCE) in ENGINES.keys() - {REFERENCE} for metric in metrics
-    )
+    loadings = [getattr(metric, "loading", AS_USUAL) for metric in metrics]
+    others = any(loading.engine not in ("auto", REFERENCE) for loading in loadings)
     return sum(files.values()) * (2 if others else 1)
 
 

@@ -1,101 +1,161 @@
-"""What a run scores and how, and the metrics that this comes to."""
+"""What a run scores and how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from levelfield.core.corpus import is_corpus_metric
-from levelfield.core.errors import InputError, UserError
-from levelfield.core.metric import Metric, check_metric
-from levelfield.core.registry import create, matching, metric_class
-from levelfield.io.census import Census
-from levelfield.io.guesses import map_words, wanted_mapping
-from levelfield.io.problems import listed
-from levelfield.io.records import FIELDS
-from levelfield.meta.joint import Criterion
-from levelfield.models.loading import Loading, Precision
-from levelfield.run.places import Workers, check_place
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, group, option
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.run.tasks import TASKS, ScoringTask
-from levelfield.stats.multiplicity import Family
+from levelfield.stats.resampling import Family
+
+if TYPE_CHECKING:
+    from levelfield.core.metric import Metric
+
+    Named = str | Metric
+else:
+    Named = Any
 
 Note = Callable[[str], object]
 """Called with a line that the user should know at once."""
 
+Workers = int | Literal["auto"] | None
+"""How many; None is this process alone, or, of a cluster, `auto`."""
 
 DEFAULT = ("composite",)
 """What is measured where neither a metric nor a task is named: the members of the family that the
 samples have the fields for."""
 
-_IN_LINES = {
-    "source": "--source-file FILE",
-    "references": "--reference-file FILE",
-    "control": "--control ATTR=LABEL",
-}
-"""What plain text can be given beside it."""
+_ADDRESS = re.compile(r"auto|local|(ray://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 
-@dataclass(frozen=True)
-class ScoreOptions:
-    """The words of `levelfield score` that say what is scored and how.
+_EXPECTED_ADDRESS = (
+    "auto, HOST:PORT or ray://HOST:PORT; without an address --ray goes last on the line, or is "
+    "`--ray local`"
+)
 
-    Attributes:
-        metrics: names of metrics and families, or metrics; without them and without a task,
-            `DEFAULT`.
-        task: metrics that belong together.
-        content: with a task: the metric of content in the joint mean of content and style.
-        model: of every metric that has one.
-        options: `NAME`, `METRIC:NAME` or `FAMILY:NAME` -> value, as text or as it is.
-        by: what the rows of the table are; see `Grouping`.
-        corpus_by: what the texts of a corpus share: fields with commas, or `none`.
-        device, dtype, batch_tokens, engine, allow_pickle: how models are loaded.
-        seed: of resampling.
-        family: the comparisons that p is adjusted over: `metric` or `run`.
-        cache: whether values are taken from the cache and kept there.
-        time_limit: seconds that a metric may take for one call, of 64 texts or fewer; a run in
-            which one takes longer ends. None is no limit. It needs the main thread of a process,
-            and no Windows.
-        workers: how many processes of this machine score; `auto` is as many as its processors and
-            memory allow, None is 1. With `ray`, how many actors; None is `auto`.
-        ray: the address of a Ray cluster that scores: `auto`, `HOST:PORT` or `ray://HOST:PORT`;
-            `local` starts Ray on this machine. None is no cluster.
+
+def check_address(address: str) -> str:
+    """Returns the address of a cluster, if it can be one.
+
+    Raises:
+        UserError: it can't, or Ray is not installed.
+    """
+    if not _ADDRESS.fullmatch(address):
+        raise UserError(f"ray={address:.80}: expected {_EXPECTED_ADDRESS}")
+    if importlib.util.find_spec("ray") is None:
+        raise UserError("ray needs an extra: pip install 'levelfield[ray]'")
+    return address
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution(Options):
+    """How and where texts are scored.
+
+    Raises:
+        UserError: there can't be such a place.
+    """
+
+    loading: Loading = group(AS_USUAL)
+    time_limit: float | None = option(
+        None,
+        "End the run if a metric takes longer for one call (64 texts at most). The limit needs the "
+        "main thread of a process, and does not exist on Windows.",
+        above=0,
+        most=10**8,
+        metavar="SECONDS",
+    )
+    workers: Workers = option(
+        None,
+        "Processes that score, or actors of --ray; auto: what processors, memory and GPUs allow.",
+        least=1,
+        otherwise="1; auto with --ray",
+        metavar="N",
+    )
+    ray: str | None = option(
+        None,
+        "Score by a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; local, or no address, starts "
+        "Ray on this machine.",
+        fits=_ADDRESS.fullmatch,
+        expected=_EXPECTED_ADDRESS,
+        bare="local",
+        metavar="[ADDRESS]",
+    )
+    cache: bool = option(
+        True, "Score everything anew and keep nothing: values are not taken from the cache."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ray is not None:
+            check_address(self.ray)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(Options):
+    """What `levelfield score` scores and how.
 
     Raises:
         UserError: options that contradict each other.
     """
 
-    metrics: tuple[str | Metric, ...] = ()
-    task: str | None = None
-    content: str | None = None
-    model: str | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
-    by: str | None = None
-    corpus_by: str | None = None
-    device: str = "auto"
-    dtype: Precision = "float32"
-    batch_tokens: int | None = None
-    engine: str = "auto"
-    allow_pickle: bool = False
-    seed: int = 0
-    family: Family = "metric"
-    cache: bool = True
-    time_limit: float | None = None
-    workers: Workers = None
-    ray: str | None = None
+    metrics: tuple[Named, ...] = option(
+        (),
+        "Score with a metric, a family, or PATH.py:CLASS; may be given again.",
+        flags=("--metric", "-m"),
+        metavar="NAME",
+        otherwise="composite",
+    )
+    task: str | None = option(
+        None, "Score with the metrics that belong to a task.", among=tuple(sorted(TASKS))
+    )
+    content: str | None = option(
+        None,
+        "Use this metric for content in the joint mean of content and style, with --task.",
+        metavar="METRIC",
+    )
+    model: str | None = option(
+        None,
+        "Model of every metric that has one: a hub name (NAME or NAME@REVISION), a folder, "
+        "offline/minilm or offline/smollm2.",
+        metavar="NAME",
+    )
+    options: Mapping[str, Any] = option(
+        {},
+        "Option of all metrics that have it, or of one metric or family; may be given again.",
+        flags=("--option", "-o"),
+        metavar="[METRIC:]NAME=VALUE",
+    )
+    by: str | None = option(
+        None,
+        "Group by this: system, dataset, seed, control, control.ATTR or none.",
+        metavar="FIELD",
+    )
+    corpus_by: str | None = option(
+        None,
+        "Fields that the texts of one value of a corpus metric share, with commas, or none.",
+        metavar="FIELDS",
+        otherwise="system,dataset,seed,control",
+    )
+    execution: Execution = group(Execution())
+    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+    family: Family = option(
+        "metric",
+        "Comparisons that p is adjusted over: those of a metric, or of the run.",
+    )
 
     def __post_init__(self) -> None:
-        # raises what is wrong with them
-        Loading(self.device, self.dtype, self.batch_tokens, self.engine)
-        check_place(self.workers, self.ray)
+        super().__post_init__()
         if not self.metrics and not self.task:
             object.__setattr__(self, "metrics", DEFAULT)
-        if not self.task:
-            if self.content:
-                raise UserError("--content needs --task")
-            return
-        if self.task not in TASKS:
-            raise UserError(f"--task {self.task}: expected {', '.join(sorted(TASKS))}")
-        if self.model is not None:
+        if self.content and not self.task:
+            raise UserError("--content needs --task")
+        if self.task and self.model is not None:
             raise UserError(
                 f"--task {self.task} has models of several kinds; say whose: "
                 f"--option bertscore:model={self.model}"
@@ -105,118 +165,3 @@ class ScoreOptions:
     def scoring_task(self) -> ScoringTask | None:
         """The task, if any."""
         return TASKS[self.task] if self.task else None
-
-
-def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Metric]:
-    """The metrics to score; of a family or task those that the samples have the fields for.
-
-    Raises:
-        UserError: there is no such metric or option, or the samples lack what a metric needs.
-    """
-    task = options.scoring_task
-    named: dict[str, bool] = dict.fromkeys(
-        (member for name in (task.metrics if task else ()) for member in matching(name)), False
-    )
-    instances: list[Metric] = []
-    for wanted in options.metrics:
-        if not isinstance(wanted, str):
-            check_metric(wanted)
-            instances.append(wanted)
-            continue
-        for member in matching(wanted):
-            named[member] = named.get(member, False) or member == wanted
-    common: dict[str, object] = {
-        "device": options.device,
-        "dtype": options.dtype,
-        "batch_tokens": options.batch_tokens,
-        "engine": options.engine,
-        "allow_pickle": options.allow_pickle,
-    }
-    if options.model is not None:
-        common["model"] = options.model
-    defaults = task.defaults(options.options) if task else {}
-    metrics = [*create(list(named), common, {**defaults, **options.options}), *instances]
-    names = [metric.name for metric in metrics]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"metric '{twice[0]}' is asked for twice")
-    fitting = []
-    problems = []
-    for metric in metrics:
-        lacking = _lacking(metric, census)
-        if not lacking:
-            fitting.append(metric)
-        elif named.get(metric.name, True) or len(metrics) == 1:
-            problems.append(lacking)
-        else:
-            note(f"left out: {lacking}")
-    if problems:
-        raise InputError(problems)
-    if not fitting:
-        raise UserError(f"the samples lack what {', '.join(names)} need")
-    return fitting
-
-
-def _lacking(metric: Metric, census: Census) -> str:
-    """What the samples lack for a metric and how to give it; empty if nothing."""
-    if unknown := sorted(set(metric.requires) - set(census.filled)):
-        raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
-    lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
-    if not lacking:
-        return _lacking_attribute(metric, census)
-    names = " and ".join(f"'{field}'" for field in lacking)
-    columns = wanted_mapping(dict.fromkeys(census.extra, ""), lacking)
-    mend = f"name your column with {map_words(columns)}"
-    is_plain = all(file.endswith(".txt") for file in census.files) and not census.ratings
-    if is_plain and _IN_LINES.keys() >= set(lacking):
-        mend = f"give it with {' '.join(_IN_LINES[field] for field in lacking)}"
-    return (
-        f"{metric.name} needs {names} and none of the {census.n:,} samples has "
-        f"{'it' if len(lacking) == 1 else 'them'}; {mend}"
-        + (f"; other columns: {listed(census.extra)}" if census.extra else "")
-    )
-
-
-def _lacking_attribute(metric: Metric, census: Census) -> str:
-    """That no control names an attribute that the metric knows, if it says which it knows."""
-    attributes: Collection[str] = getattr(metric, "control_attributes", ())
-    if not attributes or not census.control.keys().isdisjoint(attributes):
-        return ""
-    return (
-        f"{metric.name} needs a control with {' or '.join(sorted(attributes))} and none of the "
-        f"{census.n:,} samples has one; their controls name {listed(sorted(census.control))}"
-    )
-
-
-def required_fields(options: ScoreOptions) -> list[str]:
-    """The fields of a sample that some of the metrics need."""
-    task = options.scoring_task
-    names = [*options.metrics, *(task.metrics if task else ())]
-    classes: list[object] = []
-    for name in names:
-        members = matching(name) if isinstance(name, str) else ()
-        classes += map(metric_class, members) if isinstance(name, str) else [name]
-    needs = [getattr(one, "requires", ()) for one in classes]
-    required = {field for fields in needs if isinstance(fields, Collection) for field in fields}
-    return [field for field in FIELDS if field in required]
-
-
-def joint_criteria(options: ScoreOptions, metrics: Sequence[Metric]) -> list[Criterion]:
-    """Content and style, of which a task reports the joint mean; none where one is not scored.
-
-    Raises:
-        UserError: the metric named as content can't be one.
-    """
-    task = options.scoring_task
-    if task is None:
-        return []
-    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
-    if options.content is not None and options.content not in by_name:
-        raise UserError(
-            f"--content {options.content}: expected a metric of samples that is scored and of "
-            f"which higher is better: {', '.join(by_name)}"
-        )
-    content = options.content or next((name for name in task.content if name in by_name), None)
-    if content is None or task.style not in by_name:
-        return []
-    chosen = [by_name[content], by_name[task.style]]
-    return [Criterion(m.name, getattr(m, "best", 1.0)) for m in chosen]

@@ -29,7 +29,7 @@ from levelfield.run.executor import Executor
 from levelfield.run.frames import receive, send
 from levelfield.run.gateway import Actor, Joined
 from levelfield.run.local import WORKER_BYTES, weights
-from levelfield.run.places import Workers, check_address
+from levelfield.run.options import Workers, check_address
 from levelfield.run.pool import WorkerError, WorkerPool
 from levelfield.version import __version__
 

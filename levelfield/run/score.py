@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO, Unpack
+from typing import Any, TextIO
 
 from levelfield.core.corpus import is_corpus_metric
 from levelfield.core.json_text import json_text
@@ -24,36 +24,31 @@ from levelfield.core.metric import (
     part_names,
     partitions,
 )
+from levelfield.core.options import distributed
 from levelfield.core.patience import time_limit
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
 from levelfield.core.votes import tie_note, ties
 from levelfield.io.census import Census
-from levelfield.io.opening import PathLike, ReadOptions, open_source
+from levelfield.io.opening import open_source
+from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.source import Source
 from levelfield.io.writing import atomic_writer
 from levelfield.meta.joint import Criterion, joint
 from levelfield.meta.part_means import PartTally
 from levelfield.meta.summary import MetricSummary, adjusted, summarise, summarise_corpus
 from levelfield.meta.tally import RunTally
-from levelfield.models.loading import Precision
 from levelfield.run.earlier import note_of_lost
 from levelfield.run.gallery import Gallery
 from levelfield.run.grouping import Corpora, Grouping
 from levelfield.run.keeper import keeping
-from levelfield.run.options import (
-    Note,
-    ScoreOptions,
-    choose_metrics,
-    joint_criteria,
-    required_fields,
-)
-from levelfield.run.places import Workers, scoring_place
+from levelfield.run.metrics import choose_metrics, joint_criteria, required_fields
+from levelfield.run.options import Note, ScoreOptions
+from levelfield.run.places import scoring_place
 from levelfield.run.readiness import check_engine, ready
 from levelfield.run.result import ScoreResult, ScoreSummary
 from levelfield.run.stream import ScoredPartition, stream
-from levelfield.stats.multiplicity import Family
 from levelfield.stats.resampling import Resampling
 
 Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
@@ -63,27 +58,12 @@ Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
 def score(
     texts: Texts,
     metrics: str | Metric | Sequence[str | Metric] = (),
+    chosen: ScoreOptions | None = None,
+    reading: ReadingOptions | None = None,
     *,
-    task: str | None = None,
-    content: str | None = None,
-    model: str | None = None,
-    options: Mapping[str, object] = {},
-    by: str | None = None,
-    corpus_by: str | None = None,
-    device: str = "auto",
-    dtype: Precision = "float32",
-    batch_tokens: int | None = None,
-    engine: str = "auto",
-    allow_pickle: bool = False,
-    seed: int = 0,
-    family: Family = "metric",
-    cache: bool = True,
-    time_limit: float | None = None,
-    workers: Workers = None,
-    ray: str | None = None,
     stages: Stages = no_stages,
     note: Note = lambda _: None,
-    **reading: Unpack[ReadOptions],
+    **words: Any,
 ) -> ScoreResult:
     """Scores texts with one or more metrics, and compares the systems that wrote them.
 
@@ -94,13 +74,11 @@ def score(
             `Sample`s, or of `Path`s.
         metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
             that the texts have the fields for.
-        task, content, model, options, by, corpus_by: as in `ScoreOptions`.
-        device, dtype, batch_tokens, engine, allow_pickle, seed, family, cache, time_limit,
-            workers, ray: as in `ScoreOptions`.
+        chosen: what is scored and how.
+        reading: how files are read.
         stages: told of the progress of each stage: reading, counting, scoring.
         note: called with what is left out of a family or task, and why.
-        reading: `format`, `mapping`, `control`, `system`, `prompt`, `ids`, `source_file` and
-            `reference_files`, as for `load_samples`.
+        words: options of `ScoreOptions` and `ReadingOptions`, instead of those there.
 
     Raises:
         LevelfieldError: what is wrong with a text, a metric, a model or an option.
@@ -109,27 +87,11 @@ def score(
     >>> result.n, result.scores["diversity.distinct-1"].values
     (2, array([0.75]))
     """
-    chosen = ScoreOptions(
-        metrics=_listed(metrics),
-        task=task,
-        content=content,
-        model=model,
-        options=options,
-        by=by,
-        corpus_by=corpus_by,
-        device=device,
-        dtype=dtype,
-        batch_tokens=batch_tokens,
-        engine=engine,
-        allow_pickle=allow_pickle,
-        seed=seed,
-        family=family,
-        cache=cache,
-        time_limit=time_limit,
-        workers=workers,
-        ray=ray,
-    )
-    source = open_source(texts, **reading)
+    of_scoring, of_reading = distributed(words, ScoreOptions, ReadingOptions)
+    if metrics or chosen is None:
+        of_scoring["metrics"] = _listed(metrics)
+    chosen = ScoreOptions.of(chosen, **of_scoring)
+    source = open_source(texts, reading, **of_reading)
     scored: dict[str, list[Scores]] = {}
 
     def collect(partition: ScoredPartition) -> None:
@@ -187,13 +149,13 @@ def measure(
     """
     with stages("reading", None) as progress:
         census = source.check(progress=progress, wanted=required_fields(options))
-    with time_limit(options.time_limit):
+    with time_limit(options.execution.time_limit):
         metrics = [
             _prepared(metric, source, census, stages)
             for metric in choose_metrics(options, census, note)
         ]
         signatures = ready(metrics, census.control)
-    check_engine(options.engine, signatures)
+    check_engine(options.execution.loading.engine, signatures)
     if out and (lost := note_of_lost(out, signatures)):
         note(lost)
     criteria = joint_criteria(options, metrics)
@@ -206,15 +168,15 @@ def measure(
     notes: list[str] = []
     tied: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(time_limit(options.time_limit))
+        stack.enter_context(time_limit(options.execution.time_limit))
         out_file = stack.enter_context(atomic_writer(out)) if out else None
         parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
         executor = stack.enter_context(
-            scoring_place(
-                options.workers, options.ray, metrics, census.n, options.device, notes.append
-            )
+            scoring_place(options.execution, metrics, census.n, notes.append)
         )
-        keeper = stack.enter_context(keeping(notes, enabled=options.cache, executor=executor))
+        keeper = stack.enter_context(
+            keeping(notes, enabled=options.execution.cache, executor=executor)
+        )
         what = metrics[0].name if len(metrics) == 1 else "scoring"
         progress = stack.enter_context(stages(what, census.n * len(metrics)))
         scored = stream(partitions(source), of_samples, states, keeper, progress=progress)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
-
-Correction = Literal["holm", "bonferroni"]
-
-Family = Literal["metric", "run"]
-"""Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
-metrics: those on one rated aspect, or all of a run."""
-
-FAMILIES: tuple[Family, ...] = get_args(Family)
+from levelfield.stats.resampling import Correction, Family
 
 FAMILY_NAMES: Mapping[Family, str] = {"metric": "a metric", "run": "the run"}
 """Whose comparisons a family holds, in words."""

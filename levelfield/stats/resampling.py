@@ -1,42 +1,43 @@
-"""How intervals and tests are drawn."""
+"""How intervals and tests are drawn, and what p is adjusted for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
-from levelfield.stats.multiplicity import Family
+from levelfield.core.options import Options, option
+
+Correction = Literal["holm", "bonferroni"]
+
+Family = Literal["metric", "run"]
+"""Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
+metrics: those on one rated aspect, or all of a run."""
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 @dataclass(frozen=True)
-class Resampling:
+class Resampling(Options):
     """How intervals and tests are drawn.
-
-    Attributes:
-        resamples: of the bootstrap.
-        permutations: of the test; with fewer sign patterns than these, all are tried.
-        level: of the intervals.
-        seed: of every random draw.
-        family: the comparisons over which p is adjusted.
 
     Raises:
         UserError: `resamples` or `permutations` is not from 1 to 1,000,000, or the seed is below 0.
     """
 
-    resamples: int = 2000
-    permutations: int = 10_000
-    level: float = 0.95
-    seed: int = 0
-    family: Family = "metric"
-
-    def __post_init__(self) -> None:
-        for name in ("resamples", "permutations"):
-            value = getattr(self, name)
-            if not 1 <= value <= DRAWS:
-                raise UserError(f"{name}: expected 1 to {DRAWS:,}, found {value:,}")
-        if self.seed < 0:
-            raise UserError(f"seed: expected a whole number from 0 on, found {self.seed}")
+    resamples: int = option(2000, "Resamples of the bootstrap.", least=1, most=DRAWS, metavar="N")
+    permutations: int = option(
+        10_000,
+        "Permutations of a test; where there are fewer sign patterns, all are tried.",
+        least=1,
+        most=DRAWS,
+        metavar="N",
+    )
+    level: float = option(0.95, "Level of the intervals.", above=0, below=1)
+    seed: int = option(0, "Seed of every random draw.", least=0, metavar="N")
+    family: Family = option(
+        "metric", "Comparisons that p is adjusted over: those under one metric, or of the run."
+    )
 
 
 DEFAULT = Resampling()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,12 @@ from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
-from levelfield.models.loading import Loading, Precision
 from levelfield.papers.recipes.lpf import SIZES
 from levelfield.run.keeper import keeping
-from levelfield.run.options import Note
-from levelfield.run.places import Workers, check_place, scoring_place
+from levelfield.run.options import Execution, Note
+from levelfield.run.places import scoring_place
 from levelfield.run.readiness import check_engine, ready
-from levelfield.stats.multiplicity import Family
-from levelfield.stats.resampling import Resampling
+from levelfield.stats.resampling import Family, Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
@@ -106,18 +104,11 @@ class Study:
         jobs: int = 1,
         only: Sequence[str] = (),
         scores: bool = True,
-        device: str = "auto",
-        dtype: Precision = "float32",
-        batch_tokens: int | None = None,
-        engine: str = "auto",
-        allow_pickle: bool = False,
-        cache: bool = True,
-        time_limit: float | None = None,
-        workers: Workers = None,
-        ray: str | None = None,
+        execution: Execution | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         on_cell: Callable[[CellStatus], object] = lambda _: None,
+        **words: Any,
     ) -> StudyRun:
         """Asks the systems for their texts and measures them, as `levelfield study run` does.
 
@@ -127,14 +118,12 @@ class Study:
             jobs: number of cells at once.
             only: these systems; all if there are none.
             scores: whether texts are measured.
-            device, dtype, batch_tokens, engine, allow_pickle: how models are loaded.
-            cache: whether values are taken from the cache and kept there.
-            time_limit: seconds that a metric may take for one call, as for `score`; a system has
-                its own in the study file.
-            workers, ray: where texts are measured, as for `score`; `jobs` is about asking.
+            execution: how and where texts are measured; `jobs` is about asking, and a system has a
+                time limit of its own in the study file.
             stages: told of the progress of each stage: texts, scores.
             note: called with what a person should know, as it comes up.
             on_cell: called with every cell that a system was asked for, when it is finished.
+            words: options of `Execution`, instead of those there.
 
         Raises:
             UserError: no such system, or what is wrong with a metric or model; before any work.
@@ -142,9 +131,8 @@ class Study:
         """
         plan = self._plan()
         self._check_systems(plan, only)
-        loading = Loading(device, dtype, batch_tokens, engine, allow_pickle)
-        scoring = _Scoring(loading, cache, time_limit, workers, ray)
-        metrics = _metrics(plan, scoring) if scores else []
+        execution = Execution.of(execution, **words)
+        metrics = _metrics(plan, execution) if scores else []
         cells = study_status(plan, only).cells
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)
@@ -159,7 +147,7 @@ class Study:
         for line in outcome.notes:
             note(line)
         keys = [cell.key for cell in outcome.cells]
-        measured = _measure(plan, keys, metrics, scoring, stages, note) if scores else None
+        measured = _measure(plan, keys, metrics, execution, stages, note) if scores else None
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
@@ -167,25 +155,17 @@ class Study:
         self,
         *,
         only: Sequence[str] = (),
-        device: str = "auto",
-        dtype: Precision = "float32",
-        batch_tokens: int | None = None,
-        engine: str = "auto",
-        allow_pickle: bool = False,
-        cache: bool = True,
-        time_limit: float | None = None,
-        workers: Workers = None,
-        ray: str | None = None,
+        execution: Execution | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
+        **words: Any,
     ) -> StudyRun:
         """Measures the texts that there are and asks no system, as `levelfield study measure` does.
 
         Texts of a cell that is stale are left alone, since `run` asks for them again.
 
         Args:
-            only, device, dtype, batch_tokens, engine, allow_pickle: as for `run`.
-            cache, time_limit, workers, ray, stages, note: as for `run`.
+            only, execution, stages, note, words: as for `run`.
 
         Raises:
             UserError: there are no texts yet; no such system, or what is wrong with a metric or
@@ -194,9 +174,8 @@ class Study:
         """
         plan = self._plan()
         self._check_systems(plan, only)
-        loading = Loading(device, dtype, batch_tokens, engine, allow_pickle)
-        scoring = _Scoring(loading, cache, time_limit, workers, ray)
-        metrics = _metrics(plan, scoring)
+        execution = Execution.of(execution, **words)
+        metrics = _metrics(plan, execution)
         status = study_status(plan, only)
         store = StudyStore(plan.out)
         texts = [cell for cell in status.cells if store.record(cell.key)]
@@ -207,7 +186,7 @@ class Study:
         notes = () if len(keys) == len(texts) else (_stale(len(texts) - len(keys)),)
         for line in notes:
             note(line)
-        measured = _measure(plan, keys, metrics, scoring, stages, note)
+        measured = _measure(plan, keys, metrics, execution, stages, note)
         return StudyRun(plan.out, status, 0, measured, notes)
 
     def status(self) -> StudyStatus:
@@ -338,25 +317,11 @@ def _stale(cells: int) -> str:
     return f"{cells:,} cells are stale and left alone; `levelfield study run` asks for them again"
 
 
-@dataclass(frozen=True)
-class _Scoring:
-    """How and where texts are measured, and whether values are kept."""
-
-    loading: Loading
-    cache: bool
-    time_limit: float | None
-    workers: Workers
-    ray: str | None
-
-    def __post_init__(self) -> None:
-        check_place(self.workers, self.ray)
-
-
-def _metrics(plan: Plan, scoring: _Scoring) -> list[Metric]:
+def _metrics(plan: Plan, execution: Execution) -> list[Metric]:
     """Returns the metrics of a study, known to work here."""
-    with patience.time_limit(scoring.time_limit):
-        metrics = metrics_of(plan, asdict(scoring.loading))
-        check_engine(scoring.loading.engine, ready(metrics, plan.attributes))
+    with patience.time_limit(execution.time_limit):
+        metrics = metrics_of(plan, execution.loading.to_dict())
+        check_engine(execution.loading.engine, ready(metrics, plan.attributes))
     return metrics
 
 
@@ -364,7 +329,7 @@ def _measure(
     plan: Plan,
     keys: Sequence[CellKey],
     metrics: Sequence[Metric],
-    scoring: _Scoring,
+    execution: Execution,
     stages: Stages,
     note: Note,
 ) -> int:
@@ -372,13 +337,10 @@ def _measure(
     notes: list[str] = []
     store = StudyStore(plan.out)
     texts = sum(record.answered for key in keys if (record := store.record(key)))
-    device = scoring.loading.device
     with (
-        patience.time_limit(scoring.time_limit),
-        scoring_place(
-            scoring.workers, scoring.ray, metrics, texts, device, notes.append
-        ) as executor,
-        keeping(notes, enabled=scoring.cache, executor=executor) as keeper,
+        patience.time_limit(execution.time_limit),
+        scoring_place(execution, metrics, texts, notes.append) as executor,
+        keeping(notes, enabled=execution.cache, executor=executor) as keeper,
         stages("scores", texts * len(metrics)) as progress,
     ):
         cells = measure(keys, store, metrics, keeper, progress=progress)

@@ -48,7 +48,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
     @property
     def signature(self) -> str:
-        base = {"base": self._label(self.model), "dtype": self.dtype}
+        base = {"base": self._label(self.model), "dtype": self.loading.dtype}
         return signature(self.name, {**base, **self.choices})
 
     def _label(self, model: str) -> str:

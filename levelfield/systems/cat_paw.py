@@ -21,7 +21,7 @@ from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import BaseLM, Formula
 from levelfield.systems.making import make_technique, technique_entry
 from levelfield.systems.sampling import Choice, Continuation
-from levelfield.systems.technique import SHARED, LocalTechnique, Prompted
+from levelfield.systems.technique import LocalTechnique, Prompted
 
 TAU: Mapping[str, float] = {"sentiment": 0.05}
 """Attribute -> τ. The mass of VADER's words is about 0.05 on average in texts of
@@ -110,8 +110,7 @@ class CATPAW(LocalTechnique):
             options["guide"] = self.guide
         if self.strength is not None:
             options["strength"] = self.strength
-        shared = {option: getattr(self, option) for option in SHARED}
-        inner = make_technique(self.inner, {**options, **shared})
+        inner = make_technique(self.inner, {**options, "model": self.model}, self.loading)
         assert isinstance(inner, LocalTechnique)
         return inner
 

@@ -19,7 +19,7 @@ from levelfield.systems.logits.processor import Support
 from levelfield.systems.logits.readers import Prefix
 from levelfield.systems.logits.terms import BaseLM, Formula, HelperLM, Term
 from levelfield.systems.making import make_technique, technique_entry
-from levelfield.systems.technique import SHARED, LocalTechnique
+from levelfield.systems.technique import LocalTechnique
 
 _ZERO = Formula(())
 
@@ -134,9 +134,10 @@ class Combination(LocalTechnique):
     @property
     def _terms(self) -> Mapping[str, ModelTerm | TechniqueTerm]:
         assert not isinstance(self.terms, str)
-        shared = {option: getattr(self, option) for option in SHARED}
         return {
-            name: replace(term, technique=replace(term.technique, **shared))
+            name: replace(
+                term, technique=replace(term.technique, model=self.model, loading=self.loading)
+            )
             if isinstance(term, TechniqueTerm)
             else term
             for name, term in self.terms.items()

@@ -68,9 +68,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
         Raises:
             UserError: there is none.
         """
-        return guide_for(
-            attribute, self.guide_kind, self.guide, self.model, allow_pickle=self.allow_pickle
-        )
+        return guide_for(attribute, self.guide_kind, self.guide, self.model, self.loading)
 
     def _labels(self, attribute: str) -> tuple[str, tuple[str, ...]]:
         """What serves an attribute, in words, and the labels that it has.

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.core.registry import parameters, parsed, required
+from levelfield.core.options import choices, make, parsed, required
+from levelfield.models.loading import Loading
 from levelfield.systems.contract import Technique
 from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 
@@ -39,11 +40,14 @@ def technique_class(name: str) -> Callable[..., Technique]:
     return made
 
 
-def make_technique(name: str, options: Mapping[str, object] = {}) -> Technique:
+def make_technique(
+    name: str, options: Mapping[str, object] = {}, loading: Loading | None = None
+) -> Technique:
     """A technique with options; loads no model.
 
     Args:
         options: by name, as the user wrote them or as values.
+        loading: how models are loaded, in place of the default; options go before it.
 
     Raises:
         UserError: there is no such technique or option, or a value is none of the option's.
@@ -51,11 +55,14 @@ def make_technique(name: str, options: Mapping[str, object] = {}) -> Technique:
     >>> make_technique("base", {"batch": "8"}).batch  # doctest: +SKIP
     8
     """
-    made = technique_class(name)
+    technique = technique_class(name)
     values = technique_options(name, options)
-    if missing := required(parameters(made), values):
+    if missing := required(choices(technique), values):
         raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
-    return made(**values)
+    if loading is not None:
+        values["loading"] = loading
+    made: Technique = make(technique, values)
+    return made
 
 
 def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
@@ -67,7 +74,7 @@ def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any
     Raises:
         UserError: there is no such technique or option, or a value is none of the option's.
     """
-    known = parameters(technique_class(name))
+    known = choices(technique_class(name))
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)

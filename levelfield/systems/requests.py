@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from levelfield.core.sample import Control, Sample
-from levelfield.io.opening import PathLike, open_source
+from levelfield.io.opening import open_source
+from levelfield.io.reading import PathLike
 from levelfield.systems.contract import Request
 
 Requests = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Request]

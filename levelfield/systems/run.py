@@ -17,7 +17,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.signature import with_choices
-from levelfield.io.opening import PathLike
+from levelfield.io.reading import PathLike
 from levelfield.systems.answers import AnswerFile, RunChoices, answer_file
 from levelfield.systems.contract import Answer, Decoding, Technique, rewrites
 from levelfield.systems.making import make_technique

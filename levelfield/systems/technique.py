@@ -22,9 +22,6 @@ from levelfield.systems.logits.terms import Formula
 from levelfield.systems.sampling import Choice, Continuation, Draw, Forced, continue_all
 from levelfield.systems.stops import until
 
-SHARED = ("model", "device", "dtype", "batch_tokens", "allow_pickle")
-"""The options that a technique within another has in common with it."""
-
 
 class Prompted(NamedTuple):
     """What the base reads for a request, and whether the beginning of the prompt was cut off."""

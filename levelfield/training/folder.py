@@ -13,6 +13,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
 from levelfield.io.json_input import read_json
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
@@ -28,8 +29,8 @@ def run_of(spec: Any, data: str) -> Run:
     made_with = dataclasses.asdict(spec)
     del made_with["device"]
     if spec.start:
-        allow = bool(getattr(spec, "allow_pickle", False))
-        made_with["start"] = resolve(spec.start, allow_pickle=allow).label
+        loading = Loading(allow_pickle=bool(getattr(spec, "allow_pickle", False)))
+        made_with["start"] = resolve(spec.start, loading).label
     run: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
     return run
 

@@ -46,7 +46,7 @@ def count_iwf(
     loading = Loading(allow_pickle=allow_pickle)
     tokens = (
         load("infilling", model, loading)
-        if resolve(model, allow_pickle=allow_pickle).kind == "encoder-decoder"
+        if resolve(model, loading).kind == "encoder-decoder"
         else load("encoder", model, loading)
     )
     sentences = (

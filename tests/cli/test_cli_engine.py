@@ -115,7 +115,7 @@ def test_an_engine_that_computes_nothing_of_a_run_is_a_mistake(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--engine", "onnx"), "--engine onnx: expected auto, torch, openvino, ctranslate2"),
+        (("--engine", "onnx"), '"onnx": expected auto, torch, openvino or ctranslate2'),
         (("--dtype", "int8"), "--dtype int8: engine torch, which would compute here, has float32"),
     ],
 )
@@ -144,6 +144,9 @@ command = ["cat"]
 def test_a_study_takes_an_engine(run: Run, write: Write, engine: Callable[[float], None]) -> None:
     engine(0.0)
     write("study.toml", STUDY)
-    assert "--engine onnx" in run("study", "run", "study.toml", "--engine", "onnx").complaint
+    assert (
+        "engine=onnx: expected auto"
+        in run("study", "run", "study.toml", "--engine", "onnx").complaint
+    )
     said = run("study", "run", "study.toml", "--engine", "ours").complaint
     assert "--engine ours computes nothing here" in said

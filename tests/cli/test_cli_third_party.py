@@ -22,7 +22,13 @@ def test_an_installed_metric_is_listed_and_explained(run: Run, words: str) -> No
     assert entry["summary"] == "Words of a text, [counted] between blanks."
     assert entry["from"] == "elsewhere_metrics:Words"
     assert entry["offline"] is True
-    assert entry["options"]["scale"] == {"default": 1.0, "values": "float"}
+    assert entry["options"]["scale"] == {
+        "default": 1.0,
+        "values": "float",
+        "range": "",
+        "needed": False,
+        "help": "",
+    }
     assert "scale=1.0" in run("metrics", words).out
 
 

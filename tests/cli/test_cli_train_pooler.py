@@ -80,7 +80,7 @@ def test_a_pooler_of_another_pair_is_refused(models, tmp_path):
         (("--aspect", "style"), "left out: not rated: 26"),
         (("-opooling=max",), "--option pooling: expected one of"),
         (("-otask=dialogue", "-oturns=mean"), "turns=mean"),
-        (("-otask=poem",), "expected text or dialogue or commonsense"),
+        (("-otask=poem",), "expected text, dialogue or commonsense"),
         (("--kind", "logistic"), "labels 0 and 1"),
     ],
 )

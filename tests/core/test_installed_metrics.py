@@ -7,18 +7,19 @@ from typing import Literal
 import pytest
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import REQUIRED, Declaration, Rule, parsed
 from levelfield.core.registry import (
     create,
     installed,
     matching,
     metric_class,
     options,
-    parse_option,
 )
 
 
-def parameter(annotation) -> inspect.Parameter:
-    return inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+def parsed_word(word: str, annotation: object) -> object:
+    choice = Declaration("x", annotation, REQUIRED, Rule(), ("x",))
+    return parsed("thing", {"x": choice}, {"x": word})["x"]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def parameter(annotation) -> inspect.Parameter:
     ],
 )
 def test_a_word_becomes_the_value_that_the_option_takes(word, annotation, value):
-    assert parse_option("x", word, parameter(annotation)) == value
+    assert parsed_word(word, annotation) == value
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def test_a_word_becomes_the_value_that_the_option_takes(word, annotation, value)
     ],
 )
 def test_a_word_that_the_option_does_not_take_is_refused_with_those_it_does(word, annotation, said):
-    with pytest.raises(UserError, match=f"x={word}: expected {said}"):
-        parse_option("x", word, parameter(annotation))
+    with pytest.raises(UserError, match=f"thing: option x={word}: expected {said}"):
+        parsed_word(word, annotation)
 
 
 def test_a_family_stands_for_its_members_and_a_typo_for_a_suggestion():
@@ -65,7 +66,7 @@ def test_a_family_stands_for_its_members_and_a_typo_for_a_suggestion():
 def test_an_option_goes_to_every_metric_that_has_it_and_must_be_known_to_one():
     made = create(list(matching("ctrleval")), {"dtype": "bfloat16"}, {"single": "score"})
     assert [m.single for m in made if hasattr(m, "single")] == ["score"]
-    assert {m.dtype for m in made} == {"bfloat16"}
+    assert {m.loading.dtype for m in made} == {"bfloat16"}
     with pytest.raises(UserError, match="no option 'tempo'"):
         create(["ctrleval.coherence"], {}, {"tempo": "1"})
 

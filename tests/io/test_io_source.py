@@ -191,7 +191,7 @@ def test_options_that_can_not_be_are_refused(write):
     path = write("a.txt", "a\n")
     with pytest.raises(UserError, match='no format "yaml"; there are jsonl'):
         open_samples([path], format="yaml")
-    with pytest.raises(UserError, match="ids: expected given, file or any"):
+    with pytest.raises(UserError, match="ids=stem: expected given, file or any"):
         open_samples([path], ids="stem")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no files are given"):
         open_samples([])

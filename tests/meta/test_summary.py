@@ -16,8 +16,8 @@ from levelfield.meta.comparison import verdict
 from levelfield.meta.summary import POINTS, summarise
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
-from levelfield.stats.multiplicity import FAMILIES, holm
-from levelfield.stats.resampling import Resampling
+from levelfield.stats.multiplicity import holm
+from levelfield.stats.resampling import FAMILIES, Resampling
 
 NAN = float("nan")
 

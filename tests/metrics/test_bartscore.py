@@ -20,6 +20,7 @@ from levelfield.metrics.bartscore import (
     BARTScorePrecision,
     BARTScoreRecall,
 )
+from levelfield.models.loading import Loading
 
 Folders = dict[str, Path]
 ODD = [
@@ -89,9 +90,9 @@ def samples() -> list[Sample]:
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_a_text_given_its_source_has_the_plain_loops_mean(plain, folder, average, batch_tokens):
     given = samples()
-    found = BARTScoreFromSource(model=folder, average=average, batch_tokens=batch_tokens).score(
-        given
-    )
+    found = BARTScoreFromSource(
+        model=folder, average=average, loading=Loading(batch_tokens=batch_tokens)
+    ).score(given)
     expected = [getattr(plain, average)(s.source, s.text) for s in given]
     np.testing.assert_allclose(found.values, expected, atol=1e-5)
     assert found.higher_is_better
@@ -237,7 +238,7 @@ def test_the_signature_names_what_could_change_a_value(bart):
         )
     }
     assert len(signatures) == 6
-    assert BARTScorePrecision(model=bart, batch_tokens=7).signature in signatures
+    assert BARTScorePrecision(model=bart, loading=Loading(batch_tokens=7)).signature in signatures
 
 
 def test_a_metric_travels(bart):

@@ -103,7 +103,7 @@ def test_values_are_those_of_the_package(bert, layer):
 def test_order_company_and_batches_change_no_value(bert, batch_tokens):
     given = samples(pairs())
     expected = BERTScoreSource(model=bert).score(given).values
-    metric = BERTScoreSource(model=bert, batch_tokens=batch_tokens)
+    metric = BERTScoreSource(model=bert, loading=Loading(batch_tokens=batch_tokens))
     forget()  # else all states are remembered
     np.testing.assert_allclose(metric.score(given[::-1]).values[::-1], expected, atol=1e-5)
     forget()

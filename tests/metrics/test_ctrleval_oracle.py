@@ -24,6 +24,7 @@ from levelfield.metrics.ctrleval import (
 )
 from levelfield.metrics.text import iwf
 from levelfield.metrics.text.segmenter import sentences
+from levelfield.models.loading import Loading
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [], "t5": ["<extra_id_0>"], "bart": ["<s>"]}
@@ -202,7 +203,9 @@ def test_values_do_not_depend_on_batch_size_or_order(family, kind, tiny_folders)
     expected = dict(zip([s.id for s in samples], metric.score(samples).values, strict=True))
     shuffled = random.Random(7).sample(samples, len(samples))
     for batch_tokens in (1, 150, 1500):
-        scores = dataclasses.replace(metric, batch_tokens=batch_tokens).score(shuffled)
+        scores = dataclasses.replace(metric, loading=Loading(batch_tokens=batch_tokens)).score(
+            shuffled
+        )
         np.testing.assert_allclose(scores.values, [expected[id] for id in scores.ids], atol=1e-5)
     alone = metric.score(samples[:1])
     np.testing.assert_allclose(alone.values, [expected[samples[0].id]], atol=1e-5)

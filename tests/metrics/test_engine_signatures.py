@@ -16,6 +16,7 @@ from levelfield.metrics.embedding import CosineSource
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.movers import WMDSource
 from levelfield.models.engines import ENGINES, LOADERS, Engine
+from levelfield.models.loading import Loading
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def _ours(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_engine_is_named_where_it_computes(metric: Any, computes: bool) -> None:
-    signature = dataclasses.replace(metric, engine="ours").signature
+    signature = dataclasses.replace(metric, loading=Loading(engine="ours")).signature
     if computes:
         assert "|dtype:float32|engine:ours|v:" in signature
     assert signature.replace("|engine:ours", "") == metric.signature
@@ -54,13 +55,13 @@ def test_a_composite_names_the_engine_of_any_of_its_parts() -> None:
         plain = metric.signature
     except ModelError:
         pytest.skip("offline/smollm2 is not installed")
-    signature = dataclasses.replace(metric, engine="ours").signature
+    signature = dataclasses.replace(metric, loading=Loading(engine="ours")).signature
     assert signature == plain.replace("|dtype:float32", "|dtype:float32|engine:ours")
-    assert "engine" not in Perplexity(engine="ours").signature
+    assert "engine" not in Perplexity(loading=Loading(engine="ours")).signature
     with pytest.raises(UserError, match="--dtype int8: engine torch, which would compute here"):
-        _ = dataclasses.replace(metric, engine="ours", dtype="int8").signature
+        _ = dataclasses.replace(metric, loading=Loading(engine="ours", dtype="int8")).signature
 
 
 def test_an_engine_of_no_such_name_is_a_mistake_of_the_option() -> None:
-    with pytest.raises(UserError, match="--engine onnx: expected auto, torch"):
-        _ = CosineSource(engine="onnx").signature
+    with pytest.raises(UserError, match="engine=onnx: expected auto, torch"):
+        _ = CosineSource(loading=Loading(engine="onnx")).signature

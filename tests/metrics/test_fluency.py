@@ -90,7 +90,7 @@ def gpt2(causal_folders: Folders) -> str:
 @pytest.mark.parametrize("batch_tokens", [None, 1, 300])
 def test_perplexity_is_the_formula_of_the_plain_loop(plain, folder, batch_tokens):
     given = samples()
-    found = Perplexity(model=folder, batch_tokens=batch_tokens).score(given)
+    found = Perplexity(model=folder, loading=Loading(batch_tokens=batch_tokens)).score(given)
     for sample, value in zip(given, found.values, strict=True):
         _, log_p = plain.log_p(sample.text)
         assert math.log(value) == pytest.approx(-sum(log_p) / len(log_p), abs=1e-5)
@@ -351,7 +351,7 @@ def test_texts_of_a_corpus_are_read_once_and_then_their_likelihoods_are_cached(g
     ask = model.log_likelihood
     monkeypatch.setattr(model, "log_likelihood", lambda texts: (asked.extend(texts), ask(texts))[1])
     given = [*samples(), Sample("e", "", system="x")]
-    metric = CorpusPerplexity(model=gpt2, batch_tokens=78)
+    metric = CorpusPerplexity(model=gpt2, loading=Loading(batch_tokens=78))
     first, again, plainly = (
         levelfield.score(given, metric, cache=cache).scores[metric.name]
         for cache in (True, True, False)
@@ -385,7 +385,7 @@ def test_signatures_name_every_choice(gpt2, causal_folders, tmp_path):
     made = [
         Perplexity(**base),
         Perplexity(model=str(causal_folders["llama"])),
-        Perplexity(**base, dtype="bfloat16"),
+        Perplexity(**base, loading=Loading(dtype="bfloat16")),
         Perplexity(**base, text="continuation"),
         CorpusPerplexity(**base),
         SLOR(**base, unigram="bos"),
@@ -396,7 +396,7 @@ def test_signatures_name_every_choice(gpt2, causal_folders, tmp_path):
     assert len({metric.signature for metric in made}) == len(made)
     assert "|bos:</endoftext/>|" in made[0].signature
     assert "|bos:<s>|" in made[1].signature
-    assert Perplexity(**base, batch_tokens=5).signature == made[0].signature
+    assert Perplexity(**base, loading=Loading(batch_tokens=5)).signature == made[0].signature
 
 
 def test_equal_counts_have_equal_signatures_whatever_file_they_come_from(gpt2, tmp_path):
@@ -538,7 +538,7 @@ def test_the_prompt_is_required_only_where_it_is_read():
 
 def test_bfloat16_comes_near_float32(folder):
     exact = Perplexity(model=folder).score(samples())
-    rough = Perplexity(model=folder, dtype="bfloat16").score(samples())
+    rough = Perplexity(model=folder, loading=Loading(dtype="bfloat16")).score(samples())
     np.testing.assert_allclose(np.log(rough.values), np.log(exact.values), rtol=0.02)
 
 

@@ -27,6 +27,7 @@ from levelfield.metrics.learned import (
     COMETSource,
 )
 from levelfield.models.load import load
+from levelfield.models.loading import Loading
 
 FAKE = '''
 """Stands for the package: the value is the length of the text over that of what it is compared
@@ -101,7 +102,7 @@ def comet(environment: Environment, tmp_path: Path) -> Iterator[dict[str, object
     """Options of the metric with a checkpoint that requires references."""
     yield {
         "model": str(checkpoint(tmp_path / "da", "required")),
-        "allow_pickle": True,
+        "loading": Loading(allow_pickle=True),
         "environment": str(environment.path),
     }
     for worker, _ in learned._RUNNING.values():
@@ -227,13 +228,13 @@ def test_without_an_environment_the_command_that_makes_it_is_named(tmp_path, mon
     with pytest.raises(
         UserError, match=r"is not there .*`levelfield environment create comet` mak"
     ):
-        _ = COMETSource(allow_pickle=True).signature
+        _ = COMETSource(loading=Loading(allow_pickle=True)).signature
     with pytest.raises(UserError, match=r"`levelfield environment create comet --path here` makes"):
-        _ = COMETSource(allow_pickle=True, environment="here").signature
+        _ = COMETSource(loading=Loading(allow_pickle=True), environment="here").signature
 
 
 def test_pickled_weights_must_be_allowed(comet):
-    comet["allow_pickle"] = False
+    comet["loading"] = Loading()
     with pytest.raises(ModelError, match="trust it with --allow-pickle"):
         _ = COMETSource(**comet).signature
 

@@ -27,6 +27,7 @@ from levelfield.metrics.movers import (
     transport,
 )
 from levelfield.metrics.text.wordvectors import WordVectors
+from levelfield.models.loading import Loading
 
 WORDS = ["lake", "froze", "pond", "ice", "rain", "日", "本", "🙂", "ünïcödé", "i", "."]
 VECTORS = dict(zip(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 5)), strict=True))
@@ -279,5 +280,7 @@ def test_vectors_of_one_precision_are_not_taken_for_those_of_another(tiny_folder
     folder = str(tiny_folders["t5"])
     sample = [Sample("a", "the lake", source="rain")]
     exact = WMDSource(model=folder).score(sample).values[0]
-    assert WMDSource(model=folder, dtype="bfloat16").score(sample).values[0] != exact
+    assert (
+        WMDSource(model=folder, loading=Loading(dtype="bfloat16")).score(sample).values[0] != exact
+    )
     assert WMDSource(model=folder).score(sample).values[0] == exact

@@ -20,6 +20,7 @@ from levelfield.metrics import questions
 from levelfield.metrics.questions import CustomQuestion
 from levelfield.metrics.questions.asking import QuestionInput
 from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
+from levelfield.models.loading import Loading
 
 Folders = dict[str, Path]
 SHIPPED = (
@@ -116,7 +117,11 @@ def test_order_company_and_batches_change_no_value(t5):
     ]
     found = questions.QuestionsCoherence(model=t5).score(given).values
     assert len(set(found.round(6))) > 1
-    again = questions.QuestionsCoherence(model=t5, batch_tokens=1).score(given[::-1]).values[::-1]
+    again = (
+        questions.QuestionsCoherence(model=t5, loading=Loading(batch_tokens=1))
+        .score(given[::-1])
+        .values[::-1]
+    )
     alone = [questions.QuestionsCoherence(model=t5).score([sample]).values[0] for sample in given]
     np.testing.assert_allclose(again, found, atol=1e-6)
     np.testing.assert_allclose(alone, found, atol=1e-6)

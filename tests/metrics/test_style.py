@@ -13,6 +13,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import concatenate
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.style import StyleDegenerate, StylePerplexity, degenerate
+from levelfield.models.loading import Loading
 from levelfield.models.torch import causal as torch_causal
 
 
@@ -47,7 +48,9 @@ def test_the_share_of_degenerate_outputs_counts_empty_ones_and_leaves_out_what_h
 
 def test_each_text_is_scored_by_the_model_of_its_style(causal_folders):
     first, second = list(causal_folders.values())[:2]
-    metric = StylePerplexity(models=f"formal={first}, Informal={second}", device="cpu")
+    metric = StylePerplexity(
+        models=f"formal={first}, Informal={second}", loading=Loading(device="cpu")
+    )
     text = "I shall be there by noon."
     samples = [
         Sample("f", text, control={"formality": "formal"}),
@@ -57,7 +60,8 @@ def test_each_text_is_scored_by_the_model_of_its_style(causal_folders):
     ]
     scores = pickle.loads(pickle.dumps(metric)).score(samples)
     alone = [
-        Perplexity(model=str(m), device="cpu").score([Sample("1", text)]) for m in (first, second)
+        Perplexity(model=str(m), loading=Loading(device="cpu")).score([Sample("1", text)])
+        for m in (first, second)
     ]
     assert scores.values[:2] == pytest.approx([float(s.values[0]) for s in alone])
     assert scores.undefined == {"n": "no wanted style", "e": "empty text"}
@@ -83,12 +87,14 @@ def test_styles_that_take_turns_load_each_model_once_and_keep_their_places(
 
     put_model("causal", load_causal)
     models = ",".join(f"{style}={folder}" for style, folder in zip("abc", folders, strict=True))
-    metric = StylePerplexity(models=models, device="cpu")
+    metric = StylePerplexity(models=models, loading=Loading(device="cpu"))
     scores = concatenate([metric.score(part) for part in partitions(samples)])  # as a run does
     assert len(loaded) == 3
     assert len(pickle.dumps(metric)) < 10_000  # no model goes with it
     for k, folder in enumerate(folders):
-        alone = Perplexity(model=folder, device="cpu").score([Sample("1", w) for w in words])
+        alone = Perplexity(model=folder, loading=Loading(device="cpu")).score(
+            [Sample("1", w) for w in words]
+        )
         expected = [alone.values[i // 3 % 3] for i in range(k, 150, 3)]
         np.testing.assert_allclose(scores.values[k::3], expected, rtol=1e-5)
 

@@ -14,7 +14,8 @@ from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models import resolve as resolving
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load
-from levelfield.models.resolve import EMBEDDED, resolve
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import EMBEDDED, files_of, resolve
 
 FOLDER = Path(levelfield.__file__).parent / "models" / "offline"
 PAIR = ("offline/infill-amateur", "offline/infill-expert")
@@ -32,7 +33,7 @@ def test_there_are_two_and_they_are_small():
 def test_weights_that_are_not_those_are_refused(monkeypatch):
     monkeypatch.setattr(resolving, "EMBEDDED", dict.fromkeys(PAIR, "0" * 64))
     with pytest.raises(ModelError, match="not the pinned file"):
-        resolve.__wrapped__(PAIR[0])
+        files_of.__wrapped__(PAIR[0])
 
 
 def test_the_expert_knows_better_what_people_write():
@@ -59,6 +60,6 @@ def test_words_in_order_are_likelier_than_the_same_words_in_disorder():
 
 def test_momentum_needs_no_network():
     sample = Sample(id="a", text="It was late. The house was dark, and nobody came.")
-    found = CDMMomentum(*PAIR, device="cpu").score([sample])
+    found = CDMMomentum(*PAIR, loading=Loading(device="cpu")).score([sample])
     assert np.isfinite(found.values).all()
     assert "offline/infill-expert@" in found.signature

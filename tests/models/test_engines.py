@@ -228,9 +228,9 @@ def test_signatures_name_an_engine_only_where_it_computes(
 
 
 def test_a_word_that_names_no_engine_or_precision_is_refused() -> None:
-    with pytest.raises(UserError, match="--engine onnx: expected auto, torch, openvino"):
+    with pytest.raises(UserError, match="engine=onnx: expected auto, torch, openvino"):
         Loading(engine="onnx")
-    with pytest.raises(UserError, match="--dtype int4: expected float32, bfloat16, int8"):
+    with pytest.raises(UserError, match="dtype=int4: expected float32, bfloat16 or int8"):
         Loading(dtype="int4")  # type: ignore[arg-type]
 
 

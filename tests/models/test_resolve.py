@@ -10,6 +10,7 @@ import pytest
 
 from levelfield.core.errors import ModelError
 from levelfield.models import resolve as module
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import PINS, resolve
 
 
@@ -100,7 +101,7 @@ def test_pickled_weights_are_refused_unless_allowed(tmp_path):
     name = folder(tmp_path / "m", {"model_type": "t5"}, weights="pytorch_model.bin")
     with pytest.raises(ModelError, match="--allow-pickle"):
         resolve(name)
-    assert resolve(name, allow_pickle=True).pickled
+    assert resolve(name, Loading(allow_pickle=True)).pickled
 
 
 def test_a_file_that_is_not_the_pinned_one_is_refused(tmp_path):

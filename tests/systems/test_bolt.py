@@ -14,6 +14,7 @@ from levelfield.generation.draws import penalised
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.soft_rows import ReadPrompts
 from levelfield.metrics.keywords import KeywordsCoverage
+from levelfield.models.loading import Loading
 from levelfield.systems.contract import Decoding, Request
 from levelfield.systems.gradient.bolt import BOLT
 from levelfield.systems.gradient.bolt_biases import Biases, BiasTuning
@@ -432,7 +433,7 @@ def test_what_it_can_not_do_is_said_in_one_line():
 @kinds
 def test_half_precision_of_the_base_is_enough(kind):
     for control in (POSITIVE, {"keywords": ("road",), **POSITIVE}):
-        technique = bolt(kind=kind, dtype="bfloat16")
+        technique = bolt(kind=kind, loading=Loading(dtype="bfloat16"))
         for answer in technique.generate(asked(control), decoding=SHORT):
             assert answer.tokens == 6
             assert abs(answer.extra["energy"]) < 1e4

@@ -41,7 +41,7 @@ def test_words_become_values_of_the_types_of_the_options() -> None:
         ("base", {"batsh": "3"}, "base: there is no option 'batsh'; did you mean batch?"),
         ("base", {"batch": "3.5"}, "base: option batch=3.5: expected a whole number"),
         ("base", {"dtype": "int8"}, "base: option dtype=int8: expected float32 or bfloat16"),
-        ("base", {"batch": float("nan")}, "base: option batch=nan: expected a finite number"),
+        ("base", {"batch": float("nan")}, "base: option batch=nan: expected a whole number"),
     ],
 )
 def test_a_word_that_is_wrong_is_named_with_what_there_is(

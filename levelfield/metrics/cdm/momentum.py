@@ -182,7 +182,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
 
     def _resolve(self, role: str, name: str) -> Resolved:
         try:
-            return resolve(name, allow_pickle=self.allow_pickle)
+            return resolve(name, self.loading)
         except ModelError as error:
             hint = (
                 ""

@@ -77,16 +77,12 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
     def _ingredients(self) -> tuple[Ingredient, ...]:
         return INGREDIENTS[self.name.removeprefix("composite.")]
 
-    @property
-    def _loading_options(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(LoadingOptions)}
-
     def _options(self, ingredient: Ingredient) -> dict[str, Any]:
         """Returns the options of an aspect of CTRLEval that say which model scores it, and how."""
         if ingredient.evidence == "embedding":
-            return {"model": self.encoder, **self._loading_options}
+            return {"model": self.encoder, "loading": self.loading}
         own = {"form": ingredient.form, "normalize": ingredient.normalize}
-        return {"model": self.model, **own, **self._loading_options}
+        return {"model": self.model, **own, "loading": self.loading}
 
     def models(self) -> dict[str, object]:
         """Returns both models as signatures name them.
@@ -95,12 +91,12 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
             ModelError: one is not there, or of another kind.
         """
         try:
-            model = resolve(self.model, allow_pickle=self.allow_pickle)
+            model = resolve(self.model, self.loading)
         except ModelError as error:
             if self.model != OFFLINE_LM:
                 raise
             raise ModelError(f"{error} (--metric ctrleval works without it)") from error
-        encoder = resolve(self.encoder, allow_pickle=self.allow_pickle)
+        encoder = resolve(self.encoder, self.loading)
         if model.kind != "causal":
             raise ModelError(
                 f"model '{self.model}' is a {model.kind} model; composite scores need a causal "

@@ -82,7 +82,7 @@ class CompositeAttributeRelevance(CompositeMetric):
                     )
                 elif judge:
                     metric = ControlProbability(
-                        judges=judge, empty="undefined", **self._loading_options
+                        judges=judge, empty="undefined", loading=self.loading
                     )
                 else:
                     continue
@@ -110,7 +110,7 @@ class CompositeAttributeRelevance(CompositeMetric):
             known = shipped().get(aspect.attribute)
             same_labels = known is not None and known.labels == aspect.labels
             return JUDGES.get(aspect.attribute, "") if same_labels else ""
-        judges = choose(self.judge, allow_pickle=self.allow_pickle)
+        judges = choose(self.judge, self.loading)
         judged = any(judge.attribute in ("", aspect.attribute) for judge in judges)
         return self.judge if judged else ""
 

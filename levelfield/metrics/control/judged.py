@@ -64,12 +64,12 @@ class JudgedMetric(LoadingOptions, abc.ABC):
             object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
 
     def kinds(self) -> tuple[Kind, ...]:
-        return tuple(kinds_of(self._chosen, allow_pickle=self.allow_pickle))
+        return tuple(kinds_of(self._chosen, self.loading))
 
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
-        judges = describe(self._chosen, allow_pickle=self.allow_pickle)
+        judges = describe(self._chosen, self.loading)
         read = {"text": self.text, "empty": self.empty, **AS_TEXT}
         return signature(self.name, {"judges": judges, **self._own(), **read, **self.computation})
 
@@ -81,7 +81,7 @@ class JudgedMetric(LoadingOptions, abc.ABC):
             for judge in self._chosen
             if judged is None or (judged and judge.attribute in ("", *judged))
         ]
-        return lacking(asked, self._chosen, allow_pickle=self.allow_pickle)
+        return lacking(asked, self._chosen, self.loading)
 
     def _own(self) -> Mapping[str, object]:
         """Returns the choices of this metric alone."""
@@ -89,7 +89,7 @@ class JudgedMetric(LoadingOptions, abc.ABC):
 
     @functools.cached_property
     def _chosen(self) -> tuple[Judge, ...]:
-        return choose(self.judges, allow_pickle=self.allow_pickle)
+        return choose(self.judges, self.loading)
 
     def _load(self, judge: Judge) -> LoadedJudge:
         return load(judge, self._chosen, self.loading)

@@ -56,7 +56,7 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        return resolve(self.model, allow_pickle=self.allow_pickle)
+        return resolve(self.model, self.loading)
 
     def kinds(self) -> tuple[Kind, ...]:
         return (_KINDS[self._read_as],)

@@ -35,7 +35,7 @@ def load_encoder_decoder(name: str, loading: Loading) -> CTranslate2InfillingMod
     Raises:
         ModelError: there is no such model, or CTranslate2 can't compute it.
     """
-    return _encoder_decoder(resolve(name, allow_pickle=loading.allow_pickle), loading, PLAIN)
+    return _encoder_decoder(resolve(name, loading), loading, PLAIN)
 
 
 def load_causal(name: str, loading: Loading) -> CTranslate2CausalModel:

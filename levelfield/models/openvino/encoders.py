@@ -134,4 +134,4 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
 
 
 def _resolved(name: str, loading: Loading) -> Resolved:
-    return resolve(name, allow_pickle=loading.allow_pickle)
+    return resolve(name, loading)

@@ -48,7 +48,7 @@ def on_cpu(loading: Loading) -> Loading:
             "--dtype bfloat16: this processor has no arithmetic for it, and OpenVINO would compute "
             "in float32; leave it out"
         )
-    return Loading("cpu", batch_tokens=loading.batch_tokens, allow_pickle=loading.allow_pickle)
+    return loading.replace(device="cpu", dtype="float32", engine="auto")
 
 
 def forward_of(

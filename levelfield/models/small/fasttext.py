@@ -172,7 +172,7 @@ def load_fasttext(name: str, loading: Loading) -> FastTextClassifier:
     Raises:
         ModelError: fastText is not installed, or the files are damaged.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     fasttext = library()
     config = read_json(resolved.path / "config.json")
     labels, splits = config["labels"], config["words"]

@@ -21,7 +21,7 @@ from levelfield.io.json_input import read_json
 from levelfield.models.batching import buckets, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
@@ -216,7 +216,7 @@ def train_linear(
     layers: int,
     l2: float,
     device: torch.device,
-    allow_pickle: bool = False,
+    loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> LinearClassifier:
     """A head on the encoder `start`; texts without tokens are not learnt from.
@@ -224,7 +224,7 @@ def train_linear(
     Raises:
         ModelError: there is no such encoder.
     """
-    resolved = resolve(start, allow_pickle=allow_pickle)
+    resolved = resolve(start, loading)
     states = States(resolved, layers, device=device)
     x, _ = states.of(texts, progress=progress)
     known = ~np.isnan(x).any(axis=1)
@@ -238,14 +238,14 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
     Raises:
         ModelError: its files are damaged, or the encoder can't be had or is another one by now.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
     encoder = Encoder(config["encoder"], config["revision"], config["layers"])
     labels = config["labels"]
     tensors = load_file(resolved.path / "head.safetensors")
     head = Head(tensors["weight"], tensors["bias"])
     check_finite(resolved, tensors.items())
-    below = resolve(encoder.encoder, allow_pickle=loading.allow_pickle)
+    below = resolve(encoder.encoder, loading)
     if below.revision != encoder.revision:
         raise ModelError(
             f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "

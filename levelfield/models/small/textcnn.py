@@ -197,7 +197,7 @@ def load_textcnn(name: str, loading: Loading) -> TextCNNClassifier:
     Raises:
         ModelError: its files are damaged, or it splits texts in a way that we don't know.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     config = read_json(resolved.path / "config.json")
     words = read_json(resolved.path / "vocabulary.json")
     labels, splits = config["labels"], config["words"]

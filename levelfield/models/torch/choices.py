@@ -170,7 +170,7 @@ def load_choices(name: str, loading: Loading) -> ChoosingModel:
     Raises:
         ModelError: there is no such model, or it is of another kind.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     if resolved.kind not in ("causal", "encoder-decoder"):
         raise ModelError(
             f"model '{name}' answers no questions (it is of the kind: {resolved.kind}); take a "

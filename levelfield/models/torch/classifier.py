@@ -134,7 +134,7 @@ def load_classifier(name: str, loading: Loading) -> TorchClassifier:
     Raises:
         ModelError: there is no such model, or it is not a classifier.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
     if model.config.problem_type == "regression":
         raise ModelError(f"model '{resolved.name}' gives a number, not a label")

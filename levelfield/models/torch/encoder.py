@@ -143,4 +143,4 @@ def load_encoder(name: str, loading: Loading) -> TorchSentenceEncoder:
     Raises:
         ModelError: there is no such model, or it is not an encoder.
     """
-    return TorchSentenceEncoder(resolve(name, allow_pickle=loading.allow_pickle), loading)
+    return TorchSentenceEncoder(resolve(name, loading), loading)

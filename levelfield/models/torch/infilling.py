@@ -253,7 +253,7 @@ def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
     Raises:
         ModelError: there is no such model, or it is not an encoder-decoder.
     """
-    return _load(resolve(name, allow_pickle=loading.allow_pickle), loading, PLAIN)
+    return _load(resolve(name, loading), loading, PLAIN)
 
 
 def _load(resolved: Resolved, loading: Loading, style: GapStyle) -> TorchInfillingModel:

@@ -95,7 +95,7 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
     Raises:
         ModelError: there is no such model, it is no sequence classifier, or it has labels.
     """
-    resolved = resolve(name, allow_pickle=loading.allow_pickle)
+    resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
     if model.config.num_labels != 1:
         raise ModelError(

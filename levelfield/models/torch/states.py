@@ -32,7 +32,7 @@ def load_states(name: str, loading: Loading, *, layer: int) -> TorchTokenEncoder
         ModelError: there is no such model, or it has no encoder.
         UserError: it has no such layer.
     """
-    return TorchTokenEncoder(resolve(name, allow_pickle=loading.allow_pickle), layer, loading)
+    return TorchTokenEncoder(resolve(name, loading), layer, loading)
 
 
 class TorchTokenEncoder(ForwardPass):

@@ -11,8 +11,7 @@ from levelfield.meta.comparison import Comparison
 from levelfield.meta.scale import scale_for
 from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings
 from levelfield.stats.estimate import Estimate
-from levelfield.stats.multiplicity import Family
-from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.resampling import DEFAULT, Family, Resampling
 from levelfield.study.observations import ALL, Measure
 from levelfield.study.plan import SystemTechnique
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.registry import parameters, parsed, required
+from levelfield.core.options import choices, parsed, required
 from levelfield.core.sample import Control
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion
@@ -69,7 +69,7 @@ def read_technique(
     if "guide" in words:  # several have commas between them
         paths = (path_from(part.strip(), folder) for part in words["guide"].split(","))
         words["guide"] = ",".join(paths)
-    known = parameters(technique_class(name))
+    known = choices(technique_class(name))
     default = known["model"].default if "model" in known else None
     if default == OFFLINE_LM:
         words.setdefault("model", defaults.model or default)
@@ -119,7 +119,7 @@ def _labels(system: SystemPlan, value: Control) -> Iterator[Control]:
 def _decoding(table: TomlTable, decoding: Decoding, folder: Path) -> Decoding:
     """Returns a decoding with what the table's own changes."""
     fields = table.table("decoding")
-    known = parameters(Decoding)
+    known = choices(Decoding)
     for name, word in option_words(fields, folder).items():
         if name not in known:
             hint = suggestion(name, known)

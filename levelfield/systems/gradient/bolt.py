@@ -152,7 +152,7 @@ class BOLT(GuidedTechnique):
     def _guide(self, attribute: str) -> Guide:
         guides = guides_for(self.guide_kind, self.guide)
         kind = guides[0].kind if self.guide.strip() and guides else self.guide_kind
-        guide = guide_for(attribute, kind, self.guide, self.model, allow_pickle=self.allow_pickle)
+        guide = guide_for(attribute, kind, self.guide, self.model, self.loading)
         what = "" if kind in READS else f"of kind {kind}"
         if kind == "class-lm" and guide.is_whole:
             what = "a whole language model"

@@ -71,11 +71,11 @@ class Rewriter(BatchedTechnique):
 
     def _label(self, model: str) -> str:
         self._about  # noqa: B018  (says that it is no rewriter)
-        return resolve(model, allow_pickle=self.allow_pickle).label
+        return resolve(model, self.loading).label
 
     @property
     def _about(self) -> RewriterFile:
-        return rewriter_named(self.model, allow_pickle=self.allow_pickle)
+        return rewriter_named(self.model, self.loading)
 
     def refusal(self, control: Control) -> str:
         values = [single_value(value) for value in control.values()]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.registry import parameters, parsed
+from levelfield.core.options import choices, parsed
 from levelfield.io.temporary import temporary_folder
 from levelfield.training.card import Card, write_card
 from levelfield.training.convert.table import LAYOUTS, Layout
@@ -83,11 +83,11 @@ def convert(
         raise UserError(f"{out} is not empty; give another folder")
     converter = pkgutil.resolve_name(entry.target)
     assert isinstance(converter, Converter)
-    known = parameters(converter.choices)
+    known = choices(converter.choices)
     if foreign := sorted(options.keys() - known.keys()):
         there = f"there are {', '.join(known)}" if known else "there is none"
         raise UserError(f"layout {layout} has no option '{foreign[0]}'; {there}")
-    choices = converter.choices(**parsed(f"layout {layout}", known, options))
+    chosen = converter.choices(**parsed(f"layout {layout}", known, options))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(out.parent) as beside:
@@ -95,7 +95,7 @@ def convert(
             folder.mkdir()
             from levelfield.training.convert.reading import PublishedFiles
 
-            converted = converter.convert(PublishedFiles(source, allow_pickle), folder, choices)
+            converted = converter.convert(PublishedFiles(source, allow_pickle), folder, chosen)
             write_card(_card(out.name, source, entry, converted), folder)
             if out.exists():
                 out.rmdir()

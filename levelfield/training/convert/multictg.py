@@ -76,7 +76,7 @@ def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Con
     data = [name.strip() for name in options.data.split(",")]
     rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
     tensors = source.tensors()
-    encoder = _Encoder(resolve(options.encoder, allow_pickle=source.allow_pickle), tensors)
+    encoder = _Encoder(resolve(options.encoder, loading), tensors)
     shape, decoder = _decoder(tensors, base, options.positions)
     tensors.drop(r"(decoder|latent_classify_head)\..*")
     tensors.finish()

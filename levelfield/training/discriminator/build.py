@@ -14,6 +14,7 @@ import torch
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.models.files import quiet
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import classes, load_to_tune, pick_device
@@ -114,7 +115,7 @@ def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tupl
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.recipe.seed)
         if spec.start:
-            resolved = resolve(spec.start, allow_pickle=spec.allow_pickle)
+            resolved = resolve(spec.start, Loading(allow_pickle=spec.allow_pickle))
             return load_to_tune(resolved, LABELS, torch.device("cpu"))
         tokenizer = _own_tokenizer(rows, spec.vocabulary, training / "tokenizer")
         return _random(spec, len(tokenizer)), tokenizer

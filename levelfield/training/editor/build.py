@@ -17,6 +17,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.editor import HEAD, WEIGHTS, EditingHead, EditorNetwork
 from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.models.files import quiet
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained, pick_device
 from levelfield.training.card import Card, write_card
@@ -95,7 +96,7 @@ def build_editor(
     if (history := opened(out, run)) is not None:
         notes(f"{out} holds this model already")
         return history
-    resolved = resolve(spec.start or spec.vocabulary, allow_pickle=spec.allow_pickle)
+    resolved = resolve(spec.start or spec.vocabulary, Loading(allow_pickle=spec.allow_pickle))
     body, tokenizer = load_pretrained(resolved, "encoder-decoder", device, torch.float32)
     if not spec.start:
         body = new_body(body, tokenizer, spec.size, spec.recipe.seed).to(device)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
-from levelfield.core.registry import parameters, parsed
+from levelfield.core.options import choices, parsed
 from levelfield.models.guides import GuideKind
 from levelfield.models.resolve import OFFLINE_LM
 
@@ -119,7 +119,7 @@ class GuideTraining:
             UserError: a setting that the kind does not have, or a word that is no value of it.
         """
         own = {name: value for name, value in given.items() if value is not None}
-        known = parameters(self.choices)
+        known = choices(self.choices)
         if foreign := sorted(own.keys() - known.keys()):
             option = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
             raise UserError(f"--{option} is no option of this kind of guide; leave it out")

@@ -139,10 +139,10 @@ def teacher_of(
     """
     kinds: dict[str, GuideKind] = {"class-lm": "class-lm", "future": "future"}
     if name in kinds:
-        guide = guide_for(attribute, kinds[name], "", base, allow_pickle=loading.allow_pickle)
+        guide = guide_for(attribute, kinds[name], "", base, loading)
     else:
         kind = guide_named(name).kind
-        guide = guide_for(attribute, kind, name, base, allow_pickle=loading.allow_pickle)
+        guide = guide_for(attribute, kind, name, base, loading)
     if set(guide.labels) != set(labels):
         raise ModelError(
             f"guide '{guide.name}' has the labels {', '.join(guide.labels)}, and the texts have "

@@ -29,7 +29,7 @@ def sentence_vectors(
     Args:
         file: where they are kept, so that a run that goes on need not compute them again.
     """
-    label = resolve(encoder, allow_pickle=loading.allow_pickle).label
+    label = resolve(encoder, loading).label
     digest = hashlib.sha256(repr((label, tuple(texts))).encode("utf-8", "surrogatepass"))
     name = digest.hexdigest()
     if file.is_file():

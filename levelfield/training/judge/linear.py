@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelfield.models.contracts import Classifier
+from levelfield.models.loading import Loading
 from levelfield.models.small.heads import train_linear
 from levelfield.training.judge.architectures import Architecture, Workplace
 from levelfield.training.judge.labelled import Labelled
@@ -22,7 +23,7 @@ def _train(
         layers=spec.layers,
         l2=spec.l2,
         device=place.device,
-        allow_pickle=spec.allow_pickle,
+        loading=Loading(allow_pickle=spec.allow_pickle),
         progress=place.progress,
     )
     judge.save(place.out, attribute=spec.attribute)

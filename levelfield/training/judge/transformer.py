@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from levelfield.models.contracts import Classifier
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
@@ -31,7 +32,7 @@ def _train(
     train: Labelled, spec: JudgeSpec, place: Workplace
 ) -> tuple[Classifier, list[HistoryRow]]:
     """Trains every weight but the word vectors, of which a few thousand texts show too few."""
-    resolved = resolve(spec.start, allow_pickle=spec.allow_pickle)
+    resolved = resolve(spec.start, Loading(allow_pickle=spec.allow_pickle))
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.seed)
         model, tokenizer = load_to_tune(resolved, train.labels, place.device)

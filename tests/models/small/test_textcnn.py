@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from levelfield.core.errors import ModelError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import attribute_of, resolve
+from levelfield.models.resolve import attribute_of, files_of, resolve
 from levelfield.models.small.heads import fit_head, train_linear
 from levelfield.models.small.lexis import WITH_CASE, lexis, lexis_with_case
 from levelfield.models.small.textcnn import PAD, Shape, TextCNN, TextCNNClassifier, Vocabulary
@@ -176,7 +176,7 @@ def test_a_damaged_textcnn_and_one_of_other_words_are_refused_in_one_line(tmp_pa
     (tmp_path / "config.json").write_text(json.dumps(config | {"words": "lexis-0"}))
     with pytest.raises(ModelError, match=r"lexis-0.*train it again"):
         load("classifier", str(tmp_path))
-    resolve.cache_clear()
+    files_of.cache_clear()
     (tmp_path / "config.json").write_text(json.dumps(config | {"shape": {"channels": 9}}))
     with pytest.raises(ModelError, match="can't be loaded"):
         load("classifier", str(tmp_path))
@@ -240,7 +240,7 @@ def test_a_saved_linear_head_says_the_same_and_knows_what_was_cut(linear, tmp_pa
 @pytest.mark.usefixtures("linear")
 def test_a_linear_head_refuses_another_encoder_in_the_place_of_its_own(tmp_path):
     encoder(tmp_path / "below", seed=1)
-    resolve.cache_clear()
+    files_of.cache_clear()
     with pytest.raises(ModelError, match="train it again"):
         load("classifier", str(tmp_path / "judge"), Loading(batch_tokens=8))
 
@@ -332,7 +332,7 @@ def test_a_fasttext_file_cut_short_anywhere_is_refused_before_fasttext_reads_it(
     check_whole(file)
     for size in (4, 60, 100, len(content) // 2, len(content) - 1):
         file.write_bytes(content[:size])
-        resolve.cache_clear()
+        files_of.cache_clear()
         with pytest.raises(ModelError, match="cut short; copy or train it again"):
             load("classifier", str(tmp_path))
     for other, said in ((content + b"x", "after its end"), (b"PK" + content[2:], "no file of")):

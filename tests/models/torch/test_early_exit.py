@@ -21,7 +21,7 @@ from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models import resolve as resolving
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.models.resolve import resolve
+from levelfield.models.resolve import files_of, resolve
 
 TEXT = "The lake froze early, and nobody skated."
 WIDTH = 16
@@ -107,7 +107,7 @@ def test_another_map_is_another_revision(exit_of, llama):
     (first / "map.safetensors").write_bytes(
         (exit_of(llama, width=8) / "map.safetensors").read_bytes()
     )
-    assert resolve.__wrapped__(str(first)).revision != before
+    assert files_of.__wrapped__(str(first)).revision != before
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ EARLY, WHOLE = "offline/smollm2-early", "offline/smollm2"
 
 @pytest.fixture
 def _resolved_anew() -> Iterator[None]:
-    resolve.cache_clear()
+    files_of.cache_clear()
     yield
-    resolve.cache_clear()
+    files_of.cache_clear()
 
 
 @pytest.mark.usefixtures("_resolved_anew")

@@ -1,0 +1,675 @@
+"""Options: a choice is said once, as a field of a dataclass, where it is used.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Shape(Options):
+        layers: int = option(2, "Layers of the encoder and of the decoder each.", least=1, most=24)
+
+The field's name, type and default are Python's; `option` adds the range and the help. The same
+declaration makes the option of a command (`levelfield.cli.options`), the key of a TOML table
+(`levelfield.io.toml`), the lines of `levelfield metrics NAME`, the tables of the documentation and
+the JSON schemas. Every door accepts the same values and says the same of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeVar, cast
+
+from levelfield.core.errors import UserError
+from levelfield.core.numerals import finite_number, whole_number
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_RULE = "levelfield.option"
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED: Any = _Required()
+"""The default of a choice that has none."""
+
+
+class Unfit(ValueError):  # noqa: N818 (a finding; whoever knows the door makes an error of it)
+    """A value is not one that a choice accepts.
+
+    Attributes:
+        expected: what the choice accepts, in words.
+        hint: the name that a mistyped one resembles, as a question; may be empty.
+    """
+
+    def __init__(self, expected: str, hint: str = "") -> None:
+        super().__init__(f"expected {expected}{f'; {hint}' if hint else ''}")
+        self.expected = expected
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a declaration says of a choice beside name, type and default.
+
+    Attributes:
+        help: what the choice does, with formula and unit; begins with a verb or a noun.
+        least, most: the smallest and the largest number accepted.
+        above, below: numbers that lie just outside.
+        among: the names accepted, or a function that returns them; read at first use.
+        fits: says whether a value of the right type is accepted; raises ValueError where only
+            trying tells.
+        expected: what a value has to be, in words, where type and range do not say it.
+        example: a value, as messages and schemas show it.
+        otherwise: what happens without a value, in place of a default: `the number of processors`.
+        metavar: what stands for the value in `--help`.
+        flags: the words of the command line, where they are not `--` and the name.
+        bare: the value of the flag alone, where the value may be left out.
+        is_file: whether the value is a file that is read.
+        read: returns the value of a mapping from its words on the command line, where they are not
+            `NAME=VALUE` with a text as value.
+    """
+
+    help: str = ""
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    among: Collection[str] | Callable[[], Collection[str]] | None = None
+    fits: Callable[[Any], object] | None = None
+    expected: str = ""
+    example: str = ""
+    otherwise: str = ""
+    metavar: str = ""
+    flags: tuple[str, ...] = ()
+    bare: str | None = None
+    is_file: bool = False
+    read: Callable[[Sequence[str]], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What the owner of a group of options changes in it."""
+
+    without: Collection[str] = ()
+    among: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
+
+
+def option(default: Any = REQUIRED, help: str = "", **rule: Any) -> Any:
+    """Declares a choice: the value of a field of an `Options` dataclass.
+
+    Args:
+        default: of the field; left out where a value is required.
+        help: what the choice does; begins with a verb or a noun.
+        rule: further attributes of `Rule`.
+    """
+    metadata = {_RULE: Rule(help=help, **rule)}
+    if default is REQUIRED:
+        return dataclasses.field(metadata=metadata, kw_only=True)
+    if isinstance(default, dict | list | set):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def group(
+    default: Any = REQUIRED,
+    *,
+    without: Collection[str] = (),
+    among: Mapping[str, Collection[str]] | None = None,
+) -> Any:
+    """Declares a field that holds other options; their choices count as the owner's.
+
+    Args:
+        default: the options; their values are the defaults of the choices.
+        without: choices that the owner does not have; they keep their defaults.
+        among: name of a choice -> the names that the owner accepts.
+    """
+    metadata = {_RULE: _Group(without, among or {})}
+    if default is REQUIRED:
+        return dataclasses.field(metadata=metadata, kw_only=True)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declared choice.
+
+    Attributes:
+        name: of the field, the Python argument and the TOML key.
+        annotation: the type, evaluated.
+        default: `REQUIRED` where there is none.
+        rule: range, help and spelling.
+        path: the fields that lead to it from the options asked for; its name comes last.
+    """
+
+    name: str
+    annotation: Any
+    default: Any
+    rule: Rule
+    path: tuple[str, ...]
+
+    @property
+    def required(self) -> bool:
+        """Whether a value has to be given."""
+        return self.default is REQUIRED
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The members of a union, None aside; else the type itself."""
+        return tuple(kind for kind in _members(self.annotation) if kind is not type(None))
+
+    @property
+    def optional(self) -> bool:
+        """Whether None is a value."""
+        return type(None) in _members(self.annotation)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are accepted, as far as the choice is one of names."""
+        among = self.rule.among
+        if among is not None:
+            return tuple(among() if callable(among) else among)
+        literals = (kind for kind in self._item_kinds if typing.get_origin(kind) is Literal)
+        return tuple(str(value) for kind in literals for value in typing.get_args(kind))
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the choice is any number of values."""
+        return any(_is_list(kind) for kind in self.kinds)
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the choice is names with values."""
+        return any(typing.get_origin(kind) in _MAPPINGS for kind in self.kinds)
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether the choice is true or false."""
+        return self.kinds == (bool,)
+
+    @property
+    def expected(self) -> str:
+        """What is accepted, in words."""
+        if self.rule.expected:
+            return self.rule.expected
+        words = list(dict.fromkeys(word for k in self._item_kinds for word in self._words(k)))
+        what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
+        what += f", such as {self.rule.example}" if self.rule.example else ""
+        return f"a list, each {what}" if self.is_list else what
+
+    @property
+    def bounds(self) -> str:
+        """The range of a number, in words; empty for all numbers."""
+        rule = self.rule
+        low = f"from {rule.least:,}" if rule.least is not None else ""
+        low = f"above {rule.above:,}" if rule.above is not None else low
+        if rule.most is not None:
+            return (
+                f"{low} to {rule.most:,}"
+                if rule.least is not None
+                else _joined(low, "at most", rule.most)
+            )
+        if rule.below is not None:
+            return _joined(low, "below", rule.below)
+        return f"{low} on" if rule.least is not None else low
+
+    def narrowed(self, names: Collection[str]) -> Declaration:
+        """Returns the choice with no names but these."""
+        return dataclasses.replace(self, rule=dataclasses.replace(self.rule, among=names))
+
+    def check(self, value: Any) -> Any:
+        """Returns a value of Python or TOML as the field holds it: lists become tuples.
+
+        Raises:
+            Unfit: the choice does not accept it.
+        """
+        if value is None and self.optional:
+            return None
+        if self.is_list:
+            if isinstance(value, list | tuple):
+                return tuple(self.check_item(item) for item in value)
+            if all(_is_list(kind) for kind in self.kinds):
+                raise Unfit(self.expected)
+        return self.check_item(value)
+
+    def parse(self, word: str) -> Any:
+        """Returns the value that a user's word stands for; of a list, the word is one item.
+
+        Raises:
+            Unfit: the choice does not accept it.
+        """
+        for kind in self._item_kinds:
+            value = _read(kind, word)
+            if value is not REQUIRED:
+                return self.check_item(value)
+        raise Unfit(self.expected, self._hint(word))
+
+    def schema(self) -> dict[str, Any]:
+        """Returns the JSON schema of a value."""
+        found = _schema(self.annotation)
+        rule = self.rule
+        numbers = {
+            "minimum": rule.least,
+            "maximum": rule.most,
+            "exclusiveMinimum": rule.above,
+            "exclusiveMaximum": rule.below,
+        }
+        inner = found.get("items", found) if self.is_list else found
+        inner |= {key: bound for key, bound in numbers.items() if bound is not None}
+        if rule.among is not None:
+            inner["enum"] = list(self.names)
+        if rule.help:
+            found["description"] = rule.help
+        if isinstance(self.default, str | int | float | bool) and not self.required:
+            found["default"] = self.default
+        return found
+
+    @property
+    def _item_kinds(self) -> tuple[Any, ...]:
+        kinds: list[Any] = []
+        for kind in self.kinds:
+            kinds += _members(typing.get_args(kind)[0]) if _is_list(kind) else [kind]
+        return tuple(kinds)
+
+    def check_item(self, value: Any) -> Any:
+        """Returns a value, or one item of a list, if the choice accepts it.
+
+        Raises:
+            Unfit: it does not.
+        """
+        if not any(_is(kind, value) for kind in self._item_kinds) or not self._in_range(value):
+            raise Unfit(self.expected, self._hint(value))
+        return value
+
+    def _in_range(self, value: Any) -> bool:
+        rule = self.rule
+        if rule.among is not None and isinstance(value, str) and value not in self.names:
+            return False
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            inside = (
+                (rule.least is None or value >= rule.least)
+                and (rule.most is None or value <= rule.most)
+                and (rule.above is None or value > rule.above)
+                and (rule.below is None or value < rule.below)
+            )
+            if not inside:
+                return False
+        try:
+            return rule.fits is None or bool(rule.fits(value))
+        except ValueError:
+            return False
+
+    def _words(self, kind: Any) -> Iterator[str]:
+        if self.rule.among is not None and kind is str:
+            yield from self.names
+        elif typing.get_origin(kind) is Literal:
+            yield from (str(v) for v in typing.get_args(kind) if str(v) in self.names)
+        elif kind is bool:
+            yield from ("true", "false")
+        elif kind in (int, float):
+            what = "a whole number" if kind is int else "a number"
+            yield f"{what} {self.bounds}".strip()
+        elif kind is str:
+            yield "a string"
+        elif typing.get_origin(kind) in _MAPPINGS:
+            yield "a table"
+        else:
+            yield getattr(kind, "__name__", str(kind))
+
+    def _hint(self, value: object) -> str:
+        near = difflib.get_close_matches(str(value), self.names, n=1)
+        return f"did you mean {near[0]}?" if near else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of dataclasses whose fields are declared with `option` and `group`.
+
+    A subclass that has checks of its own, between fields, calls `super().__post_init__()` first.
+
+    Raises:
+        UserError: a value that its choice does not accept.
+    """
+
+    def __post_init__(self) -> None:
+        for choice in _own(type(self)):
+            value = getattr(self, choice.name)
+            try:
+                fit = choice.check(value)
+            except Unfit as error:
+                name = getattr(type(self), "name", "")
+                whose = f"{name}: " if isinstance(name, str) and name else ""
+                raise UserError(f"{whose}{choice.name}={value!s:.60}: {error}") from None
+            if fit is not value:
+                object.__setattr__(self, choice.name, fit)
+        for name, changes in _groups(type(self)).items():
+            _check_group(name, getattr(self, name), changes)
+
+    @classmethod
+    def of(cls, given: Self | None = None, /, **values: Any) -> Self:
+        """Returns options with these values, choices of groups included.
+
+        Args:
+            given: where the other values come from; by default the defaults.
+
+        Raises:
+            UserError: there is no such choice, or it does not accept the value.
+        """
+        known = choices(cls)
+        distributed(values, cls)
+        if given is None and (missing := required(known, values)):
+            raise UserError(f"{missing[0]}: expected {known[missing[0]].expected}; there is none")
+        return cast(Self, _with(cls, given, values))
+
+    def replace(self, **values: Any) -> Self:
+        """Returns a copy with other values, choices of groups included."""
+        return type(self).of(self, **values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns name -> value of all choices, those of groups included."""
+        return {
+            name: functools.reduce(getattr, choice.path, self)
+            for name, choice in choices(type(self)).items()
+        }
+
+
+def choices(made: Callable[..., object]) -> dict[str, Declaration]:
+    """Returns the choices of a class or factory by name, those of groups in their place.
+
+    What is not declared with `option` is taken from the signature, its help from the `Args` of the
+    docstrings; so classes of other packages have choices, too.
+
+    Raises:
+        TypeError, ValueError: it has no signature.
+    """
+    return dict(_choices(made))
+
+
+def choices_of_fields(cls: type[Any]) -> tuple[Declaration, ...]:
+    """Returns the choices of a class, without those of groups."""
+    return _own(cls)
+
+
+def make(made: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Calls a class or factory with values by the names of its choices, groups filled in."""
+    return _with(made, None, values)
+
+
+def distributed(words: Mapping[str, Any], *classes: type[Options]) -> list[dict[str, Any]]:
+    """Returns the values of each class among keyword arguments that are of several.
+
+    Raises:
+        UserError: none of the classes has such a choice.
+    """
+    known = {name for cls in classes for name in (*choices(cls), *_groups(cls))}
+    for name in words:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(sorted(known))}"
+            raise UserError(f"there is no option '{name}'; {hint}")
+    names = [{*choices(cls), *_groups(cls)} for cls in classes]
+    return [{name: words[name] for name in words if name in those} for those in names]
+
+
+def required(known: Mapping[str, Declaration], given: Container[str]) -> list[str]:
+    """Returns the choices that have no default and are not given."""
+    return [name for name, choice in known.items() if choice.required and name not in given]
+
+
+def parsed(
+    what: str, known: Mapping[str, Declaration], words: Mapping[str, object]
+) -> dict[str, Any]:
+    """Returns the values of those words that are choices.
+
+    Args:
+        what: is made, for messages.
+        words: options as the user wrote them, or values; `none` is None where None is a value.
+
+    Raises:
+        UserError: a choice does not accept a word.
+    """
+    values: dict[str, Any] = {}
+    for name, word in words.items():
+        if name not in known:
+            continue
+        choice = known[name]
+        if choice.optional and isinstance(word, str) and word.lower() == "none":
+            values[name] = None
+            continue
+        try:
+            values[name] = choice.parse(word) if isinstance(word, str) else choice.check(word)
+        except Unfit as error:
+            none = " or none" if choice.optional else ""
+            raise UserError(
+                f"{what}: option {name}={word!s:.60}: expected {error.expected}{none}"
+                f"{f'; {error.hint}' if error.hint else ''}"
+            ) from None
+    return values
+
+
+# -- classes
+
+
+def _cached(call: C) -> C:
+    """`functools.cache` for functions of a class, which mypy takes for unhashable."""
+    return cast(C, functools.cache(call))
+
+
+@_cached
+def _choices(made: Callable[..., Any]) -> Mapping[str, Declaration]:
+    if not (isinstance(made, type) and issubclass(made, Options)):
+        return _undeclared(made)
+    found: dict[str, Declaration] = {}
+    hints = _hints(made)
+    groups = _groups(made)
+    own = {choice.name: choice for choice in _own(made)}
+    for field in dataclasses.fields(made):
+        if field.name in own:
+            found[field.name] = own[field.name]
+        elif field.name in groups:
+            inner = field.default if field.default is not dataclasses.MISSING else None
+            changes = groups[field.name]
+            for name, choice in _choices(hints[field.name]).items():
+                if name in changes.without:
+                    continue
+                if name in changes.among:
+                    choice = choice.narrowed(changes.among[name])
+                default = choice.default
+                if inner is not None:
+                    default = functools.reduce(getattr, choice.path, inner)
+                path = (field.name, *choice.path)
+                found[name] = dataclasses.replace(choice, default=default, path=path)
+    return found
+
+
+@_cached
+def _own(cls: type[Any]) -> tuple[Declaration, ...]:
+    hints = _hints(cls)
+    lines: dict[str, str] | None = None
+    found = []
+    for field in dataclasses.fields(cls):
+        rule = field.metadata.get(_RULE)
+        if isinstance(rule, _Group) or not field.init:
+            continue
+        if rule is None:
+            lines = argument_lines(cls) if lines is None else lines
+            rule = Rule(help=lines.get(field.name, ""))
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        elif default is dataclasses.MISSING:
+            default = REQUIRED
+        found.append(Declaration(field.name, hints[field.name], default, rule, (field.name,)))
+    return tuple(found)
+
+
+@_cached
+def _groups(cls: type[Any]) -> Mapping[str, _Group]:
+    rules = {field.name: field.metadata.get(_RULE) for field in dataclasses.fields(cls)}
+    return {name: rule for name, rule in rules.items() if isinstance(rule, _Group)}
+
+
+def _check_group(name: str, inner: Options, changes: _Group) -> None:
+    for choice in _choices(type(inner)).values():
+        value: Any = functools.reduce(getattr, choice.path, cast(Any, inner))
+        if choice.name in changes.without and value != choice.default:
+            raise UserError(f"{name}.{choice.name}={value!s:.60}: there is no such choice here")
+        among = changes.among.get(choice.name)
+        if among is not None and value not in among:
+            raise UserError(f"{choice.name}={value!s:.60}: expected {' or '.join(among)}")
+
+
+def _undeclared(made: Callable[..., object]) -> Mapping[str, Declaration]:
+    """The choices of a class or factory that declares none: its parameters."""
+    parameters = inspect.signature(made).parameters
+    hints: Mapping[str, Any] = {}
+    with contextlib.suppress(NameError, TypeError):
+        # a dataclass's are evaluated where each field stands, which may be a base elsewhere
+        hints = typing.get_type_hints(made)
+    if not hints.keys() >= parameters.keys():
+        with contextlib.suppress(NameError):  # imported for type checkers only
+            parameters = inspect.signature(made, eval_str=True).parameters
+        hints = {}
+    lines = argument_lines(made)
+    return {
+        name: Declaration(
+            name,
+            hints.get(name, parameter.annotation),
+            REQUIRED if parameter.default is parameter.empty else parameter.default,
+            Rule(help=lines.get(name, "")),
+            (name,),
+        )
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+
+
+def _with(made: Callable[..., Any], given: Any, values: Mapping[str, Any]) -> Any:
+    """Calls a class with values by name; the other fields are those of `given`."""
+    known = _choices(made)
+    direct: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        path = known[name].path if name in known else (name,)
+        if len(path) == 1:
+            direct[name] = value
+        else:
+            inner.setdefault(path[0], {})[name] = value
+    for field, of_group in inner.items():
+        cls = _hints(cast("type[Any]", made))[field]
+        base = direct.get(field) or getattr(given, field, None) or _default(made, field)
+        direct[field] = _with(cls, base, of_group)
+    return made(**direct) if given is None else dataclasses.replace(given, **direct)
+
+
+def _default(made: Any, name: str) -> Any:
+    field = next(field for field in dataclasses.fields(made) if field.name == name)
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+@_cached
+def _hints(cls: type[Any]) -> Mapping[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+# -- docstrings of classes that declare nothing
+
+_ARGS = re.compile(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", re.MULTILINE)
+_ARGUMENT = re.compile(r"^    ([\w, ]+):((?: .*)?(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def argument_lines(made: Callable[..., object]) -> dict[str, str]:
+    """Returns name -> what the `Args` or `Attributes` of a class and its bases say, in one line."""
+    lines: dict[str, str] = {}
+    for part in inspect.getmro(made) if isinstance(made, type) else (made,):
+        section = _ARGS.search(inspect.cleandoc(part.__doc__ or ""))
+        for names, text in _ARGUMENT.findall(section[1]) if section else ():
+            line = " ".join(text.split())
+            if not line.startswith("as of every "):
+                lines = dict.fromkeys((n.strip() for n in names.split(",")), line) | lines
+    return lines
+
+
+# -- types
+
+_MAPPINGS = (Mapping, dict)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _is_list(kind: Any) -> bool:
+    return typing.get_origin(kind) in (tuple, list, Sequence, Iterable, Collection)
+
+
+def _is(kind: Any, value: object) -> bool:
+    """Whether a value is of a type; a type that is not understood takes all."""
+    if typing.get_origin(kind) is Literal:
+        return any(value == name and type(value) is type(name) for name in typing.get_args(kind))
+    if kind is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and math.isfinite(cast(float, value))
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind in (str, bool):
+        return isinstance(value, kind)
+    if typing.get_origin(kind) in _MAPPINGS:
+        return isinstance(value, Mapping)
+    return True
+
+
+def _read(kind: Any, word: str) -> Any:
+    """The value of a type that a word stands for; `REQUIRED` for none."""
+    if typing.get_origin(kind) is Literal:
+        return next((v for v in typing.get_args(kind) if str(v) == word), REQUIRED)
+    if kind is bool:
+        return {"true": True, "false": False}.get(word.lower(), REQUIRED)
+    if kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return whole_number(word) if kind is int else finite_number(word)
+        return REQUIRED
+    return word
+
+
+def _schema(annotation: Any) -> dict[str, Any]:
+    kinds = [kind for kind in _members(annotation) if kind is not type(None)]
+    if len(kinds) > 1:
+        return {"anyOf": [_schema(kind) for kind in kinds]}
+    kind = kinds[0]
+    if typing.get_origin(kind) is Literal:
+        return {"enum": list(typing.get_args(kind))}
+    if _is_list(kind):
+        return {"type": "array", "items": _schema(typing.get_args(kind)[0])}
+    if typing.get_origin(kind) in _MAPPINGS:
+        return {"type": "object", "additionalProperties": _schema(typing.get_args(kind)[1])}
+    if isinstance(kind, type) and issubclass(kind, Options):
+        return json_schema(kind)
+    words = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    return {"type": words[kind]} if kind in words else {}
+
+
+def json_schema(cls: type[Options]) -> dict[str, Any]:
+    """Returns the JSON schema of a table with the choices of a class as its keys."""
+    known = _choices(cls)
+    document: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: choice.schema() for name, choice in known.items()},
+        "additionalProperties": False,
+    }
+    if needed := required(known, ()):
+        document["required"] = needed
+    return document
+
+
+def _joined(low: str, word: str, bound: float) -> str:
+    return f"{low}, {word} {bound:,}" if low else f"{word} {bound:,}"
