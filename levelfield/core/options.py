@@ -18,6 +18,8 @@ import difflib
 import functools
 import inspect
 import math
+import numbers
+import os
 import re
 import types
 import typing
@@ -34,6 +36,8 @@ _RULE = "levelfield.option"
 
 
 class _Required:
+    """The type of `REQUIRED`."""
+
     def __repr__(self) -> str:
         return "required"
 
@@ -177,7 +181,7 @@ class Declaration:
         among = self.rule.among
         if among is not None:
             return tuple(among() if callable(among) else among)
-        literals = (kind for kind in self._item_kinds if typing.get_origin(kind) is Literal)
+        literals = (kind for kind in self.item_kinds if typing.get_origin(kind) is Literal)
         return tuple(str(value) for kind in literals for value in typing.get_args(kind))
 
     @property
@@ -196,11 +200,27 @@ class Declaration:
         return self.kinds == (bool,)
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The words of the command line; of what is true by default, the word that turns it off."""
+        word = self.name.replace("_", "-")
+        is_off = self.is_flag and self.default is True
+        return self.rule.flags or (f"--no-{word}" if is_off else f"--{word}",)
+
+    @property
+    def shown_default(self) -> str:
+        """The default, or what happens without a value, in words; may be empty."""
+        if self.rule.otherwise:
+            return self.rule.otherwise
+        if self.default in (REQUIRED, None, "", (), {}):
+            return ""
+        return ", ".join(map(str, self.default)) if self.is_list else str(self.default)
+
+    @property
     def expected(self) -> str:
         """What is accepted, in words."""
         if self.rule.expected:
             return self.rule.expected
-        words = list(dict.fromkeys(word for k in self._item_kinds for word in self._words(k)))
+        words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
         what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
         what += f", such as {self.rule.example}" if self.rule.example else ""
         return f"a list, each {what}" if self.is_list else what
@@ -226,7 +246,9 @@ class Declaration:
         return dataclasses.replace(self, rule=dataclasses.replace(self.rule, among=names))
 
     def check(self, value: Any) -> Any:
-        """Returns a value of Python or TOML as the field holds it: lists become tuples.
+        """Returns a value of Python or TOML as the field holds it.
+
+        Lists become tuples, paths become strings, and whole numbers of other libraries Python's.
 
         Raises:
             Unfit: the choice does not accept it.
@@ -246,7 +268,7 @@ class Declaration:
         Raises:
             Unfit: the choice does not accept it.
         """
-        for kind in self._item_kinds:
+        for kind in self.item_kinds:
             value = _read(kind, word)
             if value is not REQUIRED:
                 return self.check_item(value)
@@ -256,14 +278,14 @@ class Declaration:
         """Returns the JSON schema of a value."""
         found = _schema(self.annotation)
         rule = self.rule
-        numbers = {
+        bounds = {
             "minimum": rule.least,
             "maximum": rule.most,
             "exclusiveMinimum": rule.above,
             "exclusiveMaximum": rule.below,
         }
         inner = found.get("items", found) if self.is_list else found
-        inner |= {key: bound for key, bound in numbers.items() if bound is not None}
+        inner |= {key: bound for key, bound in bounds.items() if bound is not None}
         if rule.among is not None:
             inner["enum"] = list(self.names)
         if rule.help:
@@ -273,7 +295,8 @@ class Declaration:
         return found
 
     @property
-    def _item_kinds(self) -> tuple[Any, ...]:
+    def item_kinds(self) -> tuple[Any, ...]:
+        """The types that a value may have; of a list, those of an item."""
         kinds: list[Any] = []
         for kind in self.kinds:
             kinds += _members(typing.get_args(kind)[0]) if _is_list(kind) else [kind]
@@ -285,7 +308,11 @@ class Declaration:
         Raises:
             Unfit: it does not.
         """
-        if not any(_is(kind, value) for kind in self._item_kinds) or not self._in_range(value):
+        if isinstance(value, os.PathLike) and str in self.item_kinds:
+            value = os.fspath(value)
+        if isinstance(value, numbers.Integral) and not isinstance(value, int):
+            value = int(value)
+        if not any(_is(kind, value) for kind in self.item_kinds) or not self._in_range(value):
             raise Unfit(self.expected, self._hint(value))
         return value
 
@@ -342,12 +369,7 @@ class Options:
     def __post_init__(self) -> None:
         for choice in _own(type(self)):
             value = getattr(self, choice.name)
-            try:
-                fit = choice.check(value)
-            except Unfit as error:
-                name = getattr(type(self), "name", "")
-                whose = f"{name}: " if isinstance(name, str) and name else ""
-                raise UserError(f"{whose}{choice.name}={value!s:.60}: {error}") from None
+            fit = _checked(type(self), choice, value)
             if fit is not value:
                 object.__setattr__(self, choice.name, fit)
         for name, changes in _groups(type(self)).items():
@@ -365,6 +387,8 @@ class Options:
         """
         known = choices(cls)
         distributed(values, cls)
+        for name in known.keys() & values.keys():
+            _checked(cls, known[name], values[name])
         if given is None and (missing := required(known, values)):
             raise UserError(f"{missing[0]}: expected {known[missing[0]].expected}; there is none")
         return cast(Self, _with(cls, given, values))
@@ -515,6 +539,20 @@ def _own(cls: type[Any]) -> tuple[Declaration, ...]:
 def _groups(cls: type[Any]) -> Mapping[str, _Group]:
     rules = {field.name: field.metadata.get(_RULE) for field in dataclasses.fields(cls)}
     return {name: rule for name, rule in rules.items() if isinstance(rule, _Group)}
+
+
+def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
+    """Returns a value as the choice of a class holds it.
+
+    Raises:
+        UserError: the choice does not accept it.
+    """
+    try:
+        return choice.check(value)
+    except Unfit as error:
+        name = getattr(cls, "name", "")
+        owner = f"{name}: " if isinstance(name, str) and name else ""
+        raise UserError(f"{owner}{choice.name}={value!s:.60}: {error}") from None
 
 
 def _check_group(name: str, inner: Options, changes: _Group) -> None:
