@@ -80,6 +80,10 @@ class Rule:
         is_file: whether the value is a file that is read.
         read: returns the value of a mapping from its words on the command line, where they are not
             `NAME=VALUE` with a text as value.
+        key: the name in TOML files and JSON schemas, where it is not that of the field.
+        fewest: the smallest number of items of a list or of a mapping.
+        blank: whether a file may say an empty string.
+        schema: returns further keywords of the JSON schema of a value.
     """
 
     help: str = ""
@@ -97,6 +101,10 @@ class Rule:
     bare: str | None = None
     is_file: bool = False
     read: Callable[[Sequence[str]], Any] | None = None
+    key: str = ""
+    fewest: int = 0
+    blank: bool = False
+    schema: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +115,20 @@ class _Group:
     among: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
 
-def option(default: Any = REQUIRED, help: str = "", **rule: Any) -> Any:
+def option(
+    default: Any = REQUIRED, help: str = "", *, positional: bool = False, **rule: Any
+) -> Any:
     """Declares a choice: the value of a field of an `Options` dataclass.
 
     Args:
         default: of the field; left out where a value is required.
         help: what the choice does; begins with a verb or a noun.
+        positional: whether Python may give a required value without its name.
         rule: further attributes of `Rule`.
     """
     metadata = {_RULE: Rule(help=help, **rule)}
     if default is REQUIRED:
-        return dataclasses.field(metadata=metadata, kw_only=True)
+        return dataclasses.field(metadata=metadata, kw_only=not positional)
     if isinstance(default, dict | list | set):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -216,14 +227,54 @@ class Declaration:
         return ", ".join(map(str, self.default)) if self.is_list else str(self.default)
 
     @property
+    def key(self) -> str:
+        """The name in TOML files and JSON schemas."""
+        return self.rule.key or self.name
+
+    @property
+    def table(self) -> type[Options] | None:
+        """The class of its tables, where the choice is a table with choices of its own, or a list
+        of such tables, or names with such tables."""
+        kinds = [*self.item_kinds, *([self.of_values.annotation] if self.of_values else [])]
+        tables = (k for k in kinds if isinstance(k, type) and issubclass(k, Options))
+        return next(tables, None)
+
+    @property
+    def of_values(self) -> Declaration | None:
+        """The choice that each value of a mapping is; None if the choice is no mapping."""
+        rule = dataclasses.replace(self.rule, help="", key="", fewest=0, example="", schema=None)
+        for kind in self.kinds:
+            if typing.get_origin(kind) in _MAPPINGS:
+                annotation = typing.get_args(kind)[1]
+                return Declaration(self.name, annotation, REQUIRED, rule, self.path)
+        return None
+
+    @property
+    def is_only_list(self) -> bool:
+        """Whether a single value does not stand for a list of one."""
+        return all(_is_list(kind) for kind in self.kinds)
+
+    @property
     def expected(self) -> str:
         """What is accepted, in words."""
         if self.rule.expected:
             return self.rule.expected
+        what = self._item_expected
+        if not self.is_list:
+            return what
+        several = _PLURAL.fullmatch(what)
+        what = f"a list of {several[1]}s{several[2]}" if several else f"a list, each {what}"
+        return f"{what}, such as {self.rule.example}" if self.rule.example else what
+
+    @property
+    def _item_expected(self) -> str:
+        """What is accepted, or in a list accepted as an item."""
+        if self.rule.expected and not self.is_list:
+            return self.rule.expected
         words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
         what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
-        what += f", such as {self.rule.example}" if self.rule.example else ""
-        return f"a list, each {what}" if self.is_list else what
+        has_example = self.rule.example and not self.is_list
+        return f"{what}, such as {self.rule.example}" if has_example else what
 
     @property
     def bounds(self) -> str:
@@ -256,9 +307,9 @@ class Declaration:
         if value is None and self.optional:
             return None
         if self.is_list:
-            if isinstance(value, list | tuple):
+            if isinstance(value, list | tuple) and len(value) >= self.rule.fewest:
                 return tuple(self.check_item(item) for item in value)
-            if all(_is_list(kind) for kind in self.kinds):
+            if isinstance(value, list | tuple) or self.is_only_list:
                 raise Unfit(self.expected)
         return self.check_item(value)
 
@@ -284,15 +335,22 @@ class Declaration:
             "exclusiveMinimum": rule.above,
             "exclusiveMaximum": rule.below,
         }
-        inner = found.get("items", found) if self.is_list else found
-        inner |= {key: bound for key, bound in bounds.items() if bound is not None}
-        if rule.among is not None:
-            inner["enum"] = list(self.names)
+        if self.of_values:
+            found["additionalProperties"] = self.of_values.schema()
+        else:
+            inner = found.get("items", found) if self.is_list else found
+            inner |= {key: bound for key, bound in bounds.items() if bound is not None}
+            if rule.among is not None:
+                inner["enum"] = list(self.names)
+            elif str in self.item_kinds and not rule.blank:
+                inner["pattern"] = r"\S"
+        if rule.fewest:
+            found["minItems" if self.is_list else "minProperties"] = rule.fewest
         if rule.help:
             found["description"] = rule.help
-        if isinstance(self.default, str | int | float | bool) and not self.required:
+        if isinstance(self.default, str | int | float | bool) and self.default != "":
             found["default"] = self.default
-        return found
+        return found | dict(rule.schema() if rule.schema else {})
 
     @property
     def item_kinds(self) -> tuple[Any, ...]:
@@ -313,7 +371,7 @@ class Declaration:
         if isinstance(value, numbers.Integral) and not isinstance(value, int):
             value = int(value)
         if not any(_is(kind, value) for kind in self.item_kinds) or not self._in_range(value):
-            raise Unfit(self.expected, self._hint(value))
+            raise Unfit(self._item_expected, self._hint(value))
         return value
 
     def _in_range(self, value: Any) -> bool:
@@ -346,7 +404,7 @@ class Declaration:
             yield f"{what} {self.bounds}".strip()
         elif kind is str:
             yield "a string"
-        elif typing.get_origin(kind) in _MAPPINGS:
+        elif typing.get_origin(kind) in _MAPPINGS or self.table is kind:
             yield "a table"
         else:
             yield getattr(kind, "__name__", str(kind))
@@ -374,6 +432,11 @@ class Options:
                 object.__setattr__(self, choice.name, fit)
         for name, changes in _groups(type(self)).items():
             _check_group(name, getattr(self, name), changes)
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns further keywords of the JSON schema, such as what goes with what."""
+        return {}
 
     @classmethod
     def of(cls, given: Self | None = None, /, **values: Any) -> Self:
@@ -640,6 +703,8 @@ def argument_lines(made: Callable[..., object]) -> dict[str, str]:
 
 _MAPPINGS = (Mapping, dict)
 
+_PLURAL = re.compile(r"a (string|number|whole number)((?: (?:from|above|at most|below) .*)?)")
+
 
 def _members(annotation: Any) -> tuple[Any, ...]:
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
@@ -655,8 +720,11 @@ def _is(kind: Any, value: object) -> bool:
     if typing.get_origin(kind) is Literal:
         return any(value == name and type(value) is type(name) for name in typing.get_args(kind))
     if kind is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and math.isfinite(cast(float, value))
+        try:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return is_number and math.isfinite(cast(float, value))
+        except OverflowError:  # a whole number larger than all of `float`
+            return False
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind in (str, bool):
@@ -697,16 +765,28 @@ def _schema(annotation: Any) -> dict[str, Any]:
 
 
 def json_schema(cls: type[Options]) -> dict[str, Any]:
-    """Returns the JSON schema of a table with the choices of a class as its keys."""
-    known = _choices(cls)
+    """Returns the JSON schema of a table with the choices of a class as its keys.
+
+    A choice may be a table with choices of its own, a list of such tables, or names with tables.
+    """
+    return table_schema(_choices(cls)) | dict(cls.schema_rules())
+
+
+def table_schema(known: Mapping[str, Declaration]) -> dict[str, Any]:
+    """Returns the JSON schema of a table that has these choices as its keys."""
     document: dict[str, Any] = {
         "type": "object",
-        "properties": {name: choice.schema() for name, choice in known.items()},
+        "properties": {choice.key: choice.schema() for choice in known.values()},
         "additionalProperties": False,
     }
     if needed := required(known, ()):
-        document["required"] = needed
+        document["required"] = [known[name].key for name in needed]
     return document
+
+
+def schema_document(schema: Mapping[str, Any], title: str) -> dict[str, Any]:
+    """Returns a JSON schema as a document of its own, which editors read."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
 
 
 def _joined(low: str, word: str, bound: float) -> str:
