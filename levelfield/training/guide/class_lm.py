@@ -19,17 +19,16 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.generation.class_lm import Codes, codes_of
 from levelfield.generation.language_model import LanguageModel, language_model
-from levelfield.models.batching import buckets
+from levelfield.models.batching import buckets, padded
 from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
+from levelfield.training.builder import Workplace
+from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.figures import figures
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import Loss, Recipe, fit
 from levelfield.training.passes import Passes
 
@@ -118,9 +117,9 @@ class LearntClassLM(torch.nn.Module):
         """
         which = pairs.nonzero().tolist()
         rows = [[*self._codes[c], *texts[i]] for i, c in which]
-        longest = max(map(len, rows)) - 1
         device = self._bias.device
-        ids = torch.tensor([[*row[:-1], *[row[0]] * (longest + 1 - len(row))] for row in rows])
+        ids = torch.from_numpy(padded([row[:-1] for row in rows], self._codes[0][0]))
+        longest = ids.shape[1]
         states = self._body(ids.to(device))
         lengths = [len(texts[i]) for i, _ in which]
         at = torch.tensor(
@@ -208,7 +207,7 @@ def class_lm_loss(
     return lam * generative + (1 - lam) * discriminative
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = ClassLMSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)

@@ -30,6 +30,7 @@ from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.generation.rows import prefix_cache
+from levelfield.models.batching import padded
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.flow import FlowShape
@@ -40,6 +41,7 @@ from levelfield.models.torch.latent import (
     cache_shape,
     keys_and_values,
 )
+from levelfield.training.builder import Workplace
 from levelfield.training.guide.attributes import AttributeRows, at_most, by_attribute
 from levelfield.training.guide.flow import FLOW_STAGE, FlowSettings, train_flow
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
@@ -47,9 +49,7 @@ from levelfield.training.guide.latent_figures import facts, held_out_figures
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import columns, readable
 from levelfield.training.guide.vectors import sentence_vectors
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import Loss, Recipe, fit
 from levelfield.training.passes import Passes
 
@@ -165,8 +165,8 @@ class LearntLatent(torch.nn.Module):
     ) -> torch.Tensor:
         """−log P(text | prefix): (rows,); None for no prefix."""
         longest = max(map(len, texts))
-        rows = [[self._bos, *text[:-1], *[self._bos] * (longest - len(text))] for text in texts]
-        ids = torch.tensor(rows, device=self.head.weight.device)
+        rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
+        ids = torch.from_numpy(rows).to(self.head.weight.device)
         states = self._body(ids, past_key_values=self._cache(prefix))
         at = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
         row = [i for i, text in enumerate(texts) for _ in text]
@@ -247,7 +247,7 @@ class LatentTask:
         ]
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)
