@@ -15,7 +15,7 @@ from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import DRAWS
 from levelfield.io.reading import columns
-from levelfield.stats.measures import STATISTICS
+from levelfield.stats.estimands import STATISTICS
 
 
 @click.command(cls=Writing)

@@ -31,10 +31,10 @@ from levelfield.meta.ratings import (
 from levelfield.meta.sources import Ratings, file_names, read_ratings
 from levelfield.meta.summary import OVERALL
 from levelfield.stats.correlation import estimates
+from levelfield.stats.estimands import Measurement
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.reliability import Measurement
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 

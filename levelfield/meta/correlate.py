@@ -22,10 +22,11 @@ from levelfield.stats.correlation import (
     shared_estimates,
     statistics,
 )
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
-from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
+from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.system_level import Systems, system_correlations
+from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
 
 CorrelationLevel = Literal["segment", "system"]

@@ -23,10 +23,9 @@ from levelfield.meta.sources import (
     file_names,
     read_all,
 )
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
 from levelfield.stats.estimate import finite
-from levelfield.stats.measures import STATISTICS, Statistic
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
-from levelfield.stats.system_level import Systems
 
 _MEANS: Mapping[GroupBy, str] = {
     "all": "samples together",
