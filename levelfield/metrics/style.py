@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
@@ -51,7 +52,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class StyleDegenerate(SampleMetric):
+class StyleDegenerate(Options, SampleMetric):
     """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
@@ -108,16 +109,16 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     Undefined: `no wanted style` where the control names no label with a model; and as for
     `fluency.perplexity`.
 
-    Options:
-        models: a causal model for each label, `formal=FOLDER,informal=FOLDER`, hub names or
-            folders. Needed.
-        dtype: as for `fluency.perplexity`.
-
     Raises:
         UserError: `models` is not written so, or names a label twice.
     """
 
-    models: str
+    models: str = option(
+        help="Causal language model of each label: a hub name or a folder.",
+        example="formal=FOLDER,informal=FOLDER",
+        metavar="LABEL=MODEL,…",
+        positional=True,
+    )
 
     name: ClassVar[str] = "style.perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -134,10 +135,7 @@ class StylePerplexity(LoadingOptions, SampleMetric):
                     f"{self.name}: models={self.models}: expected LABEL=MODEL,LABEL=MODEL with "
                     "every label once"
                 )
-            found[label.casefold()] = _Resident(
-                model=model,
-                loading=self.loading,
-            )
+            found[label.casefold()] = _Resident(model=model, loading=self.loading)
         return found
 
     def kinds(self) -> tuple[ModelKind, ...]:
