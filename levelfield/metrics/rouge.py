@@ -94,7 +94,7 @@ class ROUGE(Options, TextComparison, abc.ABC):
     )
     multiple: Literal["max", "jackknife", "mean"] = option(
         "max",
-        "How several references count: max, the one of the highest F; jackknife, each left out in"
+        "Rule for several references: max, the one of the highest F; jackknife, each left out in"
         " turn, the mean over the highest F of the rest (Lin 2004, section 2.1; one reference: "
         "its value); mean, the mean over all.",
     )

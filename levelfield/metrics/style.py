@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
@@ -98,6 +97,21 @@ class _Resident(Perplexity):
         return {key: value for key, value in vars(self).items() if key != "_loaded"}
 
 
+def _models_by_label(choice: str) -> dict[str, str]:
+    """Returns label, in lower case -> model.
+
+    Raises:
+        ValueError: the choice is not written so, or names a label twice.
+    """
+    models: dict[str, str] = {}
+    for pair in choice.split(","):
+        label, equals, model = (word.strip() for word in pair.partition("="))
+        if not (label and equals and model) or label.casefold() in models:
+            raise ValueError(pair)
+        models[label.casefold()] = model
+    return models
+
+
 @dataclass(frozen=True)
 class StylePerplexity(LoadingOptions, SampleMetric):
     """Perplexity of each text under the language model of its wanted style.
@@ -114,8 +128,10 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     """
 
     models: str = option(
-        help="Causal language model of each label: a hub name or a folder.",
-        example="formal=FOLDER,informal=FOLDER",
+        help="Causal language model of each label, such as formal=FOLDER,informal=FOLDER: a hub "
+        "name or a folder.",
+        fits=_models_by_label,
+        expected="LABEL=MODEL,LABEL=MODEL with every label once",
         metavar="LABEL=MODEL,…",
         positional=True,
     )
@@ -127,16 +143,10 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     @functools.cached_property
     def _of(self) -> Mapping[str, Perplexity]:
         """Label, in lower case -> its metric."""
-        found: dict[str, _Resident] = {}
-        for pair in self.models.split(","):
-            label, equals, model = (word.strip() for word in pair.partition("="))
-            if not (label and equals and model) or label.casefold() in found:
-                raise UserError(
-                    f"{self.name}: models={self.models}: expected LABEL=MODEL,LABEL=MODEL with "
-                    "every label once"
-                )
-            found[label.casefold()] = _Resident(model=model, loading=self.loading)
-        return found
+        return {
+            label: _Resident(model=model, loading=self.loading)
+            for label, model in _models_by_label(self.models).items()
+        }
 
     def kinds(self) -> tuple[ModelKind, ...]:
         return ("causal",)
