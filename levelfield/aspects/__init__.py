@@ -17,35 +17,49 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.io.toml import read_toml
+from levelfield.core.options import Options, option
+from levelfield.io.toml import TomlTable, read_toml
 
 TEXT, GAP = "<text>", "<gap>"
 
 
 @dataclass(frozen=True)
-class Aspect:
-    """How to ask a model for one attribute: labels, prompts and words.
+class Aspect(Options):
+    """How to ask a model for one attribute: labels, prompts and words."""
 
-    Attributes:
-        attribute: the key of a sample's `control`.
-        labels: the attribute's values, at least two.
-        prompts: each holds `<text>` and `<gap>` once.
-        verbalizers: label -> the word that stands for it; each names every label.
-        digest: of all that, for signatures.
-    """
+    attribute: str = option(
+        help="Key of a sample's `control`.", example='"formality"', positional=True
+    )
+    labels: tuple[str, ...] = option(
+        help="Labels of the attribute, at least two, all different.",
+        fewest=2,
+        expected='at least two different words, such as ["formal", "casual"]',
+        positional=True,
+    )
+    prompts: tuple[str, ...] = option(
+        help=f"Prompts of the evaluators, each with {TEXT} and {GAP} once.",
+        fewest=1,
+        example=f'"{TEXT} The tone is {GAP}."',
+        positional=True,
+    )
+    verbalizers: tuple[Mapping[str, str], ...] = option(
+        help="Words that stand for the labels, each a table with a word for every label.",
+        fewest=1,
+        positional=True,
+    )
 
-    attribute: str
-    labels: tuple[str, ...]
-    prompts: tuple[str, ...]
-    verbalizers: tuple[Mapping[str, str], ...]
-    digest: str
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of all that, for signatures."""
+        fields = (self.attribute, [*self.labels], [*self.prompts], [*self.verbalizers])
+        return hashlib.sha256(repr(fields).encode()).hexdigest()[:12]
 
     def label(self, wanted: object) -> str | None:
         """The label that a control's value means, whatever its case; None if there is none."""
@@ -78,51 +92,30 @@ def load_aspect(name: str) -> Aspect:
 
 
 def _parse(name: str, data: Mapping[str, Any]) -> Aspect:
-    problems = [*_problems(data)]
+    problems: list[str] = []
+    table = TomlTable(data, name, problems)
+    values = table.values(Aspect, without=("verbalizers",))
+    labels = values.get("labels", ())
+    if len(set(labels)) < len(labels):
+        table.wrong_field("labels", "expected at least two different words; one is there twice")
+    for n, prompt in enumerate(values.get("prompts", ()), 1):
+        for mark in (TEXT, GAP):
+            if (count := prompt.count(mark)) != 1:
+                table.wrong_field(f"prompts[{n}]", f"{mark} occurs {count} times, expected once")
+    values["verbalizers"] = tuple(
+        _words(row, labels)
+        for row in table.list_of_tables("verbalizers", "[[verbalizers]] with a word for each label")
+        if labels
+    )
     if problems:
-        raise UserError("\n".join(f"{name}: {problem}" for problem in problems))
-    fields = (data["attribute"], data["labels"], data["prompts"], data["verbalizers"])
-    return Aspect(
-        attribute=data["attribute"],
-        labels=tuple(data["labels"]),
-        prompts=tuple(data["prompts"]),
-        verbalizers=tuple(data["verbalizers"]),
-        digest=hashlib.sha256(repr(fields).encode()).hexdigest()[:12],
-    )
+        raise UserError("\n".join(problems))
+    return Aspect(**values)
 
 
-def _problems(data: Mapping[str, Any]) -> list[str]:
-    """Everything that keeps a file from being an aspect."""
-    attribute, labels = data.get("attribute"), data.get("labels")
-    prompts, verbalizers = data.get("prompts"), data.get("verbalizers")
-    if not isinstance(attribute, str) or not attribute.strip():
-        return ['attribute: expected the key of a sample\'s control, e.g. attribute = "formality"']
-    if not _is_texts(labels) or len(set(labels)) < 2 or len(set(labels)) < len(labels):
-        return ['labels: expected at least two different words, e.g. labels = ["formal", "casual"]']
-    problems = []
-    if not _is_texts(prompts):
-        problems.append('prompts: expected texts such as "<text> The tone is <gap>."')
-    else:
-        problems += [
-            f"prompts: {mark} occurs {prompt.count(mark)} times in {prompt!r}, expected once"
-            for prompt in prompts
-            for mark in (TEXT, GAP)
-            if prompt.count(mark) != 1
-        ]
-    if not (isinstance(verbalizers, list) and verbalizers):
-        problems.append("verbalizers: expected at least one table [[verbalizers]]")
-        return problems
-    for number, table in enumerate(verbalizers, 1):
-        if not isinstance(table, dict) or set(table) != set(labels):
-            problems.append(f"verbalizers, table {number}: expected a word for each of {labels}")
-        elif not _is_texts(list(table.values())):
-            problems.append(f"verbalizers, table {number}: a word is empty or not a text")
-    return problems
-
-
-def _is_texts(values: object) -> TypeGuard[list[str]]:
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(v, str) and v.strip() for v in values)
-    )
+def _words(table: TomlTable, labels: Collection[str]) -> dict[str, str]:
+    """Returns label -> word, in the order of the file."""
+    names = [label for label in table if label in labels]
+    names += [label for label in labels if label not in table]
+    words = {label: table.text(label, f'"{label}"') for label in names}
+    table.finish()
+    return words

@@ -242,10 +242,12 @@ class Declaration:
     @property
     def of_values(self) -> Declaration | None:
         """The choice that each value of a mapping is; None if the choice is no mapping."""
-        rule = dataclasses.replace(self.rule, help="", key="", fewest=0, example="", schema=None)
+        rule = dataclasses.replace(self.rule, help="", key="", fewest=0, schema=None)
         for kind in self.kinds:
             if typing.get_origin(kind) in _MAPPINGS:
                 annotation = typing.get_args(kind)[1]
+                if typing.get_origin(annotation) not in _MAPPINGS:  # whose values the example shows
+                    rule = dataclasses.replace(rule, example="")
                 return Declaration(self.name, annotation, REQUIRED, rule, self.path)
         return None
 

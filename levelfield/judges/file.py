@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from levelfield.aspects import TEXT
 from levelfield.core.errors import UserError
-from levelfield.io.toml import read_toml
+from levelfield.core.options import Options, option
+from levelfield.io.toml import TomlTable, read_toml
 from levelfield.judges.judge import Judge, Spelling
+
+FigureKind = Literal["published", "measured"]
 
 
 class Figure(NamedTuple):
@@ -25,7 +29,7 @@ class Figure(NamedTuple):
 
     judge: str
     attribute: str
-    kind: Literal["published", "measured"]
+    kind: FigureKind
     dataset: str
     accuracy: float
     n: int | None = None
@@ -34,116 +38,160 @@ class Figure(NamedTuple):
     shares: Mapping[str, float] | None = None
 
 
+Spellings = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Attribute -> label -> other words for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeTable(Options):
+    """What a file says of a judge."""
+
+    name: str = option(
+        help="Name under which it votes. Several judges of one name are one judge with several "
+        "sets of labels: the first that has the wanted one speaks.",
+        example='"mine"',
+    )
+    attribute: str = option(help="Attribute of controls that it judges.", example='"sentiment"')
+    model: str = option(
+        "", "Model: a hub name (NAME@REVISION), or a folder, from where the file is."
+    )
+    models: Mapping[str, str] = option(
+        {},
+        "Binary classifiers, one per label, instead of a model: P(label) is what its model gives "
+        "to the second label, normalised over the labels, and the surest one wins.",
+        example='{ World = "FOLDER", Sports = "FOLDER" }',
+    )
+    lexicon: Literal["vader"] | None = option(None, "Lexicon, instead of a model.")
+    labels: Mapping[str, str] = option(
+        {},
+        'Labels of a classifier, `{ theirs = "ours" }`; several of theirs may mean one of ours, '
+        "and one that is not named keeps its name.",
+        example='{ LABEL_0 = "negative" }',
+    )
+    words: Mapping[str, str] = option(
+        {},
+        'Words of labels, `{ label = "word" }`: the answers of an encoder-decoder, P(label) ∝ '
+        "P(word and end of sequence); what an encoder compares with; what stands for `<label>` in"
+        " the template of binary classifiers.",
+        example='{ negative = "bad", positive = "good" }',
+    )
+    template: str = option(
+        TEXT,
+        "Text that the model reads, with `<text>` once; special tokens such as `[SEP]` in it, and"
+        " in texts that it surrounds, are marks; `<label>` stands where binary classifiers read "
+        "the label, `<gap>` where the word of an encoder goes.",
+        fits=lambda template: template.count(TEXT) == 1,
+        expected=f"a string with {TEXT} once",
+    )
+    aspect: str = option(
+        "",
+        "Prompts and words of an encoder, instead of `words`: sentiment, topic, or the TOML file "
+        "of an aspect.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgesTable(Options):
+    """What a file of judges says."""
+
+    judges: tuple[JudgeTable, ...] = option(
+        help="Judges.", fewest=1, example="[[judges]] with name, attribute and model"
+    )
+    presets: Spellings = option({}, "Names of judges by preset and attribute.")
+    spellings: Spellings = option(
+        {},
+        "Further words for labels, by attribute.",
+        example='[spellings.sentiment] with negative = ["neg"]',
+    )
+
+
 class JudgesFile(NamedTuple):
+    """The judges of a file, with how good they are."""
+
     judges: tuple[Judge, ...]
-    presets: Mapping[str, Mapping[str, Sequence[str]]]
+    presets: Spellings
     spellings: tuple[Spelling, ...]
     figures: tuple[Figure, ...]
 
 
 @functools.cache
 def shipped_judges() -> JudgesFile:
+    """Returns the judges that come with the package."""
     file = resources.files("levelfield.judges") / "judges.toml"
     return read_judges("judges.toml", read_toml(file), None)
 
 
-_TOP_KEYS = {"judges", "spellings", "presets"}
-_KEYS = {
-    "name",
-    "attribute",
-    "model",
-    "models",
-    "lexicon",
-    "labels",
-    "words",
-    "template",
-    "aspect",
-    "published",
-    "measured",
-}
-
-
 def read_judges(name: str, data: Mapping[str, Any], folder: Path | None) -> JudgesFile:
-    tables = data.get("judges")
-    if not isinstance(tables, list) or not tables:
-        raise UserError(f"{name}: expected at least one table [[judges]]")
-    problems = [f"{name}: {p}" for n, table in enumerate(tables, 1) for p in _problems(n, table)]
-    problems += [f"{name}: unknown key '{k}'" for k in sorted(set(data) - _TOP_KEYS)]
-    said = data.get("spellings", {})
-    if not _is_table(said, lambda labels: _is_table(labels, _is_words)):
-        problems.append(f'{name}: expected [spellings.ATTRIBUTE] with label = ["other spelling"]')
+    """Returns the judges of a file.
+
+    Args:
+        name: of the file, for messages.
+        folder: where models and aspects may be; None for the file of the package.
+
+    Raises:
+        UserError: it is no file of judges; says all that is wrong with it.
+    """
+    problems: list[str] = []
+    top = TomlTable(data, name, problems)
+    shared = top.values(JudgesTable, complete=True)
+    judges = []
+    figures: list[tuple[Mapping[str, Any], FigureKind, Mapping[str, Any]]] = []
+    for row in top.inside(JudgesTable, "judges"):
+        values = row.values(JudgeTable, complete=True)
+        _check(row)
+        for kind in filter(row.__contains__, get_args(FigureKind)):
+            for inner in row.list_of_tables(kind, f"[[judges.{kind}]] with dataset and accuracy"):
+                figures.append((values, kind, inner.values(Figure, without=_OF_JUDGES)))
+                inner.finish()
+        row.finish()
+        judges.append(values)
+    top.finish()
     if problems:
         raise UserError("\n".join(problems))
     return JudgesFile(
-        tuple(_judge(table, folder) for table in tables),
-        data.get("presets", {}),
+        tuple(_judge(values, folder) for values in judges),
+        shared["presets"],
         tuple(
             Spelling(attribute, word.strip().casefold(), label)
-            for attribute, labels in said.items()
+            for attribute, labels in shared["spellings"].items()
             for label, others in labels.items()
             for word in (label, *others)
         ),
         tuple(
-            Figure(table["name"], table["attribute"], kind, **figure)
-            for table in tables
-            for kind in ("published", "measured")
-            for figure in table.get(kind, ())
+            Figure(judge=judge["name"], attribute=judge["attribute"], kind=kind, **figure)
+            for judge, kind, figure in figures
         ),
     )
 
 
-def _judge(table: Mapping[str, Any], folder: Path | None) -> Judge:
-    def at(path: str) -> str:
+_OF_JUDGES = ("judge", "attribute", "kind")
+
+
+def _check(row: TomlTable) -> None:
+    """Notes what does not go together in a judge."""
+    sources = [key for key in ("model", "models", "lexicon") if key in row]
+    if len(sources) != 1:
+        row.wrong(f"expected one of model, models, lexicon; it has {sources or 'none'}")
+    for key, least in (("models", 2), ("labels", 1), ("words", 1)):
+        table = row.take(key)
+        if isinstance(table, Mapping) and len(table) < least:
+            row.wrong_field(key, f"expected at least {'one label' if least == 1 else 'two labels'}")
+
+
+def _judge(values: Mapping[str, Any], folder: Path | None) -> Judge:
+    def beside(path: str) -> str:
         """Folders and files are named from where the TOML file is."""
-        beside = folder / Path(path).expanduser() if folder else None
-        return str(beside) if beside and beside.exists() else path
+        place = folder / Path(path).expanduser() if folder and path else None
+        return str(place) if place and place.exists() else path
 
     return Judge(
-        name=table["name"],
-        attribute=table["attribute"],
-        model=at(table.get("model", "")) if table.get("model") else "",
-        models=tuple((label, at(model)) for label, model in table.get("models", {}).items()),
-        lexicon=table.get("lexicon", ""),
-        labels=tuple(table.get("labels", {}).items()),
-        words=tuple(table.get("words", {}).items()),
-        template=table.get("template", TEXT),
-        aspect=at(table["aspect"]) if "aspect" in table else "",
+        name=values["name"],
+        attribute=values["attribute"],
+        model=beside(values["model"]),
+        models=tuple((label, beside(model)) for label, model in values["models"].items()),
+        lexicon=values["lexicon"] or "",
+        labels=tuple(values["labels"].items()),
+        words=tuple(values["words"].items()),
+        template=values["template"],
+        aspect=beside(values["aspect"]),
     )
-
-
-def _problems(number: int, table: object) -> list[str]:
-    """Everything that keeps a table from being a judge."""
-    if not isinstance(table, dict) or not _is_word(table.get("name")):
-        return [f"judges, table {number}: expected a name"]
-    who = f"judge '{table['name']}'"
-    problems = [f"{who}: unknown key '{key}'" for key in sorted(set(table) - _KEYS)]
-    if not _is_word(table.get("attribute")):
-        problems.append(f'{who}: expected an attribute, e.g. attribute = "sentiment"')
-    given = [key for key in ("model", "models", "lexicon") if key in table]
-    if len(given) != 1:
-        problems.append(f"{who}: expected one of model, models, lexicon; it has {given or 'none'}")
-    for key in ("model", "aspect", "template"):
-        if key in table and not _is_word(table[key]):
-            problems.append(f"{who}: {key} is empty or not a text")
-    for key in ("models", "labels", "words"):
-        if key in table and not (table[key] and _is_table(table[key], _is_word)):
-            problems.append(f"{who}: expected {key} = {{label = …}}")
-    if not problems and len(table.get("models", "ab")) < 2:
-        problems.append(f"{who}: expected models for at least two labels")
-    if table.get("lexicon", "vader") != "vader":
-        problems.append(f"{who}: there is no lexicon '{table['lexicon']}'; there is vader")
-    if str(table.get("template", TEXT)).count(TEXT) != 1:
-        problems.append(f"{who}: expected {TEXT} once in the template")
-    return problems
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_word, value))
-
-
-def _is_table(value: object, fits: Callable[[Any], bool]) -> bool:
-    return isinstance(value, dict) and all(map(fits, value.values()))

@@ -23,21 +23,10 @@ class Spelling(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """What a judge is made of.
+    """What a judge is made of: what `JudgeTable` declares, with pairs in place of tables.
 
     Attributes:
-        name: under which it votes. Several judges of one name are one judge with several sets of
-            labels: the first that has the wanted one speaks.
         attribute: of a control; empty for a classifier named on the spot, whose labels tell.
-        model: hub name, folder, or `offline/minilm`; what it is decides how it is asked.
-        models: label -> a binary classifier of that label alone.
-        lexicon: `vader`.
-        labels: a classifier's own label -> ours. Several may mean one of ours; those not named
-            keep their names.
-        words: label -> the word that an encoder-decoder writes for it, an encoder compares with,
-            or that stands for `<label>` in the template of binary classifiers.
-        template: what models are asked around `<text>`.
-        aspect: for an encoder, the prompts and words to compare with, instead of `words`.
         spellings: how words of controls and of models mean labels.
     """
 

@@ -160,7 +160,7 @@ def _aspect_of_words(judge: Judge) -> Aspect:
     """One prompt that fits any labels, with the judge's words for them."""
     labels, _ = _labels_and_words(judge, "encoder")
     prompt = judge.template if GAP in judge.template else GENERIC_PROMPT
-    return Aspect(judge.attribute, labels, (prompt,), (dict(judge.words),), digest="")
+    return Aspect(judge.attribute, labels, (prompt,), (dict(judge.words),))
 
 
 def _labels_and_words(judge: Judge, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

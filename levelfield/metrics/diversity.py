@@ -117,7 +117,6 @@ class Distinct(_NGramDiversity):
         "Decimals to which the value is cut, not rounded.",
         least=0,
         most=15,
-        expected="a number of decimals from 0 to 15",
         otherwise="all of them",
     )
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, choices, option
 from levelfield.core.sample import Sample
 from levelfield.core.wanted import wanted_name
-from levelfield.io.toml import read_toml
+from levelfield.io.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
     from levelfield.models.contracts import AnswerToken
 
 _SHIPPED = "llm_prompts.toml"
-_LARGEST_SCALE = 100
 
 SHOWN: Mapping[str, Callable[[Sample], str]] = {
     "text": lambda sample: sample.text,
@@ -184,12 +184,35 @@ def _fence(blocks: Iterable[str]) -> str:
     return "=" * max(5, longest + 1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TemplateTable(Options):
+    """What a file says of a template."""
+
+    instructions: str = option(
+        help="Instructions that the model reads first: what it will see, what to rate, what counts"
+        " and what does not.",
+        example='"Judge how polite …"',
+    )
+    form: str = option(help="Word that stands before the number.", example='"Politeness"')
+    scale: tuple[int, ...] = option(
+        help="Lowest and highest number of the scale.",
+        least=0,
+        most=100,
+        fewest=2,
+        expected="two whole numbers from 0 to 100, the lower first, such as [1, 5]",
+    )
+    shows: Mapping[str, str] = option(
+        help="Fields of the sample that are shown, with the headings above them.",
+        example='{ text = "The text" }',
+    )
+
+
 @functools.cache
 def shipped() -> Mapping[tuple[str, str], Template]:
     """The templates that come with the package, by task and aspect."""
     data = read_toml(resources.files(__package__) / _SHIPPED)
     return {
-        (task, aspect): _template(f"{task}.{aspect}", table)
+        (task, aspect): _template(f"{_SHIPPED}: {task}.{aspect}", f"{task}.{aspect}", table)
         for task, aspects in data.items()
         for aspect, table in aspects.items()
     }
@@ -202,50 +225,28 @@ def read_template(file: str) -> Template:
         UserError: there is no such file, or it is no template; names the field and the mend.
     """
     path = Path(file).expanduser()
-    data = read_toml(path, file, kind="template")
-    if problems := _problems(data):
-        raise UserError("\n".join(f"template {file}: {problem}" for problem in problems))
-    return _template(path.stem, data)
+    return _template(f"template {file}", path.stem, read_toml(path, file, kind="template"))
 
 
-def _template(name: str, table: Mapping[str, Any]) -> Template:
-    low, high = table["scale"]
+def _template(where: str, name: str, data: Mapping[str, Any]) -> Template:
+    problems: list[str] = []
+    table = TomlTable(data, where, problems)
+    values = table.values(TemplateTable)
+    table.finish()
+    scale, shows = values.get("scale", ()), values.get("shows", {})
+    if scale and (len(scale) > 2 or scale[0] >= scale[1]):
+        table.wrong_field("scale", f"expected {choices(TemplateTable)['scale'].expected}")
+    for field in shows:
+        if field not in SHOWN:
+            table.wrong_field("shows", f"there is no field '{field}'; there are {', '.join(SHOWN)}")
+    if shows and "text" not in shows:
+        table.wrong_field("shows", 'expected the text at least, such as { text = "The text" }')
+    if problems:
+        raise UserError("\n".join(problems))
     return Template(
         name=name,
-        instructions=table["instructions"].strip(),
-        form=table["form"].strip(),
-        scale=range(low, high + 1),
-        shows=tuple((field, heading.strip()) for field, heading in table["shows"].items()),
+        instructions=values["instructions"].strip(),
+        form=values["form"].strip(),
+        scale=range(scale[0], scale[1] + 1),
+        shows=tuple((field, heading.strip()) for field, heading in shows.items()),
     )
-
-
-def _problems(data: Mapping[str, Any]) -> list[str]:
-    """Everything that keeps a file from being a template."""
-    problems = [
-        f'{name}: expected words, e.g. {name} = "{example}"'
-        for name, example in (("instructions", "Judge how polite …"), ("form", "Politeness"))
-        if not (isinstance(data.get(name), str) and data[name].strip())
-    ]
-    scale, shows = data.get("scale"), data.get("shows")
-    whole = isinstance(scale, list) and len(scale) == 2 and all(type(x) is int for x in scale)
-    if not whole or not 0 <= scale[0] < scale[1] <= _LARGEST_SCALE:  # type: ignore[index]
-        problems.append(
-            f"scale: expected two whole numbers from 0 to {_LARGEST_SCALE}, the lower first, "
-            "e.g. scale = [1, 5]"
-        )
-    if not isinstance(shows, dict) or "text" not in shows:
-        problems.append('shows: expected the text at least, e.g. shows = { text = "The text" }')
-    else:
-        problems += [
-            f"shows: no field '{field}'; there are {', '.join(SHOWN)}"
-            for field in shows
-            if field not in SHOWN
-        ]
-        problems += [
-            f"shows: {field} needs a heading in words"
-            for field, heading in shows.items()
-            if not (isinstance(heading, str) and heading.strip())
-        ]
-    if unknown := sorted(set(data) - {"instructions", "form", "scale", "shows"}):
-        problems.append(f"{unknown[0]}: no such field of a template")
-    return problems

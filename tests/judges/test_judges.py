@@ -269,10 +269,13 @@ def test_what_is_no_judge_is_refused(choice, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1", r"expected at least one table \[\[judges\]\]"),
+        ("x = 1", r"expected at least one table, such as \[\[judges\]\]"),
         ("judges = [", "not a TOML file"),
-        ("[[judges]]\nmodel = 'm'", "judges, table 1: expected a name"),
-        ("[[judges]]\nname = 'a'\nmodel = 'm'", "judge 'a': expected an attribute"),
+        ("[[judges]]\nmodel = 'm'", r"judges\[1\]: name: expected a string"),
+        (
+            "[[judges]]\nname = 'a'\nmodel = 'm'",
+            '"a": attribute: expected a string, such',
+        ),
         ("[[judges]]\nname = 'a'\nattribute = 'b'", "expected one of model, models, lexicon"),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodel = 'm'\nlexicon = 'vader'",
@@ -280,27 +283,27 @@ def test_what_is_no_judge_is_refused(choice, message):
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodel = 'm'\ntemplate = 'x'",
-            "expected <text> once in the template",
+            "template: expected a string with <text> once",
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodel = 'm'\nlabel = {a = 'b'}",
-            "unknown key 'label'",
+            'label: there is no such key; did you mean "labels"',
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodel = 'm'\nlabels = {a = 1}",
-            "expected labels = ",
+            "labels: a: expected a string; found 1",
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodels = {a = 'm'}",
-            "expected models for at least two labels",
+            "models: expected at least two labels",
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nlexicon = 'afinn'",
-            "there is no lexicon 'afinn'",
+            'lexicon: expected vader; found "afinn"',
         ),
         (
             "[[judges]]\nname = 'a'\nattribute = 'b'\nmodel = 'm'\n[spellings]\nb = 'c'",
-            r"expected \[spellings.ATTRIBUTE\]",
+            r"b: expected a table, such as \[spellings.sentiment\]",
         ),
     ],
 )

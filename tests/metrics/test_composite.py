@@ -304,8 +304,8 @@ def test_scales_that_a_metric_does_not_use_leave_its_signature(tmp_path, scales)
     [
         ("", r"own.toml: scales: expected at least one table"),
         ('[[scales]]\ncomponent = "a"\nmean = "x"\nsd = 1', r"mean: expected a number"),
-        ('[[scales]]\ncomponent = "a"\nmean = 1\nsd = 0', r"sd: expected a positive number"),
-        ('[[scales]]\ncomponent = "a"\nmean = 1', r"sd: expected a positive number"),
+        ('[[scales]]\ncomponent = "a"\nmean = 1\nsd = 0', r"sd: expected a number above 0"),
+        ('[[scales]]\ncomponent = "a"\nmean = 1', r"sd: expected a number above 0"),
         ("[[scales]]\nmean = 1\nsd = 1", r"component: expected a string"),
     ],
 )

@@ -325,7 +325,7 @@ def test_an_aspect_of_ones_own_is_a_file():
         (
             'attribute = "a"\nlabels = ["x", "y"]\nprompts = ["<text> <gap>"]\n'
             '[[verbalizers]]\nx = "1"',
-            "verbalizers, table 1",
+            "verbalizers[1]: y: expected a string",
         ),
     ],
 )

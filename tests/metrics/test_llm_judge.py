@@ -126,14 +126,14 @@ def test_what_is_asked_names_scale_fields_and_form():
 def test_a_template_of_ones_own_says_what_is_wrong_with_it(tmp_path):
     path = tmp_path / "own.toml"
     for content, said in {
-        "scale = [1, 5]": "instructions: expected words",
+        "scale = [1, 5]": "instructions: expected a string, such as",
         TEMPLATE.replace("[1, 5]", "[5, 1]"): "scale: expected two whole numbers",
-        TEMPLATE.replace("[1, 5]", "[1.0, 5.0]"): "scale: expected two whole numbers",
-        TEMPLATE.replace("[1, 5]", "[true, 5]"): "scale: expected two whole numbers",
+        TEMPLATE.replace("[1, 5]", "[1.0, 5.0]"): r"scale\[1\]: expected a whole number",
+        TEMPLATE.replace("[1, 5]", "[true, 5]"): r"scale\[1\]: expected a whole number",
         TEMPLATE.replace("{ text =", "{ mood ="): "shows: expected the text",
         TEMPLATE.replace('text = "The text"', 'text = "T", mood = "M"'): "no field 'mood'",
-        TEMPLATE.replace('"The text"', "3"): "text needs a heading",
-        TEMPLATE + 'steps = "many"': "steps: no such field",
+        TEMPLATE.replace('"The text"', "3"): "shows: text: expected a string; found 3",
+        TEMPLATE + 'steps = "many"': "steps: there is no such key",
         "scale = ": "not a TOML file",
     }.items():
         path.write_text(content)

@@ -250,11 +250,11 @@ def test_fields_written_out_in_a_text_stay_text():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("questions = 3", r"expected at least one table [questions.NAME]"),
-        ("[questions.a]\nyes = 'Yes'", "questions.a: expected a template"),
-        ("[questions.a]\ntemplate = 'Is it?'", "expected <text> in the template"),
+        ("questions = 3", r"expected at least one table, such as [questions.NAME]"),
+        ("[questions.a]\nyes = 'Yes'", "questions.a: template: expected a string"),
+        ("[questions.a]\ntemplate = 'Is it?'", "template: expected <text> in it"),
         ("[questions.a]\ntemplate = '<text> <reponse>'", "there is no field <reponse>"),
-        ("[questions.a]\ntemplate = '<text>'\nyep = 'y'", "there is no 'yep'"),
+        ("[questions.a]\ntemplate = '<text>'\nyep = 'y'", "yep: there is no such key"),
         ("[questions.a]\ntemplate = '<text>'\nno = 'Yes'", "expected two different words"),
         ("[questions.a", "not a TOML file"),
         ("[questions.a]\ntemplate='<text>'\n[questions.b]\ntemplate='<text>'", "which question?"),

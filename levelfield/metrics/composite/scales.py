@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.json_text import json_text
+from levelfield.core.options import Options, option
 from levelfield.io.toml import TomlTable, read_toml
 
 SHIPPED = "shipped"
@@ -32,6 +33,18 @@ class StandardScale(NamedTuple):
 
     mean: float
     sd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleTable(Options):
+    """What a file says of a scale."""
+
+    component: str = option(
+        help="Key of the component, as `scale_key` gives it.",
+        example='"ctrleval.coherence|model:…"',
+    )
+    mean: float = option(help="Mean of the component on reference text.")
+    sd: float = option(help="Standard deviation of the component on reference text.", above=0)
 
 
 class MeasuredScale(NamedTuple):
@@ -96,19 +109,11 @@ def _own(choice: str) -> Scales:
 def _parsed(name: str, data: Mapping[str, Any]) -> Scales:
     problems: list[str] = []
     table = TomlTable(data, name, problems)
-    scales = {}
-    for row in table.list_of_tables("scales", "[[scales]] with component, mean and sd"):
-        key = row.text("component", '"ctrleval.coherence|model:…"')
-        mean, sd = row.take("mean"), row.number("sd", math.nan)
-        if not isinstance(mean, int | float) or isinstance(mean, bool) or not math.isfinite(mean):
-            row.wrong_field("mean", "expected a number")
-        elif math.isnan(sd):
-            row.wrong_field("sd", "expected a positive number")
-        else:
-            scales[key] = StandardScale(float(mean), sd)
+    rows = table.list_of_tables("scales", "[[scales]] with component, mean and sd")
+    scales = [row.values(ScaleTable) for row in rows]
     if problems:
         raise UserError("\n".join(problems))
-    return scales
+    return {row["component"]: StandardScale(row["mean"], row["sd"]) for row in scales}
 
 
 def scales_text(header: str, facts: Mapping[str, object], scales: Sequence[MeasuredScale]) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.io.toml import read_toml
+from levelfield.core.options import Options, option
+from levelfield.io.toml import TomlTable, read_toml
 
 FIELDS = ("text", "prompt", "source", "context", "control.ATTRIBUTE")
 """Of a sample, what a template may name in angle brackets."""
@@ -22,18 +23,18 @@ _KNOWN = re.compile(r"text|prompt|source|context|control\.[\w-]+")
 
 
 @dataclass(frozen=True)
-class YesNoQuestion:
-    """A question as a model reads it.
+class YesNoQuestion(Options):
+    """A question as a model reads it."""
 
-    Attributes:
-        template: holds `<text>`, and any other of `FIELDS`.
-        yes, no: the words that answer it.
-    """
-
-    name: str
-    template: str
-    yes: str = "Yes"
-    no: str = "No"
+    name: str = option(help="Name of the question.", positional=True)
+    template: str = option(
+        help="Text that the model reads, with <text>, and with <prompt>, <source>, <context> or "
+        "<control.ATTRIBUTE> where those go.",
+        example='"Is it clear? </s> <text>"',
+        positional=True,
+    )
+    yes: str = option("Yes", "Word that answers yes.")
+    no: str = option("No", "Word that answers no.")
 
     @property
     def fields(self) -> frozenset[str]:
@@ -84,24 +85,26 @@ def load_question(name: str) -> YesNoQuestion:
 
 
 def _parse(name: str, data: Mapping[str, Any]) -> dict[str, YesNoQuestion]:
-    tables = data.get("questions")
-    if not isinstance(tables, dict) or not tables:
-        raise UserError(f"{name}: expected at least one table [questions.NAME] with a template")
-    return {key: _question(f"{name}: questions.{key}", key, table) for key, table in tables.items()}
+    problems: list[str] = []
+    questions: dict[str, YesNoQuestion] = {}
+    top = TomlTable(data, name, problems)
+    for key, table in top.tables("questions", "[questions.NAME] with a template"):
+        values = table.values(YesNoQuestion, without=("name",), complete=True)
+        table.finish()
+        if values["template"]:
+            questions[key] = YesNoQuestion(key, **values)
+            _check(table, questions[key])
+    if problems:
+        raise UserError("\n".join(problems))
+    return questions
 
 
-def _question(where: str, name: str, table: object) -> YesNoQuestion:
-    if not isinstance(table, dict) or not isinstance(table.get("template"), str):
-        raise UserError(f'{where}: expected a template, e.g. template = "Is it clear? </s> <text>"')
-    if unknown := sorted(set(table) - {"template", "yes", "no"}):
-        raise UserError(f"{where}: there is no '{unknown[0]}'; there are template, yes, no")
-    words = (table.get("yes", "Yes"), table.get("no", "No"))
-    if not all(isinstance(word, str) and word.strip() for word in words) or words[0] == words[1]:
-        raise UserError(f'{where}: expected two different words, e.g. yes = "Yes", no = "No"')
-    question = YesNoQuestion(name, table["template"], *words)
+def _check(table: TomlTable, question: YesNoQuestion) -> None:
+    """Notes what a question can't ask."""
+    if question.yes == question.no:
+        table.wrong('expected two different words, such as yes = "Yes" and no = "No"')
     if wrong := sorted(field for field in question.fields if not _KNOWN.fullmatch(field)):
         known = " ".join(f"<{field}>" for field in FIELDS)
-        raise UserError(f"{where}: there is no field <{wrong[0]}>; there are {known}")
+        table.wrong_field("template", f"there is no field <{wrong[0]}>; there are {known}")
     if "text" not in question.fields:
-        raise UserError(f"{where}: expected <text> in the template, where the text goes")
-    return question
+        table.wrong_field("template", "expected <text> in it, where the text goes")
