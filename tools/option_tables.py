@@ -43,8 +43,8 @@ def _row(choice: Declaration, *, flags: bool) -> str:
     names = choice.flags if flags else (choice.name,)
     cells = (
         ", ".join(f"`{name}`" for name in names),
-        _values(choice),
-        _default(choice),
+        "" if flags and choice.is_flag else _values(choice),
+        "" if flags and choice.is_flag else _default(choice),
         choice.rule.help,
     )
     line = " | ".join(cell.replace("|", r"\|") for cell in cells)
@@ -52,6 +52,8 @@ def _row(choice: Declaration, *, flags: bool) -> str:
 
 
 def _values(choice: Declaration) -> str:
+    if choice.is_flag:
+        return "`true`, `false`"
     kinds = {"int": "whole number", "float": "number", "str": "" if choice.names else "text"}
     words = [kinds.get(getattr(kind, "__name__", ""), "") for kind in choice.item_kinds]
     numbers = f"{' or '.join(filter(None, words))} {choice.bounds}".strip()
@@ -61,7 +63,7 @@ def _values(choice: Declaration) -> str:
 def _default(choice: Declaration) -> str:
     if choice.required:
         return "required"
-    words = "" if choice.is_flag else choice.shown_default
+    words = choice.shown_default.lower() if choice.is_flag else choice.shown_default
     return f"`{words}`" if words and not choice.rule.otherwise else words
 
 
