@@ -311,7 +311,7 @@ class LLMJudgeOverall(_LLMJudge):
     (Liu et al. 2023, section 2.3; CDM, section 4.1.2 and appendix A.1). P(s) is, for
 
     - a model on this machine (no `base_url`), exact: the probability of the answer s and nothing
-      else, for every s. Encoder-decoder models end it with EOS; behind the s of causal models
+      else, for every s. Encoder-decoder models end it with EOS; after the s of causal models
       anything may follow but a digit, so that 1 is not also 10.
     - a server that gives log-probabilities, that of the alternatives for the tokens of the number
       in the answer. One that may be the beginning of a longer number (1 of 10) is split by the

@@ -377,6 +377,14 @@ def test_what_ctrleval_can_not_use_is_said(tmp_path):
         CTRLEval(aspects=("style",)).metrics()
 
 
+def test_a_way_of_loading_is_an_option_of_all_aspects():
+    loadings = [Loading(device="cpu", dtype="bfloat16")] * 3
+    words = {"device": "cpu", "dtype": "bfloat16"}
+    for options in (words, {"loading": loadings[0]}):
+        metrics = CTRLEval(options=options).metrics().values()
+        assert [metric.loading for metric in metrics] == loadings
+
+
 def test_a_language_without_a_model_is_an_error():
     assert sentences("这是一支笔。那是一本书。", "chinese") == ("这是一支笔。", "那是一本书。")
     with pytest.raises(UserError, match="Punkt knows"):

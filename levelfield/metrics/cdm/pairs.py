@@ -43,7 +43,7 @@ class EncoderDecoderPair:
     target, the rest its source.
 
     Args:
-        form: `infilling` shows what stands before and behind a unit, `conditional` what stands
+        form: `infilling` shows what stands before and after a unit, `conditional` what stands
             before it.
         gap: whether the place of the unit is marked in the source.
     """

@@ -47,7 +47,7 @@ INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
         # Not divided by tokens it is P(label | text), which has bounds; the mean is the noisier the
-        # shorter the text. Any text fits better behind the sentences of one label than of another.
+        # shorter the text. Any text fits better after the sentences of one label than of another.
         Ingredient("channel", "likelihood", "channel", normalize="none", by_label=True),
         Ingredient("judge", "judge"),
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
+from levelfield.core.options import choices
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -47,13 +48,12 @@ class CTRLEval:
         options = dict(self.options or {})
         if unknown := set(self.aspects) - set(known):
             raise UserError(f"no aspect {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-        fields = {name: set(known[name].__dataclass_fields__) for name in self.aspects}
-        if unknown := set(options) - set().union(*fields.values()):
+        names = {name: {*choices(known[name]), "loading"} for name in self.aspects}
+        if unknown := set(options) - set().union(*names.values()):
             raise UserError(f"no option {', '.join(sorted(unknown))} in {', '.join(self.aspects)}")
         return {
-            name: known[name](
-                model=self.model,
-                **{k: v for k, v in options.items() if k in fields[name]},  # type: ignore[arg-type]
+            name: known[name].of(
+                model=self.model, **{k: v for k, v in options.items() if k in names[name]}
             )
             for name in self.aspects
         }

@@ -80,7 +80,7 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
         channel           S = P(T | C(a)) / Σ_a' P(T | C(a'))
 
     with T the text and B_j what stands between it and the gap. The first two have the prompts
-    whose gap follows the text; what stands behind the gap is not read, and all evaluators weigh
+    whose gap follows the text; what stands after the gap is not read, and all evaluators weigh
     alike. `channel` (Min et al. 2022, the noisy channel) is one evaluator: C(a) is all prompts
     whose gap precedes the text, without the text, joined by one blank, prompt i filled with the
     word of verbalizer i mod (number of verbalizers); one blank stands between C(a) and T. P of a
