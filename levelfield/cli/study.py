@@ -186,7 +186,9 @@ _TABLES = OutputType(
 @_TARGET
 @click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of resampling."
+)
 @FAMILY
 @click.option("--pairs", is_flag=True, help="Print every two systems compared.")
 def report(

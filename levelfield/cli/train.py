@@ -35,7 +35,11 @@ _PICKLE = click.option(
 
 @train.command(cls=Writing)
 @_CORPUS
-@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/minilm.")
+@click.option(
+    "--model",
+    required=True,
+    help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
+)
 @click.option(
     "--out",
     required=True,
@@ -43,7 +47,9 @@ _PICKLE = click.option(
     help="The list: one number a vocabulary id.",
 )
 @_PICKLE
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
+@click.option(
+    "--language", default="english", show_default=True, help="Language of the sentence segmenter."
+)
 def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pickle: bool) -> None:
     """Inverse word frequencies of a model's tokens in the sentences of texts.
 
@@ -65,7 +71,11 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
 
 @train.command(cls=Writing)
 @_CORPUS
-@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/smollm2.")
+@click.option(
+    "--model",
+    required=True,
+    help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
+)
 @click.option(
     "--out",
     required=True,

@@ -19,21 +19,38 @@ _NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "engine"
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@click.option("--aspect", required=True, help="Whose ratings to learn: a name in `ratings`.")
+@click.option(
+    "--aspect", required=True, help="Aspect whose ratings are learnt: a name in `ratings`."
+)
 @click.option("--out", required=True, type=OutputType("a pooler"), help="The pooler, a JSON file.")
 @click.option(
-    "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
+    "--option",
+    "-o",
+    "words",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of cdm.momentum; may be given again.",
 )
-@click.option("--kind", type=click.Choice(["auto", "logistic", "ridge"]), default="auto")
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "logistic", "ridge"]),
+    default="auto",
+    help="Kind of regression.",
+)
 @click.option(
     "--length", type=WholeNumber(1, 4096), default=32, help="Numbers a sequence is made of."
 )
-@click.option("--seed", type=WholeNumber(0), default=0, help="Of what is held out.")
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
+@click.option("--seed", type=WholeNumber(0), default=0, help="Seed of what is held out.")
+@click.option("--format", "format", help="Format of the files. [default: what their suffix says]")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
+)
 @DTYPE
 @ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")

@@ -17,7 +17,9 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
 @click.argument("corpus", nargs=-1, required=True, type=INPUT)
 @click.option("--out", required=True, type=OutputType("scales"), help="The scales, a TOML file.")
 @click.option("--model", default="offline/smollm2", show_default=True, help="A causal model.")
-@click.option("--encoder", default="offline/minilm", show_default=True, help="Of embeddings.")
+@click.option(
+    "--encoder", default="offline/minilm", show_default=True, help="Encoder of the embeddings."
+)
 @click.option(
     "--aspect",
     "aspects",
@@ -26,15 +28,31 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
     help="May be given again. [default: all]",
 )
 @click.option(
-    "--attribute", default="auto", show_default=True, help="sentiment, topic, or a TOML file."
+    "--attribute",
+    default="auto",
+    show_default=True,
+    help="Attribute: sentiment, topic, or a TOML file.",
 )
-@click.option("--judge", default="auto", show_default=True, help="Of the attribute, or none.")
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
+@click.option("--judge", default="auto", show_default=True, help="Judge of the attribute, or none.")
 @click.option(
-    "--passages", type=WholeNumber(2), default=320, show_default=True, help="Of all files."
+    "--language", default="english", show_default=True, help="Language of the sentence segmenter."
 )
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of what is drawn.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option(
+    "--passages",
+    type=WholeNumber(2),
+    default=320,
+    show_default=True,
+    help="Number of passages, of all files together.",
+)
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of what is drawn."
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
+)
 @DTYPE
 @ENGINE
 @click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.options import group as options_group
 from levelfield.io.reading import PathLike, ReadingOptions, columns
-from levelfield.stats.estimands import STATISTICS, Measurement, Statistic, Systems
+from levelfield.stats.estimands import Measurement, Statistic, Systems
 from levelfield.stats.resampling import Correction, Resampling
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ class CorrelateOptions(Options):
         (),
         "Statistic to compute; may be given again.",
         flags=("--statistic",),
-        among=STATISTICS,
         otherwise="all",
     )
     compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
