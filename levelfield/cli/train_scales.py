@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
 
-from levelfield.cli.options import DTYPE, ENGINE, WholeNumber
+from levelfield.cli.options import WholeNumber, takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
+from levelfield.models.loading import Loading
 
 ASPECTS = ("coherence", "consistency", "attribute-relevance")
 
@@ -25,7 +24,7 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
     "aspects",
     multiple=True,
     type=click.Choice(ASPECTS),
-    help="May be given again. [default: all]",
+    help="Aspect to measure; may be given again. [default: all]",
 )
 @click.option(
     "--attribute",
@@ -47,16 +46,7 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
 @click.option(
     "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of what is drawn."
 )
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
-)
-@DTYPE
-@ENGINE
-@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
-@click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
+@takes(Loading, "loading")
 def scales(
     corpus: tuple[str, ...],
     out: str,
@@ -68,11 +58,7 @@ def scales(
     language: str,
     passages: int,
     seed: int,
-    device: str,
-    dtype: Literal["float32", "bfloat16", "int8"],
-    engine: str,
-    batch_tokens: int | None,
-    allow_pickle: bool,
+    loading: Loading,
 ) -> None:
     """Scales of composite scores, from any text.
 
@@ -89,10 +75,9 @@ def scales(
     from levelfield.training.word_lists import corpus_size
 
     chosen = {
-        "model": model, "encoder": encoder, "attribute": attribute, "judge": judge,
-        "language": language, "device": device, "dtype": dtype, "batch_tokens": batch_tokens,
-        "engine": engine, "allow_pickle": allow_pickle,
-    }  # fmt: skip
+        **{"model": model, "encoder": encoder, "attribute": attribute, "judge": judge},
+        **{"language": language, **loading.to_dict()},
+    }
     names = [f"composite.{aspect}" for aspect in aspects or ASPECTS]
     metrics = [one for one in create(names, chosen, {}) if isinstance(one, CompositeMetric)]
     for metric in metrics:
