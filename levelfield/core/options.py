@@ -534,12 +534,15 @@ def parsed(
         try:
             values[name] = choice.parse(word) if isinstance(word, str) else choice.check(word)
         except Unfit as error:
-            none = " or none" if choice.optional else ""
-            raise UserError(
-                f"{what}: option {name}={word!s:.60}: expected {error.expected}{none}"
-                f"{f'; {error.hint}' if error.hint else ''}"
-            ) from None
+            refusal = _refusal(choice, error)
+            raise UserError(f"{what}: option {name}={word!s:.60}: {refusal}") from None
     return values
+
+
+def _refusal(choice: Declaration, error: Unfit) -> str:
+    """Returns what a choice expected in place of a value, and what was meant."""
+    none = " or none" if choice.optional else ""
+    return f"expected {error.expected}{none}{f'; {error.hint}' if error.hint else ''}"
 
 
 # -- classes
@@ -615,7 +618,8 @@ def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
     except Unfit as error:
         name = getattr(cls, "name", "")
         owner = f"{name}: " if isinstance(name, str) and name else ""
-        raise UserError(f"{owner}{choice.name}={value!s:.60}: {error}") from None
+        refusal = _refusal(choice, error)
+        raise UserError(f"{owner}{choice.name}={value!s:.60}: {refusal}") from None
 
 
 def _check_group(name: str, inner: Options, changes: _Group) -> None:

@@ -387,15 +387,11 @@ def test_the_default_form_is_the_first_and_named_in_the_signature(causal_folders
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
-        (
-            CTRLEvalCoherence,
-            {"form": "after"},
-            "ctrleval.coherence: form=after: expected auto, share, nats",
-        ),
+        (CTRLEvalCoherence, {"form": "after"}, "coherence: form=after: expected auto, share, nats"),
         (
             CTRLEvalConsistency,
             {"form": "nats"},
-            "ctrleval.consistency: form=nats: expected auto, log-p or share",
+            "consistency: form=nats: expected auto, log-p",
         ),
         (CTRLEvalCoherence, {"weights": "mean"}, "weights=mean has no meaning here"),
         (CTRLEvalCoherence, {"iwf": "wordfreq"}, "iwf=wordfreq has no meaning here"),
