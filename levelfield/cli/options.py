@@ -42,7 +42,9 @@ class FiniteNumber(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-FORMAT = click.option("--format", "format", help="Of the files; else their suffix says it.")
+FORMAT = click.option(
+    "--format", "format", help="Format of the files. [default: what their suffix says]"
+)
 MAP = click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
@@ -80,14 +82,14 @@ DTYPE = click.option(
     type=click.Choice(["float32", "bfloat16", "int8"]),
     default="float32",
     show_default=True,
-    help="Of weights; int8 needs an --engine that has it.",
+    help="Precision of the weights; int8 requires an --engine that has it.",
 )
 ENGINE = click.option(
     "--engine",
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="What computes: torch (auto), openvino, ctranslate2, where it serves the models.",
+    help="Engine that computes: torch (auto), openvino or ctranslate2, where it serves the models.",
 )
 WORKERS = click.option(
     "--workers",

@@ -325,7 +325,7 @@ class Declaration:
             value = _read(kind, word)
             if value is not REQUIRED:
                 return self.check_item(value)
-        raise Unfit(self.expected, self._hint(word))
+        raise Unfit(self._item_expected, self._hint(word))
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON schema of a value."""

@@ -7,13 +7,14 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Bools
-from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.meta.design import CorrelationLevel, GroupBy
+from levelfield.meta.join import RatedScores
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import (
@@ -28,8 +29,6 @@ from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
-
-CorrelationLevel = Literal["segment", "system"]
 
 SYSTEMS: Mapping[Systems, str] = {
     "these": "true means of these systems",

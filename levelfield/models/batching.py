@@ -73,7 +73,7 @@ def token_mask(rows: Sequence[Row], *, left: bool = False) -> Ints:
     """
     lengths = np.array([len(row) for row in rows])
     mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
-    return np.ascontiguousarray(mask[:, ::-1]) if left else mask
+    return mask[:, ::-1].copy() if left else mask
 
 
 def window(left: int, right: int, room: int) -> tuple[int, int]:
