@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.io.toml import read_toml
 from levelfield.systems.control_text import control_text, template_attributes, unspeakable
@@ -101,22 +102,22 @@ class Combination(LocalTechnique):
     Controls the attributes that its terms read, all of which a request then names. A combination
     whose terms read none takes any control and ignores it, as the base does.
 
-    Args:
-        formula: sums, differences, and products and quotients with numbers.
-        terms: name -> term; or a TOML file with a table for each. The keys of a table are those of
-            `ModelTerm`, or `technique`, `attribute` and options of the technique.
-        strength: the number of that name in the formula.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
         UserError: it is no such formula, a name has no term, or a term is wrong.
     """
 
     name: ClassVar[str] = "combination"
-    formula: str = "base"
-    terms: Mapping[str, Any] | str = ""
-    strength: float = 1.0
+    formula: str = option(
+        "base", "Sums, differences, and products and quotients with numbers, of names."
+    )
+    terms: Mapping[str, Any] | str = option(
+        "",
+        "Terms by name; or a TOML file with a table for each. The keys of a table are those of "
+        "`ModelTerm`, or `technique`, `attribute` and options of the technique.",
+        expected="names with terms, or a TOML file",
+        metavar="FILE",
+    )
+    strength: float = option(1.0, "Number that `strength` stands for in the formula.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -101,7 +101,10 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
             "cfg: option strength=x: expected a number",
         ),
         ('technique = "cfg"\noptions = { strength = [] }', "options: strength: expected a string"),
-        ('technique = "base"\noptions = { batch = 0 }', "batch is 0; expected"),
+        (
+            'technique = "base"\noptions = { batch = 0 }',
+            "base: option batch=0: expected a whole number from 1 on",
+        ),
         ('technique = "base"\nguide = "./g"', "base: there is no option 'guide'"),
         (
             'technique = "base"\nmodel = "a"\noptions = { model = "b" }',
