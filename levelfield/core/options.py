@@ -347,7 +347,8 @@ class Declaration:
         if rule.fewest:
             found["minItems" if self.is_list else "minProperties"] = rule.fewest
         if rule.help:
-            found["description"] = rule.help
+            otherwise = f" Default: {rule.otherwise}." if rule.otherwise else ""
+            found["description"] = rule.help + otherwise
         if isinstance(self.default, str | int | float | bool) and self.default != "":
             found["default"] = self.default
         return found | dict(rule.schema() if rule.schema else {})
