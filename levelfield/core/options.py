@@ -222,7 +222,7 @@ class Declaration:
         """The default, or what happens without a value, in words; may be empty."""
         if self.rule.otherwise:
             return self.rule.otherwise
-        if self.default in (REQUIRED, None, "", (), {}):
+        if self.default in (REQUIRED, None, "", (), {}) or isinstance(self.default, Options):
             return ""
         return ", ".join(map(str, self.default)) if self.is_list else str(self.default)
 

@@ -68,7 +68,10 @@ class FilesSource(Options):
         None, "Format of the files.", among=lambda: tuple(FORMATS), otherwise="what the suffix says"
     )
     mapping: Mapping[str, str] = option(
-        {}, "Our field, your column, as in `levelfield score --map`.", key="map"
+        {},
+        "Our field, your column, as in `levelfield score --map`; a name that has a dot stands in "
+        "quotes.",
+        key="map",
     )
 
 
@@ -112,7 +115,8 @@ class CallableSource(AskedSource):
     """
 
     target: str = option(
-        help="MODULE:NAME in Python, or a name in the entry-point group `levelfield.systems`.",
+        help="MODULE:NAME in Python, or the name of an installed system (entry-point group "
+        "`levelfield.systems`).",
         positional=True,
         key="callable",
         example='"my_package.gedi:answers"',

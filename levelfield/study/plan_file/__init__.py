@@ -35,7 +35,8 @@ class StudyTable(Options):
 
     name: str = option(help="Title of the study.", example='"Openings"')
     seeds: tuple[int, ...] = option(
-        help="Seeds, each once; a seed is sent with every request.",
+        help="Seeds, each once; a seed is sent with every request, and the audit checks what a "
+        "system makes of it.",
         least=0,
         fewest=1,
         example="[1, 2, 3]",
@@ -46,7 +47,7 @@ class StudyTable(Options):
     model: str = option(
         "",
         "Base model of all techniques, unless a system names its own.",
-        otherwise=OFFLINE_LM,
+        otherwise=f"`{OFFLINE_LM}`",
         example=f'"{OFFLINE_LM}"',
     )
     decoding: Decoding = option(
@@ -67,7 +68,8 @@ class StudyTable(Options):
         help="Systems that are compared.", fewest=1, example='[[systems]] name = "gedi"'
     )
     metrics: tuple[str | MetricPlan, ...] = option(
-        help="Metrics that the texts are measured with.",
+        help="Metrics that the texts are measured with: names, or tables with `name` and "
+        "`options`, also as `[[metrics]]`.",
         fewest=1,
         example='"diversity" or {name = "control.average", options = {judges = "offline"}}',
     )

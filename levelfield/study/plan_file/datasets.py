@@ -45,12 +45,17 @@ class DatasetTable(Options):
     )
     field: str = option("prompt", "Field of `file` that has the prompts.", example='"opening"')
     set: str | None = option(
-        None, f"Prompts of PPLM: {', '.join(PROMPT_SETS)}.", among=tuple(PROMPT_SETS)
+        None,
+        "Prompts of PPLM: "
+        + ", ".join(f"{name} ({len(prompts)})" for name, prompts in PROMPT_SETS.items())
+        + ".",
+        among=tuple(PROMPT_SETS),
     )
     sources: str = option(
         "",
         "File of sentences to rewrite, with `source` and perhaps `id` and `references`, in place "
-        "of prompts.",
+        "of prompts. Systems get `source` in each request and an empty prompt; references are for "
+        "metrics, and no system sees them.",
         example='"sources.jsonl"',
     )
     weight: float | None = option(

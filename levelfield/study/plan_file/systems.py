@@ -31,12 +31,18 @@ class SystemEntry(Options):
         otherwise="all",
     )
     labels: Mapping[str, Mapping[str, str | tuple[str, ...]]] = option(
-        {}, "Words of the system for the values of each attribute."
+        {}, "Words of the system for the values of each attribute, by attribute."
     )
     postprocess: tuple[str, ...] | None = option(
-        None, "Steps from the answer to the text, in order.", fewest=1, example='["strip"]'
+        None,
+        "Steps from the answer to the text, in order.",
+        fewest=1,
+        example='["strip"]',
+        otherwise="none",
     )
-    prompting: str = option("", "Note for tables: how a model was prompted.", example='"few-shot"')
+    prompting: str = option(
+        "", "Note for tables, such as `few-shot`: how a model was prompted.", example='"few-shot"'
+    )
 
     @classmethod
     def schema_rules(cls) -> Mapping[str, Any]:

@@ -81,15 +81,21 @@ def _word_schema(choice: Declaration) -> dict[str, Any]:
     """Returns the schema of an option that may also stand in quotes, as on the command line."""
     schema = choice.schema()
     about = {key: schema.pop(key) for key in ("description", "default") if key in schema}
-    value = schema["items"] if schema.get("type") == "array" else schema
-    words: list[dict[str, Any]] = []
-    if int in choice.item_kinds or float in choice.item_kinds:
-        words.append({"type": "string", "pattern": r"^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$"})
-    if bool in choice.item_kinds:
-        words.append({"type": "string", "pattern": "^([tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$"})
-    if choice.optional:
-        words.append({"type": "string", "pattern": "^[nN][oO][nN][eE]$"})
-    return about | ({"anyOf": [value, *words]} if words else value)
+    value = schema["items"] if choice.is_list else schema
+    value.pop("pattern", None)  # in quotes, a word may be empty
+    words = [_WORDS[kind] for kind in choice.item_kinds if kind in _WORDS]
+    words += ["^[nN][oO][nN][eE]$"] if choice.optional else []
+    if not words or str in choice.item_kinds:
+        return about | value
+    return about | {"anyOf": [value, *({"type": "string", "pattern": word} for word in words)]}
+
+
+_WORDS: Mapping[type, str] = {
+    int: r"^\s*[-+]?[0-9]+\s*$",
+    float: r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
+    bool: "^([tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$",
+}
+"""Patterns of values in quotes."""
 
 
 def read_defaults(top: TomlTable, model: str, folder: Path) -> TechniqueDefaults:
