@@ -40,7 +40,7 @@ def _with_table(place: re.Match[str]) -> str:
 
 
 def _row(choice: Declaration, *, flags: bool) -> str:
-    names = choice.flags if flags else (choice.name,)
+    names = choice.flags if flags else (choice.key,)
     cells = (
         ", ".join(f"`{name}`" for name in names),
         _values(choice),

@@ -35,7 +35,9 @@ def source(folder: Path, systems: str, *, top: str = TOP) -> TechniqueSource:
 
 def test_a_technique_needs_its_name_only(tmp_path: Path) -> None:
     of = source(tmp_path, BASE)
-    assert of == TechniqueSource("base", {"model": "offline/smollm2"}, Decoding(), 3600.0, 1)
+    assert of == TechniqueSource(
+        "base", {"model": "offline/smollm2"}, Decoding(), timeout_s=3600.0, retries=1
+    )
     assert of.base == "offline/smollm2"
 
 
