@@ -222,7 +222,8 @@ def test_what_args_say_over_several_lines_is_one_line(run: Run, stub: Any) -> No
     options = run("techniques", "stub", "--json").json["options"]
     assert options["strength"]["help"] == "of nothing, or of little."
     assert options["kind"] == {
-        "default": "long", "otherwise": "", "values": "long|short", "range": "", "needed": False, "help": "of word."
+        "default": "long", "otherwise": "", "values": "long|short", "range": "",
+        "needed": False, "help": "of word.",
     }  # fmt: skip
 
 
