@@ -68,7 +68,7 @@ class PPLM(GuidedTechnique):
     batch: int = option(
         64,
         "Texts written at once; no text depends on it. Each pass reads all weights, and there are "
-        "many passes: 64 texts take half as long a text as 16.",
+        "many passes: a text takes half as long among 64 as among 16.",
         least=1,
     )
 
