@@ -28,7 +28,6 @@ def test_an_installed_metric_is_listed_and_explained(run: Run, words: str) -> No
         "values": "float",
         "range": "",
         "needed": False,
-        "otherwise": "",
         "help": "",
     }
     assert "scale=1.0" in run("metrics", words).out
