@@ -15,7 +15,7 @@ from levelfield.io.reading import pairs
 from levelfield.training.judge.architectures import ARCHITECTURES
 
 if TYPE_CHECKING:
-    from levelfield.training.judge.figures import Figures
+    from levelfield.training.figures import Figures
 
 
 @click.command(cls=Writing)

@@ -8,7 +8,7 @@ import numpy as np
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.training.guide.texts import columns
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 
 
 class AttributeRows:

@@ -14,16 +14,16 @@ from levelfield.models.guides import Guide, guide_named
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.loading import pick_device
+from levelfield.training.builder import Workplace
 from levelfield.training.card import Card, write_card
 from levelfield.training.folder import close, opened, run_of
 from levelfield.training.guide.folder import write_guide
 from levelfield.training.guide.kinds import GuideSpec, TrainedGuide, guide_training
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import LabelledTexts
 
 
 def build_guide(
-    texts: JudgeTexts,
+    texts: LabelledTexts,
     spec: GuideSpec,
     out: Path,
     *,
@@ -66,7 +66,9 @@ def build_guide(
     return guide_named.__wrapped__(str(out))
 
 
-def _card(name: str, base: str, texts: JudgeTexts, spec: GuideSpec, trained: TrainedGuide) -> Card:
+def _card(
+    name: str, base: str, texts: LabelledTexts, spec: GuideSpec, trained: TrainedGuide
+) -> Card:
     facts: Mapping[str, str] = {
         "Kind": spec.kind,
         "Attribute": spec.attribute,

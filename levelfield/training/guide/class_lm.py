@@ -23,13 +23,12 @@ from levelfield.models.batching import buckets
 from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
+from levelfield.training.builder import Workplace
+from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.figures import figures
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import Loss, Recipe, fit
 from levelfield.training.passes import Passes
 
@@ -208,7 +207,7 @@ def class_lm_loss(
     return lam * generative + (1 - lam) * discriminative
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = ClassLMSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)

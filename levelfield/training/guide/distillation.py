@@ -21,7 +21,7 @@ from levelfield.generation.language_model import LanguageModel
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.soft_prompt import PromptEncoder
 from levelfield.training.guide.teachers import Teacher, TextBatch
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Loss
 from levelfield.training.passes import Passes
 

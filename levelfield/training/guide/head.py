@@ -25,12 +25,11 @@ from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.batching import buckets
 from levelfield.models.loading import Loading
 from levelfield.models.small.heads import Head, fit_head
+from levelfield.training.builder import Workplace
+from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.figures import figures
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import CHECKPOINT
 
 EVERY = 512
@@ -58,7 +57,7 @@ class HeadSettings:
             raise UserError(f"l2 is {self.l2}; expected a number of at least 0")
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = HeadSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)

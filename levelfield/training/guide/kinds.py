@@ -15,8 +15,8 @@ from levelfield.models.resolve import OFFLINE_LM
 if TYPE_CHECKING:
     import torch
 
-    from levelfield.training.judge.architectures import Workplace
-    from levelfield.training.judge.texts import JudgeTexts
+    from levelfield.training.builder import Workplace
+    from levelfield.training.labelled import LabelledTexts
     from levelfield.training.loop import HistoryRow
 
 TECHNIQUES: Mapping[str, GuideKind] = {
@@ -106,7 +106,7 @@ class GuideTraining:
     """
 
     choices: type[Any]
-    train: Callable[[JudgeTexts, GuideSpec, Workplace], TrainedGuide]
+    train: Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]
     summary: str
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:

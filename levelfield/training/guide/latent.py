@@ -40,6 +40,7 @@ from levelfield.models.torch.latent import (
     cache_shape,
     keys_and_values,
 )
+from levelfield.training.builder import Workplace
 from levelfield.training.guide.attributes import AttributeRows, at_most, by_attribute
 from levelfield.training.guide.flow import FLOW_STAGE, FlowSettings, train_flow
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
@@ -47,9 +48,7 @@ from levelfield.training.guide.latent_figures import facts, held_out_figures
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import columns, readable
 from levelfield.training.guide.vectors import sentence_vectors
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import Loss, Recipe, fit
 from levelfield.training.passes import Passes
 
@@ -247,7 +246,7 @@ class LatentTask:
         ]
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     base = language_model(spec.start, loading)

@@ -10,7 +10,7 @@ import torch
 
 from levelfield.models.batching import buckets
 from levelfield.training.guide.attributes import AttributeRows, by_attribute
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Recipe
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Recipe
 
 

@@ -19,6 +19,7 @@ from levelfield.generation.rows import normalised
 from levelfield.io.problems import shown
 from levelfield.models.batching import buckets
 from levelfield.models.loading import Loading
+from levelfield.training.builder import Workplace
 from levelfield.training.guide.distillation import (
     CupLoss,
     Distillation,
@@ -29,9 +30,7 @@ from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGui
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.teachers import Teacher, TextBatch, teacher_of
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.architectures import Workplace
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import JudgeTexts
+from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import Recipe, fit
 
 EVERY = 25
@@ -123,7 +122,7 @@ class SoftPromptSettings:
         return passes_over(rows, self, spec, every=EVERY)
 
 
-def _train(texts: JudgeTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
+def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = SoftPromptSettings(**spec.settings)
     loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     labels = texts.train.labels

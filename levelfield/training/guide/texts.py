@@ -13,12 +13,13 @@ from levelfield.datasets import dataset, load, names
 from levelfield.generation.language_model import LanguageModel
 from levelfield.io import open_samples
 from levelfield.training.guide.written import as_written
-from levelfield.training.judge.labelled import (
+from levelfield.training.labelled import (
     Labelled,
+    LabelledTexts,
     from_controls,
     from_several_controls,
+    own_texts,
 )
-from levelfield.training.judge.texts import JudgeTexts, own_texts
 
 TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk-movie-reviews"})
 """Sets whose texts are lower case, with blanks around punctuation, one sentence a line."""
@@ -35,7 +36,7 @@ def guide_texts(
     mapping: Mapping[str, str] = {},
     sources: Sequence[str] = (),
     sentences: int = 1,
-) -> JudgeTexts:
+) -> LabelledTexts:
     """Labelled texts of sets by name and of files, and those held out.
 
     Of a set by name all parts are learnt from but `test`; its sentences are written as people write

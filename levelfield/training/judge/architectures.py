@@ -5,18 +5,15 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.core.errors import UserError
-from levelfield.core.progress import Progress
 
 if TYPE_CHECKING:
-    import torch
-
     from levelfield.models.contracts import Classifier
-    from levelfield.training.judge.labelled import Labelled
+    from levelfield.training.builder import Workplace
     from levelfield.training.judge.spec import JudgeSpec
+    from levelfield.training.labelled import Labelled
     from levelfield.training.loop import HistoryRow
 
 ARCHITECTURES: Mapping[str, str] = {
@@ -26,27 +23,6 @@ ARCHITECTURES: Mapping[str, str] = {
     "transformer": "levelfield.training.judge.transformer:TRANSFORMER",
 }
 """Name -> where the `Architecture` is; none is imported before it is used."""
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where and how a judge is trained.
-
-    Attributes:
-        out: the folder of the model.
-        notes: called with what the user should know.
-        progress: called with steps done.
-    """
-
-    out: Path
-    device: torch.device
-    notes: Callable[[str], object]
-    progress: Progress
-
-    @property
-    def checkpoint(self) -> Path:
-        """The folder of the checkpoint; it is there."""
-        return self.out / "training"
 
 
 @dataclass(frozen=True)

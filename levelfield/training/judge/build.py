@@ -11,12 +11,13 @@ import torch
 from levelfield.core.progress import Progress, no_progress
 from levelfield.models.files import quiet
 from levelfield.models.torch.loading import pick_device
+from levelfield.training.builder import Workplace
 from levelfield.training.card import Card, write_card
+from levelfield.training.figures import Figures, figures, read_figures, write_figures
 from levelfield.training.folder import close, opened, run_of
-from levelfield.training.judge.architectures import Workplace, architecture_named
-from levelfield.training.judge.figures import Figures, figures, read_figures, write_figures
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.judge.architectures import architecture_named
 from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.labelled import Labelled
 
 
 def build_judge(

@@ -6,9 +6,10 @@ import numpy as np
 
 from levelfield.models.contracts import Classifier
 from levelfield.models.small.fasttext import describe, library, train_fasttext
-from levelfield.training.judge.architectures import Architecture, Workplace
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.builder import Workplace
+from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow
 
 COPIES = 6

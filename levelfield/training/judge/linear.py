@@ -5,9 +5,10 @@ from __future__ import annotations
 from levelfield.models.contracts import Classifier
 from levelfield.models.loading import Loading
 from levelfield.models.small.heads import train_linear
-from levelfield.training.judge.architectures import Architecture, Workplace
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.builder import Workplace
+from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow
 
 

@@ -11,9 +11,14 @@ from levelfield.core.sample import Sample
 from levelfield.io import open_samples
 from levelfield.training.judge import recipes
 from levelfield.training.judge.architectures import ARCHITECTURES, architecture_named
-from levelfield.training.judge.labelled import RatingScale, from_controls, from_ratings
 from levelfield.training.judge.spec import JudgeSpec
-from levelfield.training.judge.texts import JudgeTexts, own_texts
+from levelfield.training.labelled import (
+    LabelledTexts,
+    RatingScale,
+    from_controls,
+    from_ratings,
+    own_texts,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class JudgeOptions:
             raise UserError("expected either FILEs with labels or --recipe NAME")
         return self._of_recipe(self.recipe) if self.recipe else self._of_files()
 
-    def texts(self, files: Sequence[str]) -> JudgeTexts:
+    def texts(self, files: Sequence[str]) -> LabelledTexts:
         """What to train and test on.
 
         Raises:

@@ -14,8 +14,10 @@ from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
 from levelfield.io.toml import read_toml
 from levelfield.training.judge.architectures import ARCHITECTURES
-from levelfield.training.judge.labelled import (
+from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.labelled import (
     Labelled,
+    LabelledTexts,
     RatingScale,
     apart,
     from_controls,
@@ -23,8 +25,6 @@ from levelfield.training.judge.labelled import (
     joined,
     merged,
 )
-from levelfield.training.judge.spec import JudgeSpec
-from levelfield.training.judge.texts import JudgeTexts
 
 
 def names() -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def spec_of(name: str) -> JudgeSpec:
     return spec.with_settings(settings)
 
 
-def texts_of(name: str) -> JudgeTexts:
+def texts_of(name: str) -> LabelledTexts:
     """The texts of a recipe; training texts that share something with the test set are left out.
 
     Raises:
@@ -64,7 +64,7 @@ def texts_of(name: str) -> JudgeTexts:
         "Left out": f"{dropped:,} texts that have something of the test set",
         "Repeated": f"{together.repeated:,} rows",
     }
-    return JudgeTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
+    return LabelledTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
 
 
 def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:

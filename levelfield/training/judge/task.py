@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from levelfield.core.arrays import Codes
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Loss, Recipe
 from levelfield.training.passes import Passes
 

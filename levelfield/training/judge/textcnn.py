@@ -8,10 +8,11 @@ import torch
 
 from levelfield.models.contracts import Classifier
 from levelfield.models.small.textcnn import TextCNN, TextCNNClassifier, Vocabulary, padded
-from levelfield.training.judge.architectures import Architecture, Workplace
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.builder import Workplace
+from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
 from levelfield.training.judge.task import Classification, passes
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow, Recipe, fit
 
 

@@ -9,10 +9,11 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
-from levelfield.training.judge.architectures import Architecture, Workplace
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.builder import Workplace
+from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
 from levelfield.training.judge.task import Classification, passes
+from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow, Recipe, fit
 
 

@@ -29,8 +29,7 @@ from levelfield.training.guide.class_lm import (
     held_out_figures,
 )
 from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import own_texts
+from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 GOOD, BAD = ("a fine day", "we loved it", "fine soup"), ("a sad day", "we hated it", "sad soup")

@@ -28,8 +28,7 @@ from levelfield.training.guide.future import (
     held_out_figures,
 )
 from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import own_texts
+from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")

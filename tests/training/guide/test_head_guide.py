@@ -19,8 +19,7 @@ from levelfield.training.guide.build import build_guide
 from levelfield.training.guide.head import HEAD, HeadSettings, held_out_figures, text_states
 from levelfield.training.guide.kinds import GuideSpec
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import own_texts
+from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")

@@ -30,8 +30,7 @@ from levelfield.training.guide.latent import (
     LearntLatent,
 )
 from levelfield.training.guide.texts import guide_texts
-from levelfield.training.judge.labelled import Labelled, from_controls, from_several_controls
-from levelfield.training.judge.texts import own_texts
+from levelfield.training.labelled import Labelled, from_controls, from_several_controls, own_texts
 
 SETTINGS = {
     "size": 6,

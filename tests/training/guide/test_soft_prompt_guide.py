@@ -38,8 +38,7 @@ from levelfield.training.guide.soft_prompt import (
 )
 from levelfield.training.guide.teachers import ClassTeacher, FutureTeacher, TextBatch, teacher_of
 from levelfield.training.guide.texts import readable
-from levelfield.training.judge.labelled import Labelled
-from levelfield.training.judge.texts import own_texts
+from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 SETTINGS = {"prompt": "3", "candidates": 40, "batch": 4, "epochs": 1, "tokens": 8}

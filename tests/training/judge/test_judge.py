@@ -28,18 +28,18 @@ from levelfield.models.small.fasttext import Settings, train_fasttext
 from levelfield.models.small.textcnn import Shape, Vocabulary
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
+from levelfield.training.figures import read_figures
 from levelfield.training.judge import task as judge_task
 from levelfield.training.judge.build import build_judge
-from levelfield.training.judge.figures import read_figures
-from levelfield.training.judge.labelled import (
+from levelfield.training.judge.spec import JudgeSpec, Tuning
+from levelfield.training.judge.task import Classification
+from levelfield.training.judge.textcnn import recipe_of
+from levelfield.training.labelled import (
     Labelled,
     joined,
     merged,
     split,
 )
-from levelfield.training.judge.spec import JudgeSpec, Tuning
-from levelfield.training.judge.task import Classification
-from levelfield.training.judge.textcnn import recipe_of
 
 SMALL = JudgeSpec(
     "sentiment",

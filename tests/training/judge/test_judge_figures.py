@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from judge_rows import rows
 
-from levelfield.training.judge.figures import calibration_error, figures
-from levelfield.training.judge.labelled import (
+from levelfield.training.figures import calibration_error, figures
+from levelfield.training.labelled import (
     Labelled,
     merged,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.training.judge import recipes
-from levelfield.training.judge.labelled import (
+from levelfield.training.labelled import (
     apart,
 )
 

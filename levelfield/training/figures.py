@@ -14,7 +14,7 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import UserError
 from levelfield.io.json_input import read_json
 from levelfield.stats.correlation import spearman
-from levelfield.training.judge.labelled import Labelled
+from levelfield.training.labelled import Labelled
 
 TEST = "test.json"
 BINS = 10

@@ -1,4 +1,4 @@
-"""Labelled texts to train and test judges on: merged, split, and kept apart."""
+"""Labelled texts to train and test models on: merged, split, and kept apart."""
 
 from __future__ import annotations
 
@@ -298,3 +298,44 @@ def _bare(text: str) -> tuple[str, ...]:
 
 def _runs(words: tuple[str, ...], n: int) -> Iterator[tuple[str, ...]]:
     return (words[i : i + n] for i in range(len(words) - n + 1))
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts that a model is trained and tested on.
+
+    Attributes:
+        facts: how the training texts were made, for the card.
+        sources: what they are and their licences.
+    """
+
+    train: Labelled
+    test: Labelled
+    facts: Mapping[str, str]
+    sources: tuple[str, ...]
+
+
+def own_texts(
+    rows: Labelled, test: Labelled | None, sources: Sequence[str], *, share: float, seed: int
+) -> LabelledTexts:
+    """Texts to train and test on. Without held-out texts a share of the distinct ones is held out.
+
+    Raises:
+        UserError: nothing is left to train on, or to try the model on.
+    """
+    together = merged(rows)
+    train, dropped = together.rows, 0
+    if test is None:
+        train, test = split(train, share, seed)
+    else:
+        train, dropped = apart(train, test.texts)
+    if not len(train) or not len(test):
+        raise UserError(
+            f"{len(train):,} texts to train on and {len(test):,} held out: expected some of both"
+        )
+    facts = {
+        "Left out": f"{dropped:,} texts that have something of a held-out one, "
+        f"{together.empty:,} without words",
+        "Repeated": f"{together.repeated:,} rows",
+    }
+    return LabelledTexts(train, test, facts, tuple(sources))
