@@ -55,7 +55,7 @@ def main() -> None:
         for n, (text, reference) in enumerate(zip(texts, references, strict=True))
     ]
     peer = BERTScorer(str(resolve(OFFLINE_MODEL).path), num_layers=LAYER, device="cpu")
-    metric = BERTScoreReferences(layer=LAYER, device="cpu")
+    metric = BERTScoreReferences.of(layer=LAYER, device="cpu")
     size = per_system if arguments.calls == "system" else len(samples)
 
     def theirs() -> list[float]:

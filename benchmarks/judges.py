@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", dest="sets")
     parser.add_argument("--allow-pickle", action="store_true")
     given = parser.parse_args()
-    judges = choose(given.judges, allow_pickle=given.allow_pickle)
+    judges = choose(given.judges, Loading(allow_pickle=given.allow_pickle))
     loading = Loading(allow_pickle=given.allow_pickle)
     for one in given.sets or SETS:
         dataset, attribute, part, *every = one.split("/")

@@ -23,11 +23,12 @@ from levelfield.core.arrays import Floats
 from levelfield.stats.clusters import cluster_draws
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import williams
+from levelfield.stats.estimands import Systems
 from levelfield.stats.moments import standardised
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.rows import r_of_rows
 from levelfield.stats.system_difference import corrected_difference, swap_systems
-from levelfield.stats.system_level import Systems, system_correlations
+from levelfield.stats.system_level import system_correlations
 from levelfield.stats.system_means import means_of
 
 SEED = 0

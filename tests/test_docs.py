@@ -6,10 +6,10 @@ import ast
 import functools
 import pkgutil
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from inspect import Parameter
 from pathlib import Path
 from types import ModuleType
 
@@ -18,18 +18,11 @@ import pytest
 
 from levelfield.cli import levelfield
 from levelfield.cli.generate import generate
-from levelfield.cli.options import pairs
 from levelfield.cli.score import score
 from levelfield.core.metric_file import MetricFile
-from levelfield.core.registry import (
-    create,
-    installed,
-    matching,
-    metric_class,
-    options,
-    parameters,
-    parsed,
-)
+from levelfield.core.options import Declaration, choices, parsed
+from levelfield.core.registry import create, installed, matching, metric_class, options
+from levelfield.io.reading import pairs
 from levelfield.judges import choose
 from levelfield.run.tasks import TASKS
 from levelfield.study.plan_file import load_plan
@@ -130,7 +123,7 @@ def scorings(page: Path) -> Iterator[tuple[list[str], dict[str, str], dict[str, 
             said, _, _ = context.command.make_parser(context).parse_args(list(words))
             named = [*said.get("metrics", ()), *(TASKS[t].metrics for t in [said.get("task")] if t)]
             names = [name for word in flat(named) for name in members(page, word)]
-            yield names, pairs("--option", said.get("words", ())), said
+            yield names, pairs("--option", said.get("options", ())), said
 
 
 def flat(words: Iterable[str | Sequence[str]]) -> Iterator[str]:
@@ -162,7 +155,8 @@ def test_metrics_and_options_of_a_page_belong_together_and_do_something(
         for word, text in words.items():
             option = word.rpartition(":")[2]
             changed = [
-                getattr(metric, option) != options(type(metric))[option].default
+                functools.reduce(getattr, options(type(metric))[option].path, metric)
+                != options(type(metric))[option].default
                 for metric in made
                 if option in options(type(metric))
             ]
@@ -176,8 +170,8 @@ def test_techniques_that_a_page_generates_with_have_these_options(page: Path):
         if command == "generate":
             said, _, _ = context.command.make_parser(context).parse_args(list(words))
             named = {n: said[n] for n in ("model", "guide") if said.get(n)}
-            options = {**named, **pairs("--option", said.get("words", ()))}
-            known = parameters(technique_class(said["technique"]))
+            options = {**named, **pairs("--option", said.get("options", ()))}
+            known = choices(technique_class(said["technique"]))
             assert options.keys() <= known.keys(), f"{page.name}: {options}"
             parsed(said["technique"], known, options)
 
@@ -195,14 +189,14 @@ def test_options_that_a_sentence_names_are_there(page: Path):
 
 
 @functools.cache
-def options_of_all() -> dict[str, dict[str, Parameter]]:
+def options_of_all() -> dict[str, dict[str, Declaration]]:
     of_metrics = {name: options(metric_class(name)) for name in installed()}
     of_layouts = {
-        f"convert {name}": parameters(pkgutil.resolve_name(layout.target).choices)
+        f"convert {name}": choices(pkgutil.resolve_name(layout.target).choices)
         for name, layout in LAYOUTS.items()
     }
-    of_techniques = {name: parameters(technique_class(name)) for name in TECHNIQUES}
-    of_guides = {f"guide {kind}": parameters(guide_training(kind).choices) for kind in KINDS}
+    of_techniques = {name: choices(technique_class(name)) for name in TECHNIQUES}
+    of_guides = {f"guide {kind}": choices(guide_training(kind).choices) for kind in KINDS}
     return of_metrics | of_layouts | of_techniques | of_guides
 
 
@@ -210,6 +204,12 @@ def tables(page: Path) -> list[str]:
     """The blocks of TOML on a page."""
     text = page.read_text("utf-8")
     return re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_tables_of_options_are_those_of_the_declarations():
+    tables_of = runpy.run_path(str(ROOT / "tools" / "option_tables.py"))["updated"]
+    stale = [page.name for page in PAGES if tables_of(text := page.read_text("utf-8")) != text]
+    assert stale == [], "run: python tools/option_tables.py"
 
 
 def test_keys_of_study_files_that_the_page_shows_are_read(tmp_path: Path):

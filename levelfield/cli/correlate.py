@@ -5,71 +5,28 @@ from __future__ import annotations
 import datetime
 import shlex
 import sys
-from typing import Any
+from typing import cast
 
 import click
 
-from levelfield.cli.options import FiniteNumber, WholeNumber
+from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
-from levelfield.core.limits import DRAWS
-from levelfield.io.reading import columns
-from levelfield.stats.measures import STATISTICS
+from levelfield.meta.design import CorrelateOptions
 
 
 @click.command(cls=Writing)
 @click.argument("scores", nargs=-1, required=True, metavar="SCORES...", type=INPUT)
 @click.option(
-    "--ratings", multiple=True, required=True, metavar="FILE", type=INPUT, help="What people said."
-)
-@click.option("--format", "format", help="Of the ratings; else their suffix says it.")
-@click.option(
-    "--map",
-    "mapping",
+    "--ratings",
     multiple=True,
-    metavar="FIELD=COLUMN",
-    help="Our field, your column, in any of the files: id=system+segment, ratings.ASPECT=COLUMN, "
-    "metric.NAME=COLUMN.",
-)
-@click.option(
-    "--samples", multiple=True, metavar="FILE", type=INPUT, help="For systems and sources."
-)
-@click.option("--aspect", "aspects", multiple=True, help="Only this one; may be given again.")
-@click.option("--metric", "-m", "metrics", multiple=True, help="Only this one, or a family.")
-@click.option("--lower-is-better", multiple=True, metavar="METRIC", help="Turn its sign.")
-@click.option("--level", type=click.Choice(["segment", "system"]), default="segment")
-@click.option("--group", type=click.Choice(["all", "system", "source", "dataset"]), default="all")
-@click.option(
-    "--systems",
-    type=click.Choice(["these", "like-these"]),
-    default="like-these",
-    show_default=True,
-    help="With --level system: intervals and tests of these systems, or of systems like these.",
-)
-@click.option(
-    "--statistic", "statistics", multiple=True, type=click.Choice(STATISTICS), help="Only this one."
-)
-@click.option("--compare", type=click.Choice(["pearson", "spearman"]), default="pearson")
-@click.option("--correction", type=click.Choice(["holm", "bonferroni"]), default="holm")
-@click.option(
-    "--family",
-    type=click.Choice(["aspect", "run"]),
-    default="aspect",
-    show_default=True,
-    help="The comparisons that p is adjusted over: those on an aspect, or all.",
-)
-@click.option("--alpha", type=FiniteNumber(0, 1, min_open=True, max_open=True), default=0.05)
-@click.option("--drift", is_flag=True, help="By system and by quality.")
-@click.option(
-    "--parts",
+    required=True,
     metavar="FILE",
     type=INPUT,
-    help="Of `score --parts`: drift by number of evaluators.",
+    help="File of ratings; may be given again.",
 )
-@click.option("--resamples", type=WholeNumber(1, DRAWS), default=2000, show_default=True)
-@click.option("--permutations", type=WholeNumber(1, DRAWS), default=10_000, show_default=True)
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
+@takes(CorrelateOptions, "chosen")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @click.option("--latex", type=OutputType("LaTeX tables"), help="A booktabs table; - is stdout.")
 @click.option(
@@ -78,13 +35,10 @@ from levelfield.stats.measures import STATISTICS
 def correlate(
     scores: tuple[str, ...],
     ratings: tuple[str, ...],
-    mapping: tuple[str, ...],
-    samples: tuple[str, ...],
-    parts: str | None,
+    chosen: CorrelateOptions,
     as_json: bool,
     latex: str | None,
     report: str | None,
-    **words: Any,
 ) -> None:
     """Say how far metrics agree with people's ratings, and which agrees best.
 
@@ -97,14 +51,12 @@ def correlate(
     from levelfield.cli.correlate_table import print_evaluation
     from levelfield.io import atomic_writer
     from levelfield.meta.evaluation import correlate
-    from levelfield.report.correlate_page import CorrelateReport, write_correlate_page
 
-    sources = [*scores, *ratings, *samples, *([parts] if parts else [])]
+    samples = cast("tuple[str, ...]", chosen.samples)
+    sources = [*scores, *ratings, *samples, *([chosen.parts] if chosen.parts else [])]
     if sources.count("-") > 1:
         raise UserError("stdin can be read once only")
-    evaluation = correlate(
-        scores, ratings, mapping=columns(mapping), samples=samples, parts=parts, **words
-    )
+    evaluation = correlate(scores, ratings, chosen)
     notes = evaluation.table.notes
     for note in notes:
         say(f"note: {note}")
@@ -112,6 +64,8 @@ def correlate(
         with atomic_writer(latex) as file:
             file.write(evaluation.to_latex())
     if report:
+        from levelfield.report.correlate_page import CorrelateReport, write_correlate_page
+
         write_correlate_page(
             report,
             CorrelateReport(

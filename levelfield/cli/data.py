@@ -105,7 +105,9 @@ def show(name: str, as_json: bool) -> None:
 
 @data.command(name="fetch", cls=Writing)
 @click.argument("name")
-@click.option("--part", "parts", multiple=True, help="Only this part; may be given again.")
+@click.option(
+    "--part", "parts", multiple=True, help="Part to fetch; may be given again. [default: all]"
+)
 @click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
 @click.option("--here", is_flag=True, help="Download nothing; leave out what is not here.")
 def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> None:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from levelfield.cli.outputs import INPUT
 from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
-from levelfield.core.options import REQUIRED, Declaration, Options, Unfit, choices
+from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
 from levelfield.stats.resampling import FAMILIES
 
@@ -42,7 +42,9 @@ class FiniteNumber(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-FORMAT = click.option("--format", "format", help="Of the files; else their suffix says it.")
+FORMAT = click.option(
+    "--format", "format", help="Format of the files. [default: what their suffix says]"
+)
 MAP = click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
@@ -80,14 +82,14 @@ DTYPE = click.option(
     type=click.Choice(["float32", "bfloat16", "int8"]),
     default="float32",
     show_default=True,
-    help="Of weights; int8 needs an --engine that has it.",
+    help="Precision of the weights; int8 requires an --engine that has it.",
 )
 ENGINE = click.option(
     "--engine",
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="What computes: torch (auto), openvino, ctranslate2, where it serves the models.",
+    help="Engine that computes: torch (auto), openvino or ctranslate2, where it serves the models.",
 )
 WORKERS = click.option(
     "--workers",
@@ -162,13 +164,16 @@ _MOST_NAMES = 6
 
 
 class DeclaredOption(click.Option):
-    """The option of a command that a choice makes."""
+    """The option of a command that a choice makes.
 
-    def __init__(self, choice: Declaration) -> None:
+    Attributes:
+        choice: the declaration.
+        owner: the class that the command gets a value of.
+    """
+
+    def __init__(self, choice: Declaration, owner: type[Options]) -> None:
         rule = choice.rule
-        word = choice.name.replace("_", "-")
         is_off = choice.is_flag and choice.default is True
-        flags = rule.flags or (f"--no-{word}" if is_off else f"--{word}",)
         attrs: dict[str, Any] = {"metavar": rule.metavar or None}
         if choice.is_flag:
             attrs = {"is_flag": True, **({"flag_value": False, "default": True} if is_off else {})}
@@ -186,17 +191,15 @@ class DeclaredOption(click.Option):
             attrs |= {"is_flag": False, "flag_value": rule.bare}
         if not choice.is_flag:
             attrs["type"] = INPUT if rule.is_file else None if choice.is_mapping else Word(choice)
-        super().__init__([*flags, choice.name], help=rule.help, **attrs)
+        super().__init__([*choice.flags, choice.name], help=rule.help, **attrs)
         self.choice = choice
+        self.owner = owner
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Returns the range and the default; a default in words is that of the declaration."""
         extra = super().get_help_extra(ctx)
-        default = self.choice.default
-        if self.choice.rule.otherwise:
-            extra["default"] = self.choice.rule.otherwise
-        elif not self.choice.is_flag and default not in (REQUIRED, None, "", (), {}):
-            extra["default"] = ", ".join(default) if isinstance(default, tuple) else str(default)
+        if not self.choice.is_flag and self.choice.shown_default:
+            extra["default"] = self.choice.shown_default
         if self.choice.bounds:
             extra["range"] = self.choice.bounds
         return extra
@@ -232,7 +235,7 @@ def takes(
             return command(*args, **{name: cls.of(**values)}, **words)
 
         params = with_options.__dict__.setdefault("__click_params__", [])
-        params += map(DeclaredOption, reversed(known.values()))
+        params += [DeclaredOption(choice, cls) for choice in reversed(known.values())]
         return with_options
 
     return add
@@ -242,5 +245,5 @@ def _value(choice: Declaration, value: Any) -> Any:
     if choice.rule.read is not None:
         return choice.rule.read(value)
     if choice.is_mapping:
-        return pairs((choice.rule.flags or (f"--{choice.name}",))[0], value)
+        return pairs(choice.flags[0], value)
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,10 +11,14 @@ from levelfield.core.options import Declaration
 
 
 def choice_documents(known: Mapping[str, Declaration]) -> dict[str, dict[str, Any]]:
-    """Returns name -> default, accepted values and help, as JSON has them."""
+    """Returns name -> default, accepted values and help, as JSON has them.
+
+    `otherwise` says what happens without a value, where the default alone does not tell.
+    """
     return {
         name: {
             "default": _default(choice),
+            "otherwise": choice.rule.otherwise,
             "values": _values(choice),
             "range": choice.bounds,
             "needed": choice.required,
@@ -28,9 +33,13 @@ def choice_lines(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, document in documents.items():
         default = "…" if document["needed"] else document["default"]
         values = f"{document['values']} {document['range']}".strip()
-        yield f"  {name}={default}  ({values})"
-        if document["help"]:
-            yield f"    {document['help']}"
+        otherwise = f"; default: {document['otherwise']}" if document["otherwise"] else ""
+        yield f"  {name}={default}  ({values}{otherwise})"
+        help = textwrap.wrap(document["help"], _WIDTH, break_on_hyphens=False)
+        yield from (f"    {line}" for line in help)
+
+
+_WIDTH = 96
 
 
 def _default(choice: Declaration) -> object:

@@ -21,29 +21,38 @@ if TYPE_CHECKING:
 @click.option(
     "--model",
     default="",
-    help="For tables of a metric; offline/minilm where such a table is asked for.",
+    help="Model for tables of a metric. [default: offline/minilm where such a table is asked for]",
 )
 @click.option(
     "--pairs",
     is_flag=True,
-    help="thesis.3, .5 to .9 over pairs of text and rater, with ROUGE of raw texts.",
+    help="Take pairs of text and rater for thesis.3 and .5 to .9, with ROUGE of raw texts.",
 )
 @WORKERS
 @RAY
 @click.option(
-    "--metric", "-m", "metrics", multiple=True, help="Of defaults: only this one, or a family."
+    "--metric",
+    "-m",
+    "metrics",
+    multiple=True,
+    help="Metric or family to measure, with defaults; may be given again. [default: all]",
 )
 @click.option(
-    "--without", multiple=True, metavar="METRIC", help="Of defaults: not this one, or family."
+    "--without",
+    multiple=True,
+    metavar="METRIC",
+    help="Metric or family to leave out, with defaults; may be given again.",
 )
 @click.option(
     "--most",
     type=WholeNumber(1),
     metavar="TEXTS",
-    help="Of defaults: so many texts of a set at most, whole clusters of them.",
+    help="Measure so many texts of a set at most, with defaults: whole clusters of them.",
 )
 @click.option(
-    "--markdown", type=OutputType("Markdown tables"), help="Of defaults: the page; - is stdout."
+    "--markdown",
+    type=OutputType("Markdown tables"),
+    help="Page to write, with defaults; - is stdout.",
 )
 def reproduce(
     id: str | None,

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import (
-    DTYPE,
-    ENGINE,
-    FAMILY,
-    JSON,
-    RAY,
-    TIME_LIMIT,
-    WORKERS,
-    WholeNumber,
-)
+from levelfield.cli.options import FAMILY, JSON, WholeNumber, takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.core.limits import JOBS
+from levelfield.run.options import Execution
 from levelfield.stats.resampling import Family
 
 if TYPE_CHECKING:
@@ -44,36 +35,36 @@ def study() -> None:
     """
 
 
-_MEASURING = (
-    click.option("--only", multiple=True, metavar="SYSTEM", help="Only these systems."),
-    click.option(
-        "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."
-    ),
-    DTYPE,
-    ENGINE,
-    click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory."),
-    TIME_LIMIT,
-    WORKERS,
-    RAY,
-    click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled."),
-    click.option("--no-cache", is_flag=True, help="Measure everything anew, keep nothing."),
-    click.option("--json", "as_json", is_flag=True, help="What happened, as one JSON document."),
+_ONLY = click.option(
+    "--only",
+    multiple=True,
+    metavar="SYSTEM",
+    help="Name of a system to take; may be given again. [default: all]",
 )
-"""The options of `run` and `measure`."""
-
-
-def _measuring(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_MEASURING):
-        command = option(command)
-    return command
 
 
 @study.command()
 @_FILE
-@click.option("--jobs", "-j", type=WholeNumber(1, JOBS), default=1, help="Cells at once.")
+@click.option(
+    "--jobs",
+    "-j",
+    type=WholeNumber(1, JOBS),
+    default=1,
+    show_default=True,
+    help="Number of cells at once.",
+)
 @click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
-@_measuring
-def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: Any) -> None:
+@_ONLY
+@takes(Execution, "execution")
+@JSON
+def run(
+    file: str,
+    jobs: int,
+    no_scores: bool,
+    only: tuple[str, ...],
+    execution: Execution,
+    as_json: bool,
+) -> None:
     """Ask the systems for their texts, and measure them.
 
     What is done is left alone: after an interruption, a failure or a change of the study the same
@@ -83,12 +74,13 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
     from levelfield.study import load_study
 
     result = load_study(file).run(
+        jobs=jobs,
+        only=only,
         scores=not no_scores,
-        cache=not no_cache,
+        execution=execution,
         stages=progress_bar,
         note=lambda line: say(f"note: {line}"),
         on_cell=lambda cell: say(f"failed: {cell.key}: {cell.failure}") if cell.failure else None,
-        **options,
     )
     _tell_run(result, as_json)
     if failed := len(result.failed):
@@ -99,8 +91,10 @@ def run(file: str, no_scores: bool, no_cache: bool, as_json: bool, **options: An
 
 @study.command()
 @_FILE
-@_measuring
-def measure(file: str, no_cache: bool, as_json: bool, **options: Any) -> None:
+@_ONLY
+@takes(Execution, "execution")
+@JSON
+def measure(file: str, only: tuple[str, ...], execution: Execution, as_json: bool) -> None:
     """Measure the texts that there are, and ask no system.
 
     For texts that another machine is still writing or has written. What is measured already is left
@@ -109,10 +103,10 @@ def measure(file: str, no_cache: bool, as_json: bool, **options: Any) -> None:
     from levelfield.study import load_study
 
     result = load_study(file).measure(
-        cache=not no_cache,
+        only=only,
+        execution=execution,
         stages=progress_bar,
         note=lambda line: say(f"note: {line}"),
-        **options,
     )
     _tell_run(result, as_json)
 
@@ -192,7 +186,9 @@ _TABLES = OutputType(
 @_TARGET
 @click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
 @click.option("--no-audit", is_flag=True, help="Leave the findings out.")
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of resampling.")
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of resampling."
+)
 @FAMILY
 @click.option("--pairs", is_flag=True, help="Print every two systems compared.")
 def report(

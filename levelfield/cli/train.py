@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_cdm import cdm
@@ -17,6 +18,7 @@ from levelfield.cli.train_judge import judge
 from levelfield.cli.train_pooler import pooler
 from levelfield.cli.train_rewriter import rewriter
 from levelfield.cli.train_scales import scales
+from levelfield.models.loading import Loading
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,23 +30,27 @@ def train() -> None:
 
 
 _CORPUS = click.argument("corpus", nargs=-1, required=True, type=INPUT)
-_PICKLE = click.option(
-    "--allow-pickle", is_flag=True, help="Take a model whose weights are pickled."
-)
+_LOADING = takes(Loading, "loading", without=("device", "dtype", "batch_tokens", "engine"))
 
 
 @train.command(cls=Writing)
 @_CORPUS
-@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/minilm.")
+@click.option(
+    "--model",
+    required=True,
+    help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
+)
 @click.option(
     "--out",
     required=True,
     type=OutputType("word frequencies"),
     help="The list: one number a vocabulary id.",
 )
-@_PICKLE
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
-def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pickle: bool) -> None:
+@_LOADING
+@click.option(
+    "--language", default="english", show_default=True, help="Language of the sentence segmenter."
+)
+def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, loading: Loading) -> None:
     """Inverse word frequencies of a model's tokens in the sentences of texts.
 
     Reads plain text (also .gz, .xz), and every other format that samples are read from. Give the
@@ -55,9 +61,7 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
     from levelfield.training.word_lists import corpus_size, count_iwf
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
-        values = count_iwf(
-            corpus, model, language=language, allow_pickle=allow_pickle, progress=progress
-        )
+        values = count_iwf(corpus, model, language=language, loading=loading, progress=progress)
     with atomic_writer(out) as file:
         write(values, file)
     _say(out, values)
@@ -65,15 +69,19 @@ def iwf(corpus: tuple[str, ...], model: str, out: str, language: str, allow_pick
 
 @train.command(cls=Writing)
 @_CORPUS
-@click.option("--model", required=True, help="Whose vocabulary: hub name, folder, offline/smollm2.")
+@click.option(
+    "--model",
+    required=True,
+    help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
+)
 @click.option(
     "--out",
     required=True,
     type=OutputType("unigram counts"),
     help="The list: one number a vocabulary id.",
 )
-@_PICKLE
-def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -> None:
+@_LOADING
+def unigram(corpus: tuple[str, ...], model: str, out: str, loading: Loading) -> None:
     """Counts of a causal model's tokens in texts, for SLOR.
 
     Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
@@ -84,7 +92,7 @@ def unigram(corpus: tuple[str, ...], model: str, out: str, allow_pickle: bool) -
     from levelfield.training.word_lists import corpus_size, count_unigrams
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
-        unigrams = count_unigrams(corpus, model, allow_pickle=allow_pickle, progress=progress)
+        unigrams = count_unigrams(corpus, model, loading=loading, progress=progress)
     with atomic_writer(out) as file:
         write(unigrams, file)
     _say(out, unigrams.counts)

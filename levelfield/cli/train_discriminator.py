@@ -29,9 +29,9 @@ _KINDS = "shuffle,drop,repeat,negate"
     "--times",
     type=WholeNumber(1, 1_000),
     default=1,
-    help="At most so many perturbations of a text.",
+    help="Number of perturbations of a text, at most.",
 )
-@click.option("--seed", type=WholeNumber(0), default=0, help="Of all random choices.")
+@click.option("--seed", type=WholeNumber(0), default=0, help="Seed of all random choices.")
 def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int) -> None:
     """Negatives for a discriminator: the texts of a corpus, spoilt by rules.
 
@@ -82,7 +82,7 @@ def perturb(corpus: tuple[str, ...], out: str, kinds: str, times: int, seed: int
     type=click.Choice(["end", "beginning"]),
     default="end",
     show_default=True,
-    help="Which part of a longer text is read.",
+    help="Part of a longer text that is read.",
 )
 @recipe_options(steps=1000, learning_rate=5e-5)
 @SOURCE

@@ -25,14 +25,14 @@ from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
     "--vocabulary",
     default="offline/infill-expert",
     show_default=True,
-    help="Without --start: the model whose tokenizer and token embeddings are taken.",
+    help="Model whose tokenizer and token embeddings are taken, without --start.",
 )
 @click.option(
     "--layers",
     type=WholeNumber(1, 24),
     default=2,
     show_default=True,
-    help="Without --start: of the encoder and of the decoder each.",
+    help="Layers of the encoder and of the decoder each, without --start.",
 )
 @click.option(
     "--sentences",
@@ -41,7 +41,9 @@ from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
     show_default=True,
     help="Sentences of the corpus to learn from, at most.",
 )
-@click.option("--batch", type=WholeNumber(1, 65_536), default=32, show_default=True)
+@click.option(
+    "--batch", type=WholeNumber(1, 65_536), default=32, show_default=True, help="Examples a step."
+)
 @click.option(
     "--window",
     type=WholeNumber(4, 512),
@@ -54,10 +56,12 @@ from levelfield.cli.train_recipe import SOURCE, RecipeOptions, recipe_options
     type=click.Choice(["masks", "all"]),
     default="masks",
     show_default=True,
-    help="Which tokens the decoder learns: those that it fills in, or all of a text.",
+    help="Tokens that the decoder learns: those that it fills in, or all of a text.",
 )
 @click.option("--half", is_flag=True, help="Save weights in half precision.")
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
+@click.option(
+    "--language", default="english", show_default=True, help="Language of the sentence segmenter."
+)
 @click.option("--allow-pickle", is_flag=True, help="Take a model whose weights are pickled.")
 @SOURCE
 @recipe_options(steps=3_000, learning_rate=1e-3)

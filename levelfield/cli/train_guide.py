@@ -18,7 +18,10 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
 
 @click.command(cls=Writing)
 @click.option(
-    "--technique", required=True, type=click.Choice(list(TECHNIQUES)), help="Which it is for."
+    "--technique",
+    required=True,
+    type=click.Choice(list(TECHNIQUES)),
+    help="Technique that the guide is for.",
 )
 @click.option(
     "--data",
@@ -29,7 +32,9 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     help="Labelled texts: a data set or a file. May be given several times.",
 )
 @click.option(
-    "--attribute", required=True, help="Whose labels are learnt: control.ATTRIBUTE of the samples."
+    "--attribute",
+    required=True,
+    help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples.",
 )
 @click.option("--out", required=True, type=OutputType(), help="The folder of the guide.")
 @click.option("--model", default=OFFLINE_LM, show_default=True, help="The base: a causal model.")
@@ -38,23 +43,23 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     multiple=True,
     metavar="NAME|FILE",
     type=INPUT,
-    help="To try it on; of a data set its part test.",
+    help="File of texts to try the guide on; of a data set, its part test.",
 )
 @click.option(
     "--share",
     type=FiniteNumber(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="Of the texts to try it on, where nothing is held out.",
+    help="Share of the texts to try the guide on, where nothing is held out.",
 )
 @click.option(
     "--sentences",
     type=WholeNumber(1),
     default=1,
     show_default=True,
-    help="Of a passage that is cut from the reviews of a data set.",
+    help="Sentences of a passage that is cut from the reviews of a data set.",
 )
-@click.option("--format", "format", help="Of files; else their suffix says it.")
+@click.option("--format", "format", help="Format of the files. [default: what their suffix says]")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
@@ -70,19 +75,29 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     type=WholeNumber(1),
     help="Upper layers of the base that learn; of fudge: its own. [default: 15; fudge: 2]",
 )
-@click.option("--rank", type=WholeNumber(1, 1024), help="Of the adapter; not fudge. [default: 8]")
-@click.option("--width", type=WholeNumber(16, 1024), help="Of the network of fudge. [default: 64]")
+@click.option(
+    "--rank", type=WholeNumber(1, 1024), help="Rank of the adapter; not for fudge. [default: 8]"
+)
+@click.option(
+    "--width", type=WholeNumber(16, 1024), help="Width of the network of fudge. [default: 64]"
+)
 @click.option(
     "--dropout",
     type=FiniteNumber(0, 1, max_open=True),
-    help="In the network of fudge. [default: 0.2]",
+    help="Dropout in the network of fudge. [default: 0.2]",
 )
-@click.option("--tokens", type=WholeNumber(1), help="Of a text at most. [default: 48; fudge: 128]")
+@click.option(
+    "--tokens", type=WholeNumber(1), help="Most tokens of a text. [default: 48; fudge: 128]"
+)
 @click.option(
     "--epochs", type=FiniteNumber(0, min_open=True), help="Passes over the texts. [default: 1]"
 )
 @click.option("--batch", type=WholeNumber(1), help="Texts a step. [default: 16; fudge: 64]")
-@click.option("--learning-rate", type=FiniteNumber(0, min_open=True), help="[default: 1e-3]")
+@click.option(
+    "--learning-rate",
+    type=FiniteNumber(0, min_open=True),
+    help="Learning rate after the warm-up. [default: 1e-3]",
+)
 @click.option(
     "--option",
     "-o",
@@ -91,14 +106,21 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     metavar="NAME=VALUE",
     help="Any other setting of this kind of guide.",
 )
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of weights and batches."
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
+)
 @click.option(
     "--precision",
     type=click.Choice(["float32", "bfloat16"]),
     default="float32",
     show_default=True,
-    help="Of products.",
+    help="Precision of products.",
 )
 @click.option("--allow-pickle", is_flag=True, help="Take a base whose weights are pickled.")
 @SOURCE

@@ -22,14 +22,41 @@ from levelfield.core.errors import UserError
     type=click.Choice(["t5", "causal"]),
     default="t5",
     show_default=True,
-    help="t5: encoder-decoder with <extra_id_0>; causal: fill-in-the-middle.",
+    help="Family of the model: t5, an encoder-decoder with <extra_id_0>; or causal, which fills "
+    "in the middle.",
 )
-@click.option("--width", type=WholeNumber(8, 8192), default=256, show_default=True)
-@click.option("--layers", type=WholeNumber(1, 96), default=3, show_default=True)
-@click.option("--vocabulary", type=WholeNumber(300, 60_000), default=8192, show_default=True)
+@click.option(
+    "--width",
+    type=WholeNumber(8, 8192),
+    default=256,
+    show_default=True,
+    help="Width of the states.",
+)
+@click.option(
+    "--layers",
+    type=WholeNumber(1, 96),
+    default=3,
+    show_default=True,
+    help="Layers, of an encoder-decoder in each half.",
+)
+@click.option(
+    "--vocabulary",
+    type=WholeNumber(300, 60_000),
+    default=8192,
+    show_default=True,
+    help="Number of tokens in the vocabulary.",
+)
 @click.option("--tokenizer", default="", help="A model folder whose tokenizer to take.")
-@click.option("--batch", type=WholeNumber(1, 65_536), default=32, show_default=True)
-@click.option("--window", type=WholeNumber(8, 512), default=96, show_default=True)
+@click.option(
+    "--batch", type=WholeNumber(1, 65_536), default=32, show_default=True, help="Examples a step."
+)
+@click.option(
+    "--window",
+    type=WholeNumber(8, 512),
+    default=96,
+    show_default=True,
+    help="Most tokens of an example.",
+)
 @click.option(
     "--embeddings",
     type=FiniteNumber(0),

@@ -22,19 +22,26 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=INPUT)
 @click.option("--out", required=True, type=OutputType(), help="The folder of the judge.")
 @click.option("--recipe", help="Data sets and settings by name, instead of FILEs.")
-@click.option("--attribute", help="Whose labels are learnt: control.ATTRIBUTE of the samples.")
+@click.option(
+    "--attribute", help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples."
+)
 @click.option(
     "--arch",
     type=click.Choice(list(ARCHITECTURES)),
-    help="[default: textcnn]",
+    help="Architecture of the judge. [default: textcnn]",
 )
 @click.option(
-    "--held-out", "held_out", multiple=True, metavar="FILE", type=INPUT, help="To try it on."
+    "--held-out",
+    "held_out",
+    multiple=True,
+    metavar="FILE",
+    type=INPUT,
+    help="File of texts to try the judge on; may be given again.",
 )
 @click.option(
     "--share",
     type=FiniteNumber(0, 1, min_open=True, max_open=True),
-    help="Of the texts to try it on, where no file is held out. [default: 0.1]",
+    help="Share of the texts to try the judge on, where no file is held out. [default: 0.1]",
 )
 @click.option("--rating", metavar="ASPECT", help="Learn from ratings of this aspect, not labels.")
 @click.option("--low", help="Label of the lowest rating. [default: low]")
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
     type=(FiniteNumber(), FiniteNumber()),
     help="Lowest and highest rating. [default: those given]",
 )
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
+@click.option("--format", "format", help="Format of the files. [default: what their suffix says]")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )
@@ -59,11 +66,18 @@ if TYPE_CHECKING:
 @click.option(
     "--learning-rate",
     type=FiniteNumber(0, min_open=True),
-    help="Of textcnn and transformer. [default: 1e-3, 1e-4]",
+    help="Learning rate of textcnn and transformer. [default: 1e-3, 1e-4]",
 )
 @click.option("--l2", type=FiniteNumber(0), help="Weight of the squared norm: linear.")
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of weights and batches."
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
+)
 @click.option("--allow-pickle", is_flag=True, help="Take an encoder whose weights are pickled.")
 @SOURCE
 def judge(

@@ -6,38 +6,48 @@ from typing import Any, Literal
 
 import click
 
-from levelfield.cli.options import DTYPE, ENGINE, WholeNumber
+from levelfield.cli.options import WholeNumber, takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
-from levelfield.core.options import parsed
+from levelfield.core.options import choices, parsed
 from levelfield.core.registry import options
-from levelfield.io.reading import pairs
+from levelfield.io.reading import ReadingOptions, pairs
+from levelfield.models.loading import Loading
 
-_NOT_OPTIONS = ("pooling", "pooler", "device", "dtype", "batch_tokens", "engine", "allow_pickle")
+_NOT_OPTIONS = ("pooling", "pooler", *choices(Loading))
 
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@click.option("--aspect", required=True, help="Whose ratings to learn: a name in `ratings`.")
+@click.option(
+    "--aspect", required=True, help="Aspect whose ratings are learnt: a name in `ratings`."
+)
 @click.option("--out", required=True, type=OutputType("a pooler"), help="The pooler, a JSON file.")
 @click.option(
-    "--option", "-o", "words", multiple=True, metavar="NAME=VALUE", help="Of cdm.momentum."
+    "--option",
+    "-o",
+    "words",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of cdm.momentum; may be given again.",
 )
-@click.option("--kind", type=click.Choice(["auto", "logistic", "ridge"]), default="auto")
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "logistic", "ridge"]),
+    default="auto",
+    help="Kind of regression.",
+)
 @click.option(
     "--length", type=WholeNumber(1, 4096), default=32, help="Numbers a sequence is made of."
 )
-@click.option("--seed", type=WholeNumber(0), default=0, help="Of what is held out.")
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
+@click.option("--seed", type=WholeNumber(0), default=0, help="Seed of what is held out.")
+@takes(
+    ReadingOptions,
+    "reading",
+    without=("source_file", "reference_files", "control", "system", "prompt", "ids"),
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@DTYPE
-@ENGINE
-@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
-@click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
+@takes(Loading, "loading")
 def pooler(
     files: tuple[str, ...],
     aspect: str,
@@ -46,13 +56,8 @@ def pooler(
     kind: Literal["auto", "logistic", "ridge"],
     length: int,
     seed: int,
-    format: str | None,
-    mapping: tuple[str, ...],
-    device: str,
-    dtype: Literal["float32", "bfloat16", "int8"],
-    engine: str,
-    batch_tokens: int | None,
-    allow_pickle: bool,
+    reading: ReadingOptions,
+    loading: Loading,
 ) -> None:
     """The classifier pooling of cdm.momentum, from rated texts.
 
@@ -65,15 +70,8 @@ def pooler(
     from levelfield.metrics.cdm import CDMMomentum
     from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
-    source = open_samples(files, format=format, mapping=pairs("--map", mapping), ids="file")
-    loading = {
-        "device": device,
-        "dtype": dtype,
-        "batch_tokens": batch_tokens,
-        "engine": engine,
-        "allow_pickle": allow_pickle,
-    }
-    metric = CDMMomentum.of(**_options(words), **loading)
+    source = open_samples(files, reading, ids="file")
+    metric = CDMMomentum.of(**_options(words), loading=loading)
     if metric.turns == "mean":
         raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
     momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model

@@ -21,7 +21,7 @@ SOURCE = click.option(
     "sources",
     multiple=True,
     metavar="TEXT",
-    help="For the card: what the corpus is and its licence. May be given several times.",
+    help="Line of the card that says what the corpus is and its licence; may be given again.",
 )
 
 
@@ -56,17 +56,48 @@ class RecipeOptions:
 def recipe_options(*, steps: int, learning_rate: float) -> Callable[[F], Callable[..., Any]]:
     """Adds the options of a recipe; the command gets them as `recipe: RecipeOptions`."""
     options = [
-        click.option("--steps", type=WholeNumber(1), default=steps, show_default=True),
         click.option(
-            "--learning-rate", type=FiniteNumber(0), default=learning_rate, show_default=True
+            "--steps",
+            type=WholeNumber(1),
+            default=steps,
+            show_default=True,
+            help="Number of updates.",
         ),
-        click.option("--every", type=WholeNumber(1), default=500, show_default=True,
-                     help="Steps between validations; each leaves a checkpoint."),
-        click.option("--seed", type=WholeNumber(0), default=0, show_default=True),
-        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps."),
-        click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]),
-                     default="auto", help="Of products; auto: bfloat16 on a GPU."),
-    ]  # fmt: skip
+        click.option(
+            "--learning-rate",
+            type=FiniteNumber(0),
+            default=learning_rate,
+            show_default=True,
+            help="Learning rate after the warm-up.",
+        ),
+        click.option(
+            "--every",
+            type=WholeNumber(1),
+            default=500,
+            show_default=True,
+            help="Steps between validations; each leaves a checkpoint.",
+        ),
+        click.option(
+            "--seed",
+            type=WholeNumber(0),
+            default=0,
+            show_default=True,
+            help="Seed of weights, batches and dropout.",
+        ),
+        click.option(
+            "--device",
+            default="auto",
+            show_default=True,
+            help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or "
+            "xpu.",
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(["auto", "float32", "bfloat16"]),
+            default="auto",
+            help="Precision of products; auto is bfloat16 on a GPU.",
+        ),
+    ]
 
     def add(command: F) -> Callable[..., Any]:
         @functools.wraps(command)

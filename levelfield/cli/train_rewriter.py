@@ -15,9 +15,15 @@ from levelfield.io.reading import pairs as words_of
 
 @click.command(cls=Writing)
 @click.option(
-    "--pairs", "files", multiple=True, required=True, metavar="FILE", type=INPUT, help="To learn."
+    "--pairs",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    type=INPUT,
+    help="File of pairs to learn from; may be given again.",
 )
-@click.option("--attribute", required=True, help="Whose labels are in control.ATTRIBUTE.")
+@click.option("--attribute", required=True, help="Attribute whose labels are in control.ATTRIBUTE.")
 @click.option("--out", required=True, type=OutputType(), help="The folder of the rewriter.")
 @click.option(
     "--model",
@@ -25,18 +31,25 @@ from levelfield.io.reading import pairs as words_of
     help="An encoder-decoder or a rewriter to begin from, by name. [default: a small copier]",
 )
 @click.option(
-    "--held-out", "held_out", multiple=True, metavar="FILE", type=INPUT, help="To try it on."
+    "--held-out",
+    "held_out",
+    multiple=True,
+    metavar="FILE",
+    type=INPUT,
+    help="File of pairs to try the rewriter on; may be given again.",
 )
 @click.option(
     "--share",
     type=FiniteNumber(0, 1, max_open=True),
     default=0.1,
     show_default=True,
-    help="Of the pairs to try it on, where no file is held out.",
+    help="Share of the pairs to try the rewriter on, where no file is held out.",
 )
 @click.option("--both-directions", is_flag=True, help="Learn every pair the other way round, too.")
 @click.option("--label", "labels", multiple=True, help="A style. [default: those of the pairs]")
-@click.option("--batch", type=WholeNumber(1, 65_536), default=32, show_default=True)
+@click.option(
+    "--batch", type=WholeNumber(1, 65_536), default=32, show_default=True, help="Pairs a step."
+)
 @click.option(
     "--style-reward",
     type=FiniteNumber(0),
@@ -44,7 +57,7 @@ from levelfield.io.reading import pairs as words_of
     show_default=True,
     help="Weight of the judges' probability of the wanted style.",
 )
-@click.option("--judge", default="", metavar="NAME", help="Whose probability is rewarded.")
+@click.option("--judge", default="", metavar="NAME", help="Judge whose probability is rewarded.")
 @click.option(
     "--content-reward",
     type=FiniteNumber(0),
@@ -61,7 +74,7 @@ from levelfield.io.reading import pairs as words_of
 )
 @click.option("--tried-by", default="", metavar="NAME", help="Judges of the held-out rewrites.")
 @click.option("--half", is_flag=True, help="Save weights in half precision.")
-@click.option("--format", "format", help="Of the files; else their suffix says it.")
+@click.option("--format", "format", help="Format of the files. [default: what their suffix says]")
 @click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
 
-from levelfield.cli.options import DTYPE, ENGINE, WholeNumber
+from levelfield.cli.options import WholeNumber, takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
+from levelfield.models.loading import Loading
 
 ASPECTS = ("coherence", "consistency", "attribute-relevance")
 
@@ -17,28 +16,37 @@ ASPECTS = ("coherence", "consistency", "attribute-relevance")
 @click.argument("corpus", nargs=-1, required=True, type=INPUT)
 @click.option("--out", required=True, type=OutputType("scales"), help="The scales, a TOML file.")
 @click.option("--model", default="offline/smollm2", show_default=True, help="A causal model.")
-@click.option("--encoder", default="offline/minilm", show_default=True, help="Of embeddings.")
+@click.option(
+    "--encoder", default="offline/minilm", show_default=True, help="Encoder of the embeddings."
+)
 @click.option(
     "--aspect",
     "aspects",
     multiple=True,
     type=click.Choice(ASPECTS),
-    help="May be given again. [default: all]",
+    help="Aspect to measure; may be given again. [default: all]",
 )
 @click.option(
-    "--attribute", default="auto", show_default=True, help="sentiment, topic, or a TOML file."
+    "--attribute",
+    default="auto",
+    show_default=True,
+    help="Attribute: sentiment, topic, or a TOML file.",
 )
-@click.option("--judge", default="auto", show_default=True, help="Of the attribute, or none.")
-@click.option("--language", default="english", show_default=True, help="Of the sentence segmenter.")
+@click.option("--judge", default="auto", show_default=True, help="Judge of the attribute, or none.")
 @click.option(
-    "--passages", type=WholeNumber(2), default=320, show_default=True, help="Of all files."
+    "--language", default="english", show_default=True, help="Language of the sentence segmenter."
 )
-@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of what is drawn.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@DTYPE
-@ENGINE
-@click.option("--batch-tokens", type=WholeNumber(1), help="Tokens in a batch; bounds memory.")
-@click.option("--allow-pickle", is_flag=True, help="Take models whose weights are pickled.")
+@click.option(
+    "--passages",
+    type=WholeNumber(2),
+    default=320,
+    show_default=True,
+    help="Number of passages, of all files together.",
+)
+@click.option(
+    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of what is drawn."
+)
+@takes(Loading, "loading")
 def scales(
     corpus: tuple[str, ...],
     out: str,
@@ -50,11 +58,7 @@ def scales(
     language: str,
     passages: int,
     seed: int,
-    device: str,
-    dtype: Literal["float32", "bfloat16", "int8"],
-    engine: str,
-    batch_tokens: int | None,
-    allow_pickle: bool,
+    loading: Loading,
 ) -> None:
     """Scales of composite scores, from any text.
 
@@ -71,10 +75,9 @@ def scales(
     from levelfield.training.word_lists import corpus_size
 
     chosen = {
-        "model": model, "encoder": encoder, "attribute": attribute, "judge": judge,
-        "language": language, "device": device, "dtype": dtype, "batch_tokens": batch_tokens,
-        "engine": engine, "allow_pickle": allow_pickle,
-    }  # fmt: skip
+        **{"model": model, "encoder": encoder, "attribute": attribute, "judge": judge},
+        **{"language": language, **loading.to_dict()},
+    }
     names = [f"composite.{aspect}" for aspect in aspects or ASPECTS]
     metrics = [one for one in create(names, chosen, {}) if isinstance(one, CompositeMetric)]
     for metric in metrics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import (
     EMPTY_TEXT,
@@ -26,8 +27,14 @@ empty prompt, whereas one of white space must begin the text as any other prompt
 Reading = Literal["whole", "continuation"]
 """What is read of a text: all of it, or what follows the prompt."""
 
+READING = option(
+    "whole", "Read the whole text, or the continuation: what follows the prompt in it."
+)
+
 EmptyOutput = Literal["0", "undefined"]
 """What an empty output is worth where a metric says whether a request was fulfilled."""
+
+EMPTY_OUTPUT = option("0", "Value of an empty output: 0, or undefined.")
 
 _NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
 

@@ -18,6 +18,8 @@ import difflib
 import functools
 import inspect
 import math
+import numbers
+import os
 import re
 import types
 import typing
@@ -34,6 +36,8 @@ _RULE = "levelfield.option"
 
 
 class _Required:
+    """The type of `REQUIRED`."""
+
     def __repr__(self) -> str:
         return "required"
 
@@ -76,6 +80,10 @@ class Rule:
         is_file: whether the value is a file that is read.
         read: returns the value of a mapping from its words on the command line, where they are not
             `NAME=VALUE` with a text as value.
+        key: the name in TOML files and JSON schemas, where it is not that of the field.
+        fewest: the smallest number of items of a list or of a mapping.
+        blank: whether a file may say an empty string.
+        schema: returns further keywords of the JSON schema of a value.
     """
 
     help: str = ""
@@ -93,6 +101,10 @@ class Rule:
     bare: str | None = None
     is_file: bool = False
     read: Callable[[Sequence[str]], Any] | None = None
+    key: str = ""
+    fewest: int = 0
+    blank: bool = False
+    schema: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +115,20 @@ class _Group:
     among: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
 
-def option(default: Any = REQUIRED, help: str = "", **rule: Any) -> Any:
+def option(
+    default: Any = REQUIRED, help: str = "", *, positional: bool = False, **rule: Any
+) -> Any:
     """Declares a choice: the value of a field of an `Options` dataclass.
 
     Args:
         default: of the field; left out where a value is required.
         help: what the choice does; begins with a verb or a noun.
+        positional: whether Python may give a required value without its name.
         rule: further attributes of `Rule`.
     """
     metadata = {_RULE: Rule(help=help, **rule)}
     if default is REQUIRED:
-        return dataclasses.field(metadata=metadata, kw_only=True)
+        return dataclasses.field(metadata=metadata, kw_only=not positional)
     if isinstance(default, dict | list | set):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -177,7 +192,7 @@ class Declaration:
         among = self.rule.among
         if among is not None:
             return tuple(among() if callable(among) else among)
-        literals = (kind for kind in self._item_kinds if typing.get_origin(kind) is Literal)
+        literals = (kind for kind in self.item_kinds if typing.get_origin(kind) is Literal)
         return tuple(str(value) for kind in literals for value in typing.get_args(kind))
 
     @property
@@ -196,14 +211,70 @@ class Declaration:
         return self.kinds == (bool,)
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The words of the command line; of what is true by default, the word that turns it off."""
+        word = self.name.replace("_", "-")
+        is_off = self.is_flag and self.default is True
+        return self.rule.flags or (f"--no-{word}" if is_off else f"--{word}",)
+
+    @property
+    def shown_default(self) -> str:
+        """The default, or what happens without a value, in words; may be empty."""
+        if self.rule.otherwise:
+            return self.rule.otherwise
+        if self.default in (REQUIRED, None, "", (), {}):
+            return ""
+        return ", ".join(map(str, self.default)) if self.is_list else str(self.default)
+
+    @property
+    def key(self) -> str:
+        """The name in TOML files and JSON schemas."""
+        return self.rule.key or self.name
+
+    @property
+    def table(self) -> type[Options] | None:
+        """The class of its tables, where the choice is a table with choices of its own, or a list
+        of such tables, or names with such tables."""
+        kinds = [*self.item_kinds, *([self.of_values.annotation] if self.of_values else [])]
+        tables = (k for k in kinds if isinstance(k, type) and issubclass(k, Options))
+        return next(tables, None)
+
+    @property
+    def of_values(self) -> Declaration | None:
+        """The choice that each value of a mapping is; None if the choice is no mapping."""
+        rule = dataclasses.replace(self.rule, help="", key="", fewest=0, example="", schema=None)
+        for kind in self.kinds:
+            if typing.get_origin(kind) in _MAPPINGS:
+                annotation = typing.get_args(kind)[1]
+                return Declaration(self.name, annotation, REQUIRED, rule, self.path)
+        return None
+
+    @property
+    def is_only_list(self) -> bool:
+        """Whether a single value does not stand for a list of one."""
+        return all(_is_list(kind) for kind in self.kinds)
+
+    @property
     def expected(self) -> str:
         """What is accepted, in words."""
         if self.rule.expected:
             return self.rule.expected
-        words = list(dict.fromkeys(word for k in self._item_kinds for word in self._words(k)))
+        what = self._item_expected
+        if not self.is_list:
+            return what
+        several = _PLURAL.fullmatch(what)
+        what = f"a list of {several[1]}s{several[2]}" if several else f"a list, each {what}"
+        return f"{what}, such as {self.rule.example}" if self.rule.example else what
+
+    @property
+    def _item_expected(self) -> str:
+        """What is accepted, or in a list accepted as an item."""
+        if self.rule.expected and not self.is_list:
+            return self.rule.expected
+        words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
         what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
-        what += f", such as {self.rule.example}" if self.rule.example else ""
-        return f"a list, each {what}" if self.is_list else what
+        has_example = self.rule.example and not self.is_list
+        return f"{what}, such as {self.rule.example}" if has_example else what
 
     @property
     def bounds(self) -> str:
@@ -226,7 +297,9 @@ class Declaration:
         return dataclasses.replace(self, rule=dataclasses.replace(self.rule, among=names))
 
     def check(self, value: Any) -> Any:
-        """Returns a value of Python or TOML as the field holds it: lists become tuples.
+        """Returns a value of Python or TOML as the field holds it.
+
+        Lists become tuples, paths become strings, and whole numbers of other libraries Python's.
 
         Raises:
             Unfit: the choice does not accept it.
@@ -234,9 +307,9 @@ class Declaration:
         if value is None and self.optional:
             return None
         if self.is_list:
-            if isinstance(value, list | tuple):
+            if isinstance(value, list | tuple) and len(value) >= self.rule.fewest:
                 return tuple(self.check_item(item) for item in value)
-            if all(_is_list(kind) for kind in self.kinds):
+            if isinstance(value, list | tuple) or self.is_only_list:
                 raise Unfit(self.expected)
         return self.check_item(value)
 
@@ -246,34 +319,42 @@ class Declaration:
         Raises:
             Unfit: the choice does not accept it.
         """
-        for kind in self._item_kinds:
+        for kind in self.item_kinds:
             value = _read(kind, word)
             if value is not REQUIRED:
                 return self.check_item(value)
-        raise Unfit(self.expected, self._hint(word))
+        raise Unfit(self._item_expected, self._hint(word))
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON schema of a value."""
         found = _schema(self.annotation)
         rule = self.rule
-        numbers = {
+        bounds = {
             "minimum": rule.least,
             "maximum": rule.most,
             "exclusiveMinimum": rule.above,
             "exclusiveMaximum": rule.below,
         }
-        inner = found.get("items", found) if self.is_list else found
-        inner |= {key: bound for key, bound in numbers.items() if bound is not None}
-        if rule.among is not None:
-            inner["enum"] = list(self.names)
+        if self.of_values:
+            found["additionalProperties"] = self.of_values.schema()
+        else:
+            inner = found.get("items", found) if self.is_list else found
+            inner |= {key: bound for key, bound in bounds.items() if bound is not None}
+            if rule.among is not None:
+                inner["enum"] = list(self.names)
+            elif str in self.item_kinds and not rule.blank:
+                inner["pattern"] = r"\S"
+        if rule.fewest:
+            found["minItems" if self.is_list else "minProperties"] = rule.fewest
         if rule.help:
             found["description"] = rule.help
-        if isinstance(self.default, str | int | float | bool) and not self.required:
+        if isinstance(self.default, str | int | float | bool) and self.default != "":
             found["default"] = self.default
-        return found
+        return found | dict(rule.schema() if rule.schema else {})
 
     @property
-    def _item_kinds(self) -> tuple[Any, ...]:
+    def item_kinds(self) -> tuple[Any, ...]:
+        """The types that a value may have; of a list, those of an item."""
         kinds: list[Any] = []
         for kind in self.kinds:
             kinds += _members(typing.get_args(kind)[0]) if _is_list(kind) else [kind]
@@ -285,8 +366,12 @@ class Declaration:
         Raises:
             Unfit: it does not.
         """
-        if not any(_is(kind, value) for kind in self._item_kinds) or not self._in_range(value):
-            raise Unfit(self.expected, self._hint(value))
+        if isinstance(value, os.PathLike) and str in self.item_kinds:
+            value = os.fspath(value)
+        if isinstance(value, numbers.Integral) and not isinstance(value, int):
+            value = int(value)
+        if not any(_is(kind, value) for kind in self.item_kinds) or not self._in_range(value):
+            raise Unfit(self._item_expected, self._hint(value))
         return value
 
     def _in_range(self, value: Any) -> bool:
@@ -319,7 +404,7 @@ class Declaration:
             yield f"{what} {self.bounds}".strip()
         elif kind is str:
             yield "a string"
-        elif typing.get_origin(kind) in _MAPPINGS:
+        elif typing.get_origin(kind) in _MAPPINGS or self.table is kind:
             yield "a table"
         else:
             yield getattr(kind, "__name__", str(kind))
@@ -342,16 +427,16 @@ class Options:
     def __post_init__(self) -> None:
         for choice in _own(type(self)):
             value = getattr(self, choice.name)
-            try:
-                fit = choice.check(value)
-            except Unfit as error:
-                name = getattr(type(self), "name", "")
-                whose = f"{name}: " if isinstance(name, str) and name else ""
-                raise UserError(f"{whose}{choice.name}={value!s:.60}: {error}") from None
+            fit = _checked(type(self), choice, value)
             if fit is not value:
                 object.__setattr__(self, choice.name, fit)
         for name, changes in _groups(type(self)).items():
             _check_group(name, getattr(self, name), changes)
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns further keywords of the JSON schema, such as what goes with what."""
+        return {}
 
     @classmethod
     def of(cls, given: Self | None = None, /, **values: Any) -> Self:
@@ -365,6 +450,8 @@ class Options:
         """
         known = choices(cls)
         distributed(values, cls)
+        for name in known.keys() & values.keys():
+            _checked(cls, known[name], values[name])
         if given is None and (missing := required(known, values)):
             raise UserError(f"{missing[0]}: expected {known[missing[0]].expected}; there is none")
         return cast(Self, _with(cls, given, values))
@@ -447,12 +534,15 @@ def parsed(
         try:
             values[name] = choice.parse(word) if isinstance(word, str) else choice.check(word)
         except Unfit as error:
-            none = " or none" if choice.optional else ""
-            raise UserError(
-                f"{what}: option {name}={word!s:.60}: expected {error.expected}{none}"
-                f"{f'; {error.hint}' if error.hint else ''}"
-            ) from None
+            refusal = _refusal(choice, error)
+            raise UserError(f"{what}: option {name}={word!s:.60}: {refusal}") from None
     return values
+
+
+def _refusal(choice: Declaration, error: Unfit) -> str:
+    """Returns what a choice expected in place of a value, and what was meant."""
+    none = " or none" if choice.optional else ""
+    return f"expected {error.expected}{none}{f'; {error.hint}' if error.hint else ''}"
 
 
 # -- classes
@@ -515,6 +605,21 @@ def _own(cls: type[Any]) -> tuple[Declaration, ...]:
 def _groups(cls: type[Any]) -> Mapping[str, _Group]:
     rules = {field.name: field.metadata.get(_RULE) for field in dataclasses.fields(cls)}
     return {name: rule for name, rule in rules.items() if isinstance(rule, _Group)}
+
+
+def _checked(cls: type[Any], choice: Declaration, value: Any) -> Any:
+    """Returns a value as the choice of a class holds it.
+
+    Raises:
+        UserError: the choice does not accept it.
+    """
+    try:
+        return choice.check(value)
+    except Unfit as error:
+        name = getattr(cls, "name", "")
+        owner = f"{name}: " if isinstance(name, str) and name else ""
+        refusal = _refusal(choice, error)
+        raise UserError(f"{owner}{choice.name}={value!s:.60}: {refusal}") from None
 
 
 def _check_group(name: str, inner: Options, changes: _Group) -> None:
@@ -602,6 +707,8 @@ def argument_lines(made: Callable[..., object]) -> dict[str, str]:
 
 _MAPPINGS = (Mapping, dict)
 
+_PLURAL = re.compile(r"a (string|number|whole number)((?: (?:from|above|at most|below) .*)?)")
+
 
 def _members(annotation: Any) -> tuple[Any, ...]:
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
@@ -617,8 +724,11 @@ def _is(kind: Any, value: object) -> bool:
     if typing.get_origin(kind) is Literal:
         return any(value == name and type(value) is type(name) for name in typing.get_args(kind))
     if kind is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_number and math.isfinite(cast(float, value))
+        try:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return is_number and math.isfinite(cast(float, value))
+        except OverflowError:  # a whole number larger than all of `float`
+            return False
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind in (str, bool):
@@ -659,16 +769,28 @@ def _schema(annotation: Any) -> dict[str, Any]:
 
 
 def json_schema(cls: type[Options]) -> dict[str, Any]:
-    """Returns the JSON schema of a table with the choices of a class as its keys."""
-    known = _choices(cls)
+    """Returns the JSON schema of a table with the choices of a class as its keys.
+
+    A choice may be a table with choices of its own, a list of such tables, or names with tables.
+    """
+    return table_schema(_choices(cls)) | dict(cls.schema_rules())
+
+
+def table_schema(known: Mapping[str, Declaration]) -> dict[str, Any]:
+    """Returns the JSON schema of a table that has these choices as its keys."""
     document: dict[str, Any] = {
         "type": "object",
-        "properties": {name: choice.schema() for name, choice in known.items()},
+        "properties": {choice.key: choice.schema() for choice in known.values()},
         "additionalProperties": False,
     }
     if needed := required(known, ()):
-        document["required"] = needed
+        document["required"] = [known[name].key for name in needed]
     return document
+
+
+def schema_document(schema: Mapping[str, Any], title: str) -> dict[str, Any]:
+    """Returns a JSON schema as a document of its own, which editors read."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
 
 
 def _joined(low: str, word: str, bound: float) -> str:

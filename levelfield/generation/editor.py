@@ -14,6 +14,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.editor_tokens import EditorTokens
+from levelfield.models.batching import padded, token_mask
 from levelfield.models.files import check_finite
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
@@ -111,10 +112,8 @@ class Editor:
 
     def padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids and mask (rows, tokens) of texts, padded on the right."""
-        longest = max(map(len, rows))
-        pad = self.tokens.pad
-        ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+        ids = torch.from_numpy(padded(rows, self.tokens.pad))
+        mask = torch.from_numpy(token_mask(rows))
         return ids.to(self.device), mask.to(self.device)
 
 

@@ -22,7 +22,7 @@ from levelfield.models.torch.future import (
     FutureDiscriminator,
     FutureShape,
     KeysValues,
-    padded,
+    text_rows,
 )
 
 KEPT = 8
@@ -90,7 +90,7 @@ class FutureRows:
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Begins texts anew, without BOS."""
-        ids, real = padded(texts, self._bos_id)
+        ids, real = text_rows(texts, self._bos_id)
         device = self._model.embeddings.device
         self._ids, self._real = ids.to(device), real.to(device)
         self._past: list[KeysValues] = []

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.models.batching import padded, token_mask
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
@@ -77,13 +78,11 @@ def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Te
     Args:
         texts: ids without BOS, at least one each.
     """
-    longest = max(map(len, texts))
-    rows = [[base.bos_id, *text, *[base.bos_id] * (longest - len(text))] for text in texts]
-    lengths = torch.tensor([len(text) for text in texts], device=base.device)[:, None]
+    rows = torch.from_numpy(padded([[base.bos_id, *text] for text in texts], base.bos_id))
+    real = torch.from_numpy(token_mask(texts)).to(base.device)
     with torch.inference_mode():
         # padding stands behind the texts, where a causal model does not see it
-        ids = torch.tensor(rows, device=base.device)
+        ids = rows.to(base.device)
         states = base.model.base_model(input_ids=ids, use_cache=False)[0][:, 1:].float()
-        real = torch.arange(longest, device=base.device) < lengths
-        mean: torch.Tensor = (states * real[..., None]).sum(1) / lengths
+        mean: torch.Tensor = (states * real[..., None]).sum(1) / real.sum(1, keepdim=True)
         return mean

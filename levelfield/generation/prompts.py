@@ -9,7 +9,7 @@ import torch
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.rows import CausalRows, EncoderDecoderRows, GrowingRows
-from levelfield.models.batching import window
+from levelfield.models.batching import padded, token_mask, window
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.contracts import Gapped
 from levelfield.models.gaps import FIM, GAP_STYLES
@@ -73,13 +73,8 @@ class GapFormat:
     def decoding(
         self, model: Any, prompts: Sequence[list[int]], device: torch.device, use_cache: bool
     ) -> GrowingRows:
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), self._pad)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, : len(prompt)] = torch.tensor(prompt)
-            mask[row, : len(prompt)] = 1
-        ids, mask = ids.to(device), mask.to(device)
+        ids = torch.from_numpy(padded(prompts, self._pad)).to(device)
+        mask = torch.from_numpy(token_mask(prompts)).to(device)
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         start = torch.tensor([self._start] * len(prompts), device=device)
         return EncoderDecoderRows(model, states, mask, start, use_cache)

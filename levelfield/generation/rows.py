@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import torch
 
+from levelfield.models.batching import padded, token_mask
+
 COLUMNS = 32
 """So many tokens a row are read at once where all of their logits are needed."""
 
@@ -134,12 +136,8 @@ class CausalRows(GrowingRows):
         prefix: torch.Tensor | None = None,
     ) -> Self:
         """Rows over prompts of several lengths, padded on the left."""
-        longest = max(map(len, prompts))
-        ids = torch.full((len(prompts), longest), pad)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
+        ids = torch.from_numpy(padded(prompts, pad, left=True))
+        mask = torch.from_numpy(token_mask(prompts, left=True))
         return cls(model, ids.to(device), mask.to(device), use_cache, prefix)
 
     @property

@@ -13,6 +13,7 @@ from levelfield.core.errors import ModelError
 from levelfield.generation.draws import penalised
 from levelfield.generation.language_model import KEPT
 from levelfield.generation.rows import EncoderDecoderRows, normalised
+from levelfield.models.batching import padded, token_mask
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
@@ -74,11 +75,8 @@ class Seq2Seq:
 
     def encoded(self, sources: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Padded ids and their mask, (rows, tokens) each."""
-        ids = torch.full((len(sources), max(map(len, sources))), self.pad)
-        mask = torch.zeros_like(ids)
-        for row, one in enumerate(sources):
-            ids[row, : len(one)] = torch.tensor(one)
-            mask[row, : len(one)] = 1
+        ids = torch.from_numpy(padded(sources, self.pad))
+        mask = torch.from_numpy(token_mask(sources))
         return ids.to(self.device), mask.to(self.device)
 
 
@@ -130,13 +128,9 @@ def token_log_p(
     """log P(token | source, tokens before it) of targets, and which of them are tokens: both (rows,
     tokens); 0 where there is none. Gradients are recorded if they are on."""
     ids, mask = model.encoded(sources)
-    width = max(map(len, targets))
-    inputs = torch.full((len(targets), width), model.pad)
-    labels = torch.full((len(targets), width), IGNORED)
-    for row, one in enumerate(targets):
-        inputs[row, : len(one)] = torch.tensor([model.start, *one[:-1]])
-        labels[row, : len(one)] = torch.tensor(one)
-    labels = labels.to(model.device)
+    shown = [[model.start, *target[:-1]] for target in targets]
+    inputs = torch.from_numpy(padded(shown, model.pad))
+    labels = torch.from_numpy(padded(targets, IGNORED)).to(model.device)
     logits = model.model(
         input_ids=ids,
         attention_mask=mask,

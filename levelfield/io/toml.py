@@ -77,10 +77,17 @@ class TomlTable:
     """A table whose fields are taken by name; mistakes go to a list that all tables share.
 
     A field that is wrong is read as if it were not there, so that reading goes on.
+
+    Attributes:
+        where: the way to the table, for messages.
+        name: of a table that stands in another by its name; else empty.
     """
 
-    def __init__(self, values: Mapping[str, object], where: str, problems: list[str]) -> None:
+    def __init__(
+        self, values: Mapping[str, object], where: str, problems: list[str], name: str = ""
+    ) -> None:
         self.where = where
+        self.name = name
         self._values = values
         self._problems = problems
         self._known: list[str] = []
@@ -189,7 +196,7 @@ class TomlTable:
             if not isinstance(inner, Mapping):
                 self._expected(dotted, f"a table, such as {example}", inner)
             else:
-                yield name, self._inner(inner, dotted)
+                yield name, self._inner(inner, dotted, name)
 
     def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[TomlTable]:
         """The tables in a list, at least one; each is called by its number and its name.
@@ -210,48 +217,104 @@ class TomlTable:
                 called = f" {shown(name)}" if isinstance(name, str) and name else ""
                 yield self._inner(inner, f"{key}[{n}]{called}")
 
-    def values(self, cls: type[Options], *, without: Collection[str] = ()) -> dict[str, Any]:
+    def values(
+        self, cls: type[Any], *, without: Collection[str] = (), complete: bool = False
+    ) -> dict[str, Any]:
         """Returns the values of the choices of a class, as far as they are there and right.
+
+        Tables with choices of their own are left to `inside`.
 
         Args:
             without: choices that the table does not have.
+            complete: whether choices that are not there, or wrong, have their defaults; None where
+                there is none.
         """
-        known = {name: choice for name, choice in choices(cls).items() if name not in without}
-        return {name: value for name in known for value in self._values_of(name, known[name])}
+        known = {
+            name: choice
+            for name, choice in choices(cls).items()
+            if name not in without and choice.table is None
+        }
+        values = {name: v for name, choice in known.items() for v in self._values_of(choice)}
+        if complete:
+            defaults = {n: None if c.required else c.default for n, c in known.items()}
+            values = defaults | values
+        return values
 
-    def _values_of(self, key: str, choice: Declaration) -> list[Any]:
+    def inside(self, cls: type[Options], name: str) -> Iterator[TomlTable]:
+        """Yields the tables that a choice of a class is made of: one, those of a list, or by name.
+
+        A string in a list of tables, where the choice accepts it, stands for a table with that
+        `name` and nothing else.
+        """
+        choice = choices(cls)[name]
+        key, example = choice.key, choice.rule.example
+        value = self.take(key)
+        if value is None and not choice.rule.fewest and not choice.required:
+            return
+        if not (choice.is_list or choice.is_mapping):
+            if isinstance(value, Mapping):
+                yield self._inner(value, printable(key))
+            else:
+                self._expected(key, choice.expected, value)
+            return
+        if not isinstance(value, list if choice.is_list else Mapping) or (
+            len(value) < choice.rule.fewest
+        ):
+            such = f", such as {example}" if example else ""
+            least = "at least one table" if choice.rule.fewest else "tables"
+            self._expected(key, f"{least}{such}", value)
+        elif choice.is_list:
+            yield from self.list_of_tables(key, example, named=str in choice.item_kinds)
+        else:
+            yield from (table for _, table in self.tables(key, example))
+
+    def _values_of(self, choice: Declaration, key: str = "") -> list[Any]:
         """Returns the value of a choice in a list, which is empty if none is there and right."""
+        key = key or choice.key
         value = self.take(key)
         if value is None:
             if choice.required:
                 self._expected(key, choice.expected, None)
             return []
         if choice.is_list and isinstance(value, list):
+            if len(value) < choice.rule.fewest:
+                self._expected(key, choice.expected, value)
+                return []
             right = [self._accepts(choice, f"{key}[{n}]", item) for n, item in enumerate(value, 1)]
             return [choice.check(value)] if all(right) else []
+        if choice.is_list and choice.is_only_list:
+            self._expected(key, choice.expected, value)
+            return []
         if not self._accepts(choice, key, value):
             return []
+        if (of_values := choice.of_values) and isinstance(value, Mapping):
+            inner = self._inner(value, printable(key))
+            return [{name: v for name in inner for v in inner._values_of(of_values, name)}]
         if choice.kinds == (float,) and isinstance(value, int):
             return [float(value)]
         return [choice.check(value)]
 
     def _accepts(self, choice: Declaration, key: str, value: object) -> bool:
         """Whether a choice accepts a value, or an item of its list; notes why not."""
-        blank = isinstance(value, str) and (not value.strip() or "\0" in value)
+        blank = isinstance(value, str) and (
+            (not value.strip() and not choice.rule.blank) or "\0" in value
+        )
         try:
             choice.check_item(value)
         except Unfit as error:
             self._expected(key, error.expected, value, error.hint)
             return False
         if blank and not choice.names:
-            example = f", such as {choice.rule.example}" if choice.rule.example else ""
+            has_example = choice.rule.example and not choice.is_list
+            example = f", such as {choice.rule.example}" if has_example else ""
             self._expected(key, f"a string that is not empty{example}", value)
             return False
         return True
 
-    def _inner(self, value: object, step: str) -> TomlTable:
+    def _inner(self, value: object, step: str, name: str = "") -> TomlTable:
         where = f"{self.where}: {step}" if self.where else step
-        return TomlTable(value if isinstance(value, Mapping) else {}, where, self._problems)
+        values = value if isinstance(value, Mapping) else {}
+        return TomlTable(values, where, self._problems, name)
 
     def _expected(self, key: str, what: str, value: object, hint: str = "") -> None:
         there = "there is none" if value is None else f"found {toml_kind(value)}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from levelfield.meta.agreement_report import (
     RaterPair,
     RaterSummary,
 )
+from levelfield.meta.design import AgreementOptions
 from levelfield.meta.ratings import (
     RatingTable,
     of_aspects,
@@ -31,37 +33,25 @@ from levelfield.meta.ratings import (
 from levelfield.meta.sources import Ratings, file_names, read_ratings
 from levelfield.meta.summary import OVERALL
 from levelfield.stats.correlation import estimates
+from levelfield.stats.estimands import Measurement
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.reliability import Measurement
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
 def agreement(
     ratings: Ratings,
-    *,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
-    aspects: Sequence[str] = (),
-    by: str = "",
-    level: Measurement = "interval",
-    worst: int = 10,
-    seed: int = 0,
+    chosen: AgreementOptions | None = None,
+    **words: Any,
 ) -> AgreementReport:
     """How far raters agree with each other, and on what they do not.
 
     Args:
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
             returns, or samples with ratings.
-        format: of the files; by default what a file's suffix says.
-        mapping: our field -> their field.
-        aspects: only these; by default all.
-        by: parts to look at one by one: `survey`, `dataset`, `system`, `control.ATTRIBUTE`, or
-            another field of the samples.
-        level: what the numbers are: names, ranks, or a scale.
-        worst: how many items of the largest disagreement to name.
-        seed: of resampling.
+        chosen: whose agreement is measured, and how.
+        words: options of `AgreementOptions`, instead of those there.
 
     Raises:
         InputError: a file can't be read.
@@ -70,13 +60,15 @@ def agreement(
     >>> report = agreement("ratings.jsonl", by="survey")  # doctest: +SKIP
     >>> report.to_latex()  # doctest: +SKIP
     """
+    chosen = AgreementOptions.of(chosen, **words)
+    reading = chosen.reading
     report = rater_agreement(
-        read_ratings(ratings, format=format, mapping=mapping),
-        aspects=aspects,
-        by=by,
-        level=level,
-        worst=worst,
-        resampling=Resampling(seed=seed),
+        read_ratings(ratings, format=reading.format, mapping=reading.mapping),
+        aspects=chosen.aspects,
+        by=chosen.by,
+        level=chosen.level,
+        worst=chosen.worst,
+        resampling=Resampling(seed=chosen.seed),
     )
     return replace(report, files=file_names(ratings))
 

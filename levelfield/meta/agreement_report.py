@@ -11,8 +11,8 @@ import polars as pl
 
 from levelfield.io.latex import booktabs, escape_latex
 from levelfield.meta.ratings import Standardised
+from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, finite
-from levelfield.stats.reliability import Measurement
 
 ALL_ASPECTS = "all aspects"
 """The name of the group in which an item is a sample on an aspect."""

@@ -12,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.meta.correlate import CorrelationLevel
-from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.meta.design import CompareBy, CorrelationLevel, GroupBy
+from levelfield.meta.join import RatedScores
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
+from levelfield.stats.estimands import Systems
 from levelfield.stats.estimate import finite
 from levelfield.stats.measures import why_undefined
 from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
 from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
-from levelfield.stats.system_level import Systems
 from levelfield.stats.system_means import means_of
 
-CompareBy = Literal["pearson", "spearman"]
 Test = Literal["swapped clusters", "swapped systems", "true means"]
 
 

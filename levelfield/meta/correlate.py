@@ -7,13 +7,14 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Bools
-from levelfield.meta.join import GroupBy, RatedScores
+from levelfield.meta.design import CorrelationLevel, GroupBy
+from levelfield.meta.join import RatedScores
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.clusters import coded
 from levelfield.stats.correlation import (
@@ -22,13 +23,12 @@ from levelfield.stats.correlation import (
     shared_estimates,
     statistics,
 )
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
 from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
-from levelfield.stats.measures import STATISTICS, Statistic, why_undefined
+from levelfield.stats.measures import why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.stats.system_level import Systems, system_correlations
+from levelfield.stats.system_level import system_correlations
 from levelfield.stats.ties import calibrated_within
-
-CorrelationLevel = Literal["segment", "system"]
 
 SYSTEMS: Mapping[Systems, str] = {
     "these": "true means of these systems",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from levelfield.io.latex import booktabs, escape_latex, spanning_heads
 from levelfield.meta.correlate import Correlation
-from levelfield.stats.measures import Statistic
+from levelfield.stats.estimands import Statistic
 
 HEADINGS: Mapping[Statistic, str] = {
     "pearson": "$r$",

@@ -24,8 +24,8 @@ from levelfield.io.streams import open_bytes
 from levelfield.meta.correlate import correlation_within
 from levelfield.meta.join import RatedScores
 from levelfield.stats.correlation import statistics
+from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import Estimate, finite
-from levelfield.stats.measures import Statistic
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 QUARTERS = 4

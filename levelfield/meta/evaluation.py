@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from levelfield.core.errors import UserError
 from levelfield.core.signature import signature
-from levelfield.io.reading import PathLike
-from levelfield.meta.compare import CompareBy, Comparisons, compare
-from levelfield.meta.correlate import SYSTEMS, Correlation, CorrelationLevel, correlations
+from levelfield.meta.compare import Comparisons, compare
+from levelfield.meta.correlate import SYSTEMS, Correlation, correlations
 from levelfield.meta.correlation_table import correlation_table
+from levelfield.meta.design import CompareBy, CorrelateOptions, CorrelationLevel, GroupBy
 from levelfield.meta.drift import Drift, drift, load_parts
-from levelfield.meta.join import GroupBy, RatedScores, join, merged_columns
+from levelfield.meta.join import RatedScores, join, merged_columns
 from levelfield.meta.sources import (
     ManyScores,
     Ratings,
-    Samples,
     file_names,
     read_all,
 )
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
 from levelfield.stats.estimate import finite
-from levelfield.stats.measures import STATISTICS, Statistic
 from levelfield.stats.resampling import DEFAULT, Correction, Resampling
-from levelfield.stats.system_level import Systems
 
 _MEANS: Mapping[GroupBy, str] = {
     "all": "samples together",
@@ -217,26 +215,8 @@ def evaluate(
 def correlate(
     scores: ManyScores,
     ratings: Ratings,
-    *,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
-    samples: Samples = (),
-    aspects: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    lower_is_better: Sequence[str] = (),
-    level: CorrelationLevel = "segment",
-    group: GroupBy = "all",
-    systems: Systems = "like-these",
-    statistics: Sequence[Statistic] = STATISTICS,
-    compare: CompareBy = "pearson",
-    correction: Correction = "holm",
-    alpha: float = 0.05,
-    drift: bool = False,
-    parts: PathLike | None = None,
-    resamples: int = 2000,
-    permutations: int = 10_000,
-    seed: int = 0,
-    family: Literal["aspect", "run"] = "aspect",
+    chosen: CorrelateOptions | None = None,
+    **words: Any,
 ) -> MetaEvaluation:
     """How far metrics agree with people's ratings, and which agrees best.
 
@@ -246,25 +226,8 @@ def correlate(
             after the files.
         ratings: files of samples with ratings or of one rating a row, what `load_ratings`
             returns, or samples with ratings.
-        format: of the files of ratings; by default what a file's suffix says.
-        mapping: our field -> their field, of all files: of ratings (`ratings.ASPECT`, `value`, …),
-            of samples, and of scores from elsewhere (`metric.NAME`, `metric`, `score`); `id` is of
-            all of them, and `system+segment` joins columns.
-        samples: files of samples, or samples, for systems and sources.
-        aspects, metrics: only these; `ctrleval` stands for its family.
-        lower_is_better: metrics whose sign is turned.
-        level: correlate samples or the means of systems.
-        group: correlate all samples together, or within these groups.
-        systems: at system level, what intervals and tests speak of: `these` systems, or systems
-            `like-these`, of which they are a sample.
-        statistics: only these.
-        compare: the correlation by which metrics are compared.
-        correction: of p-values, for the number of comparisons.
-        alpha: of the ranking and of verdicts.
-        drift: also by system and by quality.
-        parts: a file of `levelfield score --parts`: drift by number of evaluators.
-        resamples, permutations, seed: of intervals and tests.
-        family: the comparisons of metrics that p is adjusted over: those on one aspect, or all.
+        chosen: what is correlated, and how.
+        words: options of `CorrelateOptions`, instead of those there.
 
     Raises:
         InputError: a file can't be read.
@@ -274,42 +237,38 @@ def correlate(
     >>> evaluation = correlate("scores.jsonl", "texts.jsonl", group="system")  # doctest: +SKIP
     >>> evaluation.to_polars()  # doctest: +SKIP
     """
-    if level == "system" and group != "all":
-        raise UserError("--level system compares means of systems; it takes no --group")
-    if level == "segment" and systems != "like-these":
-        raise UserError("--systems says what means of systems speak of; it needs --level system")
-    columns, rated, known = read_all(scores, ratings, samples, format=format, mapping=mapping)
+    chosen = CorrelateOptions.of(chosen, **words)
+    columns, rated, known = read_all(
+        scores, ratings, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
+    )
     table = join(
         merged_columns(columns),
         rated,
-        aspects=aspects,
-        metrics=metrics,
-        flip=lower_is_better,
+        aspects=chosen.aspects,
+        metrics=chosen.metrics,
+        flip=chosen.lower_is_better,
         samples=known,
     )
     del columns, rated, known  # the table has what is needed of them
-    of_metric = load_parts(parts) if parts else None
+    of_metric = load_parts(chosen.parts) if chosen.parts else None
     if of_metric is not None and not set(of_metric) & set(table.metrics):
         raise UserError(
-            f"{parts}: holds parts of {', '.join(of_metric)}, "
+            f"{chosen.parts}: holds parts of {', '.join(of_metric)}, "
             f"and none of {', '.join(table.metrics)}"
         )
     evaluation = evaluate(
         table,
-        level=level,
-        group=group,
-        systems=systems,
-        wanted=statistics or STATISTICS,
-        by=compare,
-        correction=correction,
-        alpha=alpha,
-        with_drift=drift,
+        level=chosen.level,
+        group=chosen.group,
+        systems=chosen.systems,
+        wanted=chosen.statistics or STATISTICS,
+        by=chosen.compare,
+        correction=chosen.correction,
+        alpha=chosen.alpha,
+        with_drift=chosen.drift,
         parts=of_metric,
-        resampling=Resampling(
-            resamples=resamples,
-            permutations=permutations,
-            seed=seed,
-            family="metric" if family == "aspect" else "run",
+        resampling=chosen.resampling.replace(
+            family="metric" if chosen.family == "aspect" else "run"
         ),
     )
     return replace(evaluation, scores=file_names(scores), ratings=file_names(ratings))

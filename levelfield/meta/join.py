@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated
 from levelfield.io.scores import ScoreColumn
-
-GroupBy = Literal["all", "system", "source", "dataset"]
+from levelfield.meta.design import GroupBy
 
 UNNAMED = "(unnamed)"
 _SHOWN = 3

@@ -24,6 +24,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -59,8 +60,12 @@ class ScoredDirection(NamedTuple):
 class _BARTScore(Seq2SeqMetric, abc.ABC):
     """Base of the directions."""
 
-    model: str = "facebook/bart-large-cnn"
-    average: Literal["authors", "tokens"] = "authors"
+    model: str = option("facebook/bart-large-cnn", "Encoder-decoder model: a hub name or a folder.")
+    average: Literal["authors", "tokens"] = option(
+        "authors",
+        "Tokens that are averaged over: authors, begin and end tokens as well, where the "
+        "tokenizer puts them; tokens, neither.",
+    )
 
     @abc.abstractmethod
     def _directions(self, sample: Sample) -> list[list[Direction]] | Undefined:
@@ -131,23 +136,21 @@ class BARTScoreFromSource(_BARTScore):
 
     Undefined: `empty text`; `empty source`, `no prompt` or `no context`; a text without tokens.
     Of a source or a text longer than the model takes the beginning is read, and it counts as
-    truncated; the end token of such a text is not scored.
-
-    Options:
-        given: what x is: the sample's `source`, its `prompt` (the whole text is scored, the prompt
-            in it included), or its `context`, the turns on a line each.
-        average: `authors`: begin and end tokens are averaged over as well, where the tokenizer puts
-            them. `tokens`: neither is.
-        model: an encoder-decoder model. dtype: of the weights; probabilities are computed in
-            float32 at least.
+    truncated; the end token of such a text is not scored. Probabilities are computed in float32 at
+    least.
     """
 
-    given: Literal["source", "prompt", "context"] = "source"
+    given: Literal["source", "prompt", "context"] = option(
+        "source",
+        "Field that is x: the source of the sample, its prompt (the whole text is scored, the "
+        "prompt in it included), or its context, a turn a line.",
+    )
 
     name: ClassVar[str] = "bartscore.source"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "requires", frozenset({"text", self.given}))
 
     def _own_choice(self) -> tuple[str, str]:
@@ -168,7 +171,9 @@ class BARTScoreFromSource(_BARTScore):
 class _BARTScoreReferences(_BARTScore, abc.ABC):
     """A direction between a text and its references."""
 
-    references: Literal["mean", "max"] = "mean"
+    references: Literal["mean", "max"] = option(
+        "mean", "Value of several references: the mean of their values, or the largest."
+    )
 
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
     _precision: ClassVar[bool]
@@ -205,10 +210,6 @@ class BARTScorePrecision(_BARTScoreReferences):
 
     Undefined: `empty text`; `no references` (a blank one is none); a text without tokens. Long
     texts are treated as by `bartscore.source`.
-
-    Options:
-        references: of several, the `mean` of their values or the `max`.
-        average, model, dtype: as for `bartscore.source`.
     """
 
     name: ClassVar[str] = "bartscore.precision"
@@ -223,7 +224,7 @@ class BARTScoreRecall(_BARTScoreReferences):
     BARTScore(text → reference) = (1/m) Σ_t log p(r_t | r_<t, y), m the tokens of the reference
     (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is better.
 
-    Undefined, options: as for `bartscore.precision`; also a reference without tokens.
+    Undefined: as for `bartscore.precision`; also a reference without tokens.
     """
 
     name: ClassVar[str] = "bartscore.recall"
@@ -239,7 +240,7 @@ class BARTScoreF(_BARTScoreReferences):
     both are logarithms (Yuan et al. 2021, section 3.2). In nats a token, at most 0, higher is
     better. With references=max it is the reference of the highest F that counts.
 
-    Undefined, options: as for `bartscore.precision`; also a reference without tokens.
+    Undefined: as for `bartscore.precision`; also a reference without tokens.
     """
 
     name: ClassVar[str] = "bartscore.f"

@@ -15,13 +15,12 @@ that a token whose best cosine is negative gets 0 there in a batch with longer t
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.undefined import NO_WEIGHT, Undefined
 from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import StateComparison, Weighted
@@ -48,12 +47,16 @@ def greedy(text: Weighted, other: Weighted) -> PRF:
 class _BERTScore(StateComparison, abc.ABC):
     """Base of both metrics."""
 
-    value: Literal["f", "precision", "recall"] = "f"
-    baseline: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.baseline is not None and not -math.inf < self.baseline < 1:
-            raise UserError(f"baseline={self.baseline}: expected a number below 1, or none")
+    value: Literal["f", "precision", "recall"] = option(
+        "f", "Value to give: F, precision or recall."
+    )
+    baseline: float | None = option(
+        None,
+        "Baseline b of the rescaling (value − b) / (1 − b) of section 5; the files of the "
+        "authors' package have one for each of P, R and F.",
+        below=1,
+        otherwise="values as they are",
+    )
 
     def _choices(self) -> dict[str, object]:
         baseline = "none" if self.baseline is None else self.baseline
@@ -77,19 +80,8 @@ class BERTScoreSource(_BERTScore, AgainstSource):
 
     Undefined: `empty text`; `empty source`; a text or a source that the model has no token for, or
     in which every token has idf 0. Of a text longer than the model takes the beginning is read, and
-    it counts as truncated.
-
-    Options:
-        model: any encoder, encoder-decoder or classifier; of the last two it is the encoder that
-            reads. dtype: of the weights; cosines are computed in float32.
-        layer: whose states are compared, 0 the embeddings. By default the one that the authors'
-            package recommends for a model of this name, else the last.
-        value: `f`, `precision`, or `recall`.
-        idf: `none`: every token weighs the same. A file with a text a line:
-            idf(w) = log((N + 1) / (n_w + 1)), n_w of its N texts with the token w. The package
-            takes the references that it is given; here a value depends on its sample alone.
-        baseline: b in (value − b) / (1 − b), the rescaling of section 5; the package's files have
-            one for each of P, R and F. `none`: as it is.
+    it counts as truncated. Cosines are computed in float32. For idf the authors' package takes the
+    references that it is given; here a file says it, and a value depends on its sample alone.
     """
 
     name: ClassVar[str] = "bertscore.source"
@@ -104,8 +96,6 @@ class BERTScoreReferences(_BERTScore, AgainstReferences):
 
     Undefined: `empty text`; `no references` (blank ones are left out, and so are those that have no
     value); otherwise as for `bertscore.source`.
-
-    Options: as for `bertscore.source`.
     """
 
     name: ClassVar[str] = "bertscore.references"

@@ -10,8 +10,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from levelfield.core.continuation import continuation
+from levelfield.core.continuation import READING, Reading, continuation
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -44,28 +45,32 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
 
     Undefined: `empty text`; nothing in the text that the model can read; with text=continuation
     `no prompt`, `prompt is not a prefix of the text` and `nothing after the prompt`.
-
-    Options:
-        model: a folder that `levelfield train discriminator` made; there is no default.
-        value: `probability`, or `logit`: log P(positive) − log P(negative), which still tells
-            texts apart whose probabilities are all but 0 or 1.
-        text: `whole`, or the `continuation` without the prompt.
-        task: `text` reads the text alone. `dialogue` reads the turns of `context` with the text as
-            the last one, a turn a line; without context the text is a whole dialogue, whose turns
-            are lines or separated by `</UTT>`.
-        dtype: of the weights.
     """
 
-    model: str = ""
-    value: Literal["probability", "logit"] = "probability"
-    text: Literal["whole", "continuation"] = "whole"
-    task: Literal["text", "dialogue"] = "text"
+    model: str = option(
+        "",
+        "Folder that `levelfield train discriminator` made; there is no default.",
+        metavar="FOLDER",
+    )
+    value: Literal["probability", "logit"] = option(
+        "probability",
+        "Value to give: the probability, or the logit log P(positive) − log P(negative), which "
+        "still tells texts apart whose probabilities are all but 0 or 1.",
+    )
+    text: Reading = READING
+    task: Literal["text", "dialogue"] = option(
+        "text",
+        "Read the text alone, or a dialogue: the turns of `context` with the text as the last "
+        "one, a turn a line; without context the text is a whole dialogue, whose turns are lines "
+        "or separated by `</UTT>`.",
+    )
 
     name: ClassVar[str] = "discriminator.score"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.text == "continuation" and self.task == "dialogue":
             raise UserError("text=continuation is of task=text: a turn continues no prompt")
         if self.text == "continuation":

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Hashes, Ints
 from levelfield.core.corpus import CorpusValue, OfGroups
-from levelfield.core.errors import UserError
 from levelfield.core.metric import Level, partitions
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import no_text_of, too_few_ngrams
@@ -50,10 +50,14 @@ class NGrams:
 
 
 @dataclass(frozen=True)
-class _NGramDiversity(OfGroups, abc.ABC):
+class _NGramDiversity(Options, OfGroups, abc.ABC):
     """Base of the metrics of diversity."""
 
-    tokenizer: str = "words"
+    tokenizer: str = option(
+        "words",
+        "Tokenizer: words (case folded, punctuation marks count), gpt2 (the published byte "
+        "pairs), or that of a model, by its name or folder.",
+    )
 
     level: ClassVar[Level] = "corpus"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -99,23 +103,23 @@ class Distinct(_NGramDiversity):
 
     Undefined: the group has no n-gram.
 
-    Options:
-        tokenizer: `words` (case folded, punctuation marks count), `gpt2` (the published byte
-            pairs), or a model's name or folder, for its tokenizer.
-        denominator: `ngrams`, or `tokens`, of which there are n − 1 more in every text, so that
-            texts which repeat nothing stay below 1.
-        floor: decimals that the value is cut to, not rounded; `none` leaves it whole.
-
     The values that Lorandi and Belz (2026, section 3.2) published are those of
     `tokenizer=gpt2 denominator=tokens floor=2`.
     """
 
-    denominator: Literal["ngrams", "tokens"] = "ngrams"
-    floor: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.floor is not None and not 0 <= self.floor <= 15:
-            raise UserError(f"{self.name}: floor={self.floor}: expected 0 to 15 decimals, or none")
+    denominator: Literal["ngrams", "tokens"] = option(
+        "ngrams",
+        "Divide by the n-grams, or by the tokens, of which every text has n − 1 more, so that "
+        "texts which repeat nothing stay below 1.",
+    )
+    floor: int | None = option(
+        None,
+        "Decimals to which the value is cut, not rounded.",
+        least=0,
+        most=15,
+        expected="a number of decimals from 0 to 15",
+        otherwise="all of them",
+    )
 
     @functools.cached_property
     def signature(self) -> str:
@@ -148,17 +152,13 @@ class HDD(_NGramDiversity):
     with the size of a group, since m stays the same.
 
     Undefined: the group has fewer than m n-grams.
-
-    Options:
-        tokenizer: as for Distinct-n.
-        draws: m. Values of different m can't be compared.
     """
 
-    draws: int = 300
-
-    def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise UserError(f"{self.name}: draws={self.draws}: expected 1 or more")
+    draws: int = option(
+        300,
+        "Number m of n-grams that are drawn; values of different m can't be compared.",
+        least=1,
+    )
 
     @functools.cached_property
     def signature(self) -> str:

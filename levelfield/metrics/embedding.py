@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -66,7 +67,11 @@ def pairs_of(sample: Sample, against: Against) -> list[ComparedTexts] | Undefine
 class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
     """A metric that compares a text with its source or with the best of its references."""
 
-    model: str = OFFLINE_MODEL
+    model: str = option(
+        OFFLINE_MODEL,
+        "Encoder: a hub name, a folder, or offline/minilm. Sentence models pool as they say "
+        "themselves, any other takes the mean of its last layer.",
+    )
 
     against: ClassVar[Against]
 
@@ -112,8 +117,23 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
 class StateComparison(ComparisonMetric, abc.ABC):
     """A comparison of the states that an encoder gives the tokens of both texts."""
 
-    layer: int | None = None
-    idf: str = "none"
+    model: str = option(
+        OFFLINE_MODEL,
+        "Encoder, encoder-decoder or classifier (of the last two the encoder reads): a hub name, "
+        "a folder, or offline/minilm.",
+    )
+    layer: int | None = option(
+        None,
+        "Layer whose states are compared; 0 is the embeddings.",
+        least=0,
+        otherwise="the one that the authors of BERTScore recommend for the model, else the last",
+    )
+    idf: str = option(
+        "none",
+        "Weight of tokens: none, all weigh the same; or a file with a text a line, for idf(w) = "
+        "log((N + 1) / (n_w + 1)), n_w of its N texts with the token w.",
+        metavar="FILE",
+    )
 
     @abc.abstractmethod
     def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
@@ -258,10 +278,6 @@ class CosineSource(_CosineMetric, AgainstSource):
 
     Undefined: `empty text`; `empty source`; a text or a source that the model has no token for. Of
     a long text the beginning is read, and it counts as truncated.
-
-    Options:
-        model: an encoder; sentence models pool as they say themselves, any other takes the mean of
-            its last layer. dtype: of the weights.
     """
 
     name: ClassVar[str] = "cosine.source"
@@ -275,8 +291,6 @@ class CosineReferences(_CosineMetric, AgainstReferences):
 
     Undefined: `empty text`; `no references` (blank ones are left out, and so are those that the
     model has no token for); a text that it has no token for.
-
-    Options: as for `cosine.source`.
     """
 
     name: ClassVar[str] = "cosine.references"

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
-from levelfield.core.continuation import continuation
+from levelfield.core.continuation import Reading, continuation
 from levelfield.core.corpus import CorpusValue, OfScores
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.core.signature import signature
@@ -77,13 +78,22 @@ def _exp(x: float) -> float:
 class _FluencyMetric(LoadingOptions, abc.ABC):
     """Base of the metrics of fluency."""
 
-    model: str = OFFLINE_LM
-    text: Literal["whole", "continuation"] = "whole"
+    model: str = option(
+        OFFLINE_LM,
+        "Causal language model: a hub name, a folder, or offline/smollm2, which works without a "
+        "network. Those of the study are openai-community/gpt2-xl and bigscience/bloom-1b7.",
+    )
+    text: Reading = option(
+        "whole",
+        "Score the whole text with its prompt, as the study does, or the continuation: what "
+        "follows the prompt, given the prompt.",
+    )
 
     name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt"}))
 
@@ -176,20 +186,14 @@ class Perplexity(_FluencySampleMetric):
     of perplexities; `fluency.corpus-perplexity` is the perplexity of all texts together.
 
     BOS precedes the text and the first token is scored given it; no end token is scored. Of a text
-    longer than the model takes the beginning is scored, and it counts as truncated.
+    longer than the model takes the beginning is scored, and it counts as truncated. The text is
+    tokenised as a whole with text=continuation, too; a token belongs to the continuation if it ends
+    after the prompt does, so one that begins in the prompt and goes on after it is scored.
+    Probabilities are computed in float32 at least.
 
     Undefined: `empty text`; no tokens; an infinite value; with text=continuation `no prompt`,
     `prompt is not a prefix of the text`, `nothing after the prompt`, and a prompt longer than the
     model takes.
-
-    Options:
-        model: a causal language model. The study's are openai-community/gpt2-xl and
-            bigscience/bloom-1b7; the default works without a network.
-        text: `whole` scores the text with its prompt, as the study does. `continuation` scores what
-            follows the prompt, given the prompt. The text is tokenised as a whole either way; a
-            token belongs to the continuation if it ends after the prompt does, so one that begins
-            in the prompt and goes on after it is scored.
-        dtype: of the weights; probabilities are computed in float32 at least.
     """
 
     name: ClassVar[str] = "fluency.perplexity"
@@ -207,24 +211,26 @@ class SLOR(_FluencySampleMetric):
     Lorandi and Belz, "Level Playing Field", section 6.3, equations 3 and 4). In nats a token,
     higher is better: unlike perplexity it does not fall for a text only because its words are rare.
 
-    BOS and long texts are treated as by `fluency.perplexity`.
+    BOS and long texts are treated as by `fluency.perplexity`. The study takes GPT-2's BOS for
+    BLOOM, too; with unigram=bos it is the model's own here.
 
     Undefined: as for `fluency.perplexity`.
-
-    Options:
-        unigram: `corpus`: p_u(t) = (c_t + 1) / (N + V), from the counts c_t of tokens in a corpus
-            of N tokens, V the vocabulary (Kann et al. 2018). `bos`: p(t | BOS) of the same model,
-            which is what the study takes for p_u (it takes GPT-2's BOS for BLOOM too; here it is
-            the model's own).
-        corpus: what unigram=corpus counts: a file of texts or several (a tuple), as
-            `levelfield.io.corpus` reads them, counts that `levelfield train unigram` wrote, or
-            counts. When none is given, those of the default model come with the package;
-            `levelfield score` counts the texts that it scores for every other model.
-        model, text, dtype: as for `fluency.perplexity`.
     """
 
-    unigram: Literal["corpus", "bos"] = "corpus"
-    corpus: str | tuple[str, ...] | Unigrams | None = None
+    unigram: Literal["corpus", "bos"] = option(
+        "corpus",
+        "Unigram probability p_u: corpus, p_u(t) = (c_t + 1) / (N + V) from the counts c_t of "
+        "tokens in a corpus of N tokens, V the vocabulary (Kann et al. 2018); bos, p(t | BOS) of "
+        "the same model, as the study has it.",
+    )
+    corpus: str | tuple[str, ...] | Unigrams | None = option(
+        None,
+        "Texts that unigram=corpus counts: a file of texts, or counts that `levelfield train "
+        "unigram` wrote; in Python also several files (a tuple), or counts.",
+        expected="a file of texts",
+        otherwise="counts of the package for the default model, the scored texts for others",
+        metavar="FILE",
+    )
 
     name: ClassVar[str] = "fluency.slor"
     higher_is_better: ClassVar[bool] = True
@@ -313,8 +319,6 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
 
     Texts that `fluency.perplexity` has no value for are left out. Undefined where none is left,
     and where the value is infinite.
-
-    Options: as for `fluency.perplexity`.
     """
 
     name: ClassVar[str] = "fluency.corpus-perplexity"

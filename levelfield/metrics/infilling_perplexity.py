@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_TEXT, Undefined, holds_gap_token
@@ -36,18 +37,16 @@ class InfillingPerplexity(Seq2SeqMetric):
 
     Undefined: `empty text`; no tokens; a text that holds the gap token; an infinite value. Of a
     text longer than the model takes the beginning is scored, without an end token, and it counts
-    as truncated.
-
-    Options:
-        model: one that fills gaps: PEGASUS, T5, BART.
-        value: `perplexity`, or `nll`: its logarithm, in nats a token.
-        end: whether the end token is scored.
-        dtype: of the weights; probabilities are computed in float32 at least.
+    as truncated. Probabilities are computed in float32 at least.
     """
 
-    model: str = "google/pegasus-large"
-    value: Literal["perplexity", "nll"] = "perplexity"
-    end: bool = True
+    model: str = option(
+        "google/pegasus-large", "Model that fills gaps (PEGASUS, T5, BART): a hub name or a folder."
+    )
+    value: Literal["perplexity", "nll"] = option(
+        "perplexity", "Value to give: the perplexity, or its logarithm (nll), in nats a token."
+    )
+    end: bool = option(True, "Score the end token, too.")
 
     name: ClassVar[str] = "fluency.infilling-perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})

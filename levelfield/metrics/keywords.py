@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, ClassVar, Literal
 
-from levelfield.core.continuation import EmptyOutput, Reading, output
+from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control, Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
@@ -25,15 +26,16 @@ _PIPELINE = "en_core_web_sm"
 
 
 @dataclass(frozen=True)
-class _KeywordMetric(SampleMetric, abc.ABC):
+class _KeywordMetric(Options, SampleMetric, abc.ABC):
     """Base of the metrics of keywords."""
 
-    text: Reading = "whole"
-    empty: EmptyOutput = "0"
+    text: Reading = READING
+    empty: EmptyOutput = EMPTY_OUTPUT
 
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "prompt", "control"}))
 
@@ -92,21 +94,20 @@ class KeywordsCoverage(_KeywordMetric):
     prompt`; what can't be decided, with text=continuation `prompt is not a prefix of the text`;
     with empty=undefined also `empty text` and `nothing after the prompt`.
 
-    Options:
-        match: `word`: the keyword, which may be a phrase or hold punctuation, with no letter or
-            digit before or behind it; in scripts that put no blanks between words, wherever it
-            stands. `substring`: also within words, "plea" in "please". `lemma`: any lemma of the
-            keyword is one of a word of the text, "courts" for "court" (English, LemmInflect); a
-            phrase is found word by word.
-        case: whether upper and lower case are the same: `ignore` or `exact`.
-        text: `whole`, or `continuation`: what follows the prompt, which may hold keywords itself.
-        empty: what an empty output is: `0`, or `undefined`.
-
     The values that Lorandi and Belz published are those of `match=substring case=exact`.
     """
 
-    match: Literal["word", "substring", "lemma"] = "word"
-    case: Literal["ignore", "exact"] = "ignore"
+    match: Literal["word", "substring", "lemma"] = option(
+        "word",
+        "Rule for a keyword, which may be a phrase or hold punctuation, to be found: word, with "
+        "no letter or digit before or after it (in scripts that put no blanks between words, "
+        'wherever it stands); substring, also within words, "plea" in "please"; lemma, if it '
+        'shares a lemma with a word of the text, "courts" for "court" (English, LemmInflect; a '
+        "phrase is found word by word).",
+    )
+    case: Literal["ignore", "exact"] = option(
+        "ignore", "Ignore the difference between upper and lower case, or match it exactly."
+    )
 
     name: ClassVar[str] = "keywords.coverage"
 
@@ -132,7 +133,7 @@ class KeywordsCoverage(_KeywordMetric):
 class KeywordsAny(KeywordsCoverage):
     """Whether a text holds any of the wanted keywords: 1 or 0.
 
-    Undefined, empty outputs and options: as for `keywords.coverage`.
+    Undefined, empty outputs: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.any"
@@ -144,7 +145,7 @@ class KeywordsAny(KeywordsCoverage):
 class KeywordsAll(KeywordsCoverage):
     """Whether a text holds all of the wanted keywords: 1 or 0.
 
-    Undefined, empty outputs and options: as for `keywords.coverage`.
+    Undefined, empty outputs: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.all"
@@ -157,7 +158,11 @@ class KeywordsAll(KeywordsCoverage):
 class _LemmaCoverage(_KeywordMetric, abc.ABC):
     """Base of the two published coverages of lemmas."""
 
-    lemmas: Literal["lemminflect", "spacy"] = "lemminflect"
+    lemmas: Literal["lemminflect", "spacy"] = option(
+        "lemminflect",
+        "Source of lemmas: lemminflect, without context; spacy (its model en_core_web_sm, which "
+        "picks one lemma from the context), as the published values have them.",
+    )
 
     def _choices(self) -> Mapping[str, object]:
         return {"lemmas": _lemminflect() if self.lemmas == "lemminflect" else _spacy()}
@@ -177,11 +182,9 @@ class KeywordsCov(_LemmaCoverage):
     ("courts", "Linux" where the text says "linux") is never found. For what a reader would count,
     take `keywords.coverage` with match=lemma.
 
-    Undefined, empty outputs, text and empty: as for `keywords.coverage`.
+    With lemmas=lemminflect a word has all lemmas that it can have.
 
-    Options:
-        lemmas: `spacy` (model en_core_web_sm, which picks one lemma from the context) is what was
-            published; `lemminflect` takes all lemmas that a word can have.
+    Undefined, empty outputs: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.cov"
@@ -204,10 +207,7 @@ class KeywordsExtCov(_LemmaCoverage):
     one of one, and a text that holds every keyword in another form can stay below 1. For one vote
     a keyword take `keywords.coverage` with match=lemma. Parts are lemmas, not keywords.
 
-    Undefined, empty outputs, text and empty: as for `keywords.coverage`.
-
-    Options:
-        lemmas: `spacy` is what was published; `lemminflect` does without spaCy.
+    Undefined, empty outputs: as for `keywords.coverage`.
     """
 
     name: ClassVar[str] = "keywords.ext-cov"

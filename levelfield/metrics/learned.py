@@ -24,7 +24,7 @@ import numpy as np
 from levelfield import environments
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
-from levelfield.core.options import Options, group
+from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from levelfield.environments.worker import Worker
 
 Combine = Literal["max", "mean"]
+
+_REFERENCES = option(
+    "max", "Value of several references: the largest of their values, or the mean."
+)
 
 
 class ComparisonInput(NamedTuple):
@@ -106,7 +110,12 @@ class _LearnedMetric(SampleMetric, abc.ABC):
 class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
     """Base of both metrics."""
 
-    model: str = "Elron/bleurt-base-512"
+    model: str = option(
+        "Elron/bleurt-base-512",
+        "BLEURT checkpoint for `transformers`, a hub name or a folder: a sequence classifier with"
+        " one output over (reference, text). The weights of Elron/bleurt-* are pickled and need "
+        "allow_pickle.",
+    )
 
     @property
     def _resolved(self) -> Resolved:
@@ -146,11 +155,6 @@ class BLEURTSource(_BLEURT):
 
     Undefined: `empty text`; `empty source`; nothing in one of the two that the model can read. A
     pair longer than the model takes loses the end of its longer text, and counts as truncated.
-
-    Options:
-        model: a BLEURT checkpoint for `transformers`: a sequence classifier with one output over
-            (reference, text). The weights of Elron/bleurt-* are pickled: they need --allow-pickle.
-        dtype: of the weights.
     """
 
     name: ClassVar[str] = "bleurt.source"
@@ -165,13 +169,9 @@ class BLEURTReferences(_BLEURT):
 
     Undefined: `empty text`; `no references`; nothing in the text, or in any reference, that the
     model can read. Blank references among good ones are left out. Long texts: as `bleurt.source`.
-
-    Options:
-        references: of several, the `max` of their values or the `mean`.
-        model, dtype: as for `bleurt.source`.
     """
 
-    references: Combine = "max"
+    references: Combine = _REFERENCES
 
     name: ClassVar[str] = "bleurt.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
@@ -222,10 +222,23 @@ def _checkpoint(name: str) -> Checkpoint:
 class _COMET(Options, _LearnedMetric, abc.ABC):
     """Base of both metrics."""
 
-    model: str = "Unbabel/wmt22-comet-da"
-    batch: int = 16
+    model: str = option(
+        "Unbabel/wmt22-comet-da",
+        "COMET checkpoint: a hub name, or a folder with hparams.yaml and checkpoints/model.ckpt. "
+        "It is pickled, so it needs allow_pickle; its encoder's tokenizer and configuration must "
+        "be on this machine too, or come from the hub. comet.references requires one that reads "
+        "references.",
+    )
+    batch: int = option(
+        16, "Texts that go through the model together; no value depends on it.", least=1
+    )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
-    environment: str = ""
+    environment: str = option(
+        "",
+        "Folder of the environment of COMET.",
+        otherwise="the one that `levelfield environment create comet` makes",
+        metavar="DIR",
+    )
 
     @property
     def _found(self) -> tuple[Environment, Checkpoint]:
@@ -278,14 +291,6 @@ class COMETSource(_COMET):
 
     Undefined: `empty text`; `empty source`. A text longer than the encoder takes (508 tokens of
     XLM-R) loses its end, and counts as truncated.
-
-    Options:
-        model: a COMET checkpoint: a hub name or a folder with hparams.yaml and
-            checkpoints/model.ckpt. It is pickled, so --allow-pickle is needed. Its encoder's
-            tokenizer and configuration must be on this machine too, or come from the hub.
-        batch: texts that go through the model together; no value depends on it.
-        environment: the folder of its environment, if not the default one:
-            `levelfield environment create comet` makes that.
     """
 
     name: ClassVar[str] = "comet.source"
@@ -305,14 +310,9 @@ class COMETReferences(_COMET):
 
     Undefined: `empty text`; `empty source`; `no references`. Blank references among good ones are
     left out. Long texts: as `comet.source`.
-
-    Options:
-        references: of several, the `max` of their values or the `mean`.
-        model: as for `comet.source`, but one that reads references.
-        batch, environment: as for `comet.source`.
     """
 
-    references: Combine = "max"
+    references: Combine = _REFERENCES
 
     name: ClassVar[str] = "comet.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source", "references"})

@@ -19,7 +19,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.limits import RETRIES
 from levelfield.core.metric import Level
-from levelfield.core.options import Options, group
+from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -42,13 +42,6 @@ from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
-_RANGES = {
-    "samples": (1, 1_000),
-    "max_tokens": (1, 1_000_000),
-    "top_logprobs": (1, 1_000),
-    "concurrency": (1, 256),
-    "retries": (0, RETRIES),
-}
 MASS = "mass on the scale"
 UNPARSABLE = "unparsable answers"
 UNRESOLVED_AT_MOST = 0.01
@@ -62,20 +55,73 @@ SAMPLES = 20
 class _LLMJudge(Options, SampleMetric):
     """Base of the aspects."""
 
-    model: str = OFFLINE_LM
-    base_url: str = ""
-    task: Literal["text", "dialogue", "reply"] = "text"
-    template: str = ""
-    expectation: Literal["auto", "logprobs", "samples"] = "auto"
-    samples: int | None = None
-    temperature: float | None = None
-    seed: int | None = 0
-    max_tokens: int | None = 16
-    top_logprobs: int = 20
-    key_variable: str = "OPENAI_API_KEY"
-    concurrency: int = 8
-    timeout: float = 60.0
-    retries: int = 5
+    model: str = option(
+        OFFLINE_LM,
+        "Model: a hub name or a folder; with base_url the name that the server has for it. The "
+        "default works without a network and judges badly (see llm-judge.coherence); a larger one"
+        " that follows instructions is google/flan-t5-large.",
+    )
+    base_url: str = option(
+        "",
+        "Address of a server that speaks OpenAI's protocol, up to `/chat/completions`. No "
+        "environment variable sets it: texts leave this machine only when the command says so.",
+        otherwise="a model on this machine",
+        metavar="URL",
+    )
+    task: Literal["text", "dialogue", "reply"] = option(
+        "text",
+        "Kind of texts: text; dialogue, all turns in `text`, one a line; reply, a turn after "
+        "those in `context`.",
+    )
+    template: str = option(
+        "",
+        "TOML file with another question.",
+        otherwise="that of the aspect and the task",
+        metavar="FILE",
+    )
+    expectation: Literal["auto", "logprobs", "samples"] = option(
+        "auto",
+        "Probabilities of the numbers: logprobs, those of a server; samples, shares among drawn "
+        "answers; auto, what the server gives, for which it is asked with one short request.",
+    )
+    samples: int | None = option(
+        None,
+        "Answers to each text.",
+        least=1,
+        most=1_000,
+        otherwise="1 with log-probabilities, else 20",
+    )
+    temperature: float | None = option(
+        None,
+        "Temperature of a server's sampling.",
+        least=0,
+        otherwise="0 with log-probabilities, else 1",
+    )
+    seed: int | None = option(0, "Seed of a server's sampling; none sends none.")
+    max_tokens: int | None = option(
+        16,
+        "Most tokens of an answer; none sends no limit. A model that thinks aloud needs more.",
+        least=1,
+        most=1_000_000,
+    )
+    top_logprobs: int = option(
+        20, "Alternatives that a server is asked for with each token.", least=1, most=1_000
+    )
+    key_variable: str = option(
+        "OPENAI_API_KEY",
+        "Environment variable with the key of the server; the key is sent if it is set.",
+        metavar="NAME",
+    )
+    concurrency: int = option(8, "Requests under way at once.", least=1, most=256)
+    timeout: float = option(
+        60.0,
+        "Seconds that one request may take, its whole answer included.",
+        above=0,
+        most=86_400,
+    )
+    retries: int = option(
+        5, "Times that a request is sent again if it fails.", least=0, most=RETRIES
+    )
     loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 
     name: ClassVar[str]
@@ -85,16 +131,6 @@ class _LLMJudge(Options, SampleMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, (least, most) in _RANGES.items():
-            value = getattr(self, option)
-            if value is not None and value < least:
-                raise UserError(f"{self.name}: {option}={value}: expected at least {least}")
-            if value is not None and value > most:
-                raise UserError(f"{self.name}: {option}={value}: expected at most {most:,}")
-        if not 0 < self.timeout <= 86_400:
-            raise UserError(f"{self.name}: timeout={self.timeout}: expected seconds above 0")
-        if self.temperature is not None and not 0 <= self.temperature < float("inf"):
-            raise UserError(f"{self.name}: temperature={self.temperature}: expected at least 0")
         if self.base_url:
             if self.model == OFFLINE_LM:
                 raise UserError(
@@ -103,8 +139,8 @@ class _LLMJudge(Options, SampleMetric):
             _ = self._server
         elif self.expectation == "samples":
             raise UserError(
-                f"{self.name}: expectation=samples needs a server (base_url); of a model on this "
-                "machine the probabilities are had exactly, and none needs to be drawn"
+                f"{self.name}: expectation=samples needs a server (base_url); the probabilities "
+                "of a model on this machine are exact, and nothing needs to be drawn"
             )
         object.__setattr__(self, "requires", self._template.requires)
 
@@ -292,27 +328,6 @@ class LLMJudgeOverall(_LLMJudge):
     number of the scale; the server refuses the text as too long or by its content filter; the
     text holds a control token of a model on this machine. Of a text that is too long for such a
     model the end is cut off, and it counts as truncated.
-
-    Options:
-        model: hub name or folder; with `base_url` what the server calls it. The default works
-            without a network and judges badly: see `llm-judge.coherence`. A larger one that
-            follows instructions: google/flan-t5-large.
-        base_url: of a server that speaks OpenAI's protocol, up to `/chat/completions`; empty: a
-            model on this machine. No environment variable sets it: texts leave this machine only
-            when the command says so.
-        key_variable: the environment variable with the server's key; it is sent if it is set.
-        task: what the texts are: `text`; `dialogue`, all turns in `text`, one a line; `reply`, a
-            turn after those in `context`.
-        template: a TOML file that asks something else.
-        expectation: `logprobs`, `samples`, or `auto`: what the server gives, for which it is asked
-            with one short request.
-        samples: answers to each text; by default 1 with log-probabilities, else 20.
-        temperature: by default 0 with log-probabilities, else 1.
-        seed: of the server's sampling; `none` sends none.
-        max_tokens: of an answer; `none` sends none. A model that thinks aloud needs more.
-        top_logprobs: alternatives asked for with each token.
-        concurrency, timeout, retries: requests under way at once; seconds that one request may
-            take, its whole answer included; and how often one that failed is sent again.
     """
 
     name: ClassVar[str] = "llm-judge.overall"
@@ -326,7 +341,7 @@ class LLMJudgeCoherence(_LLMJudge):
     judges badly: Pearson's r with people is 0.105 (95 % interval −0.02 to 0.22) on the 360 rated
     sentiment texts of CTRLEval. Name a larger model, or a server, for values to rely on.
 
-    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
+    Undefined: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.coherence"
@@ -342,7 +357,7 @@ class LLMJudgeConsistency(_LLMJudge):
 
     Of `task=text` the prompt is shown, of `dialogue` the text alone, of `reply` the context.
 
-    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
+    Undefined: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.consistency"
@@ -358,7 +373,7 @@ class LLMJudgeRelevance(_LLMJudge):
 
     Of `task=text` the control is shown, of `dialogue` the text alone, of `reply` the context.
 
-    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
+    Undefined: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.relevance"
@@ -369,7 +384,7 @@ class LLMJudgeRelevance(_LLMJudge):
 class LLMJudgeFluency(_LLMJudge):
     """LLM judge of fluency: whether a text is written as a careful native writer would.
 
-    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
+    Undefined: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.fluency"
@@ -380,7 +395,7 @@ class LLMJudgeFluency(_LLMJudge):
 class LLMJudgeCommonsense(_LLMJudge):
     """LLM judge of common sense: whether what a text describes can be and usually is so.
 
-    Undefined, and the options: as for `llm-judge.overall`, which says what the value is.
+    Undefined: as for `llm-judge.overall`, which says what the value is.
     """
 
     name: ClassVar[str] = "llm-judge.commonsense"

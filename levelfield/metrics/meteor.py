@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.signature import signature
 from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
 from levelfield.metrics.sample_metric import SampleValue
@@ -23,7 +24,7 @@ Synonyms = Callable[[str], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class METEOR(TextComparison):
+class METEOR(Options, TextComparison):
     """METEOR of each text.
 
     METEOR = (1 − γ (c/m)^β) · P R / (α P + (1 − α) R), m the words of the text that match a word of
@@ -37,30 +38,25 @@ class METEOR(TextComparison):
 
     Undefined: `empty text`; `empty source` or `no references`. No match is 0.
 
-    Options:
-        variant: `nltk`: equal to NLTK's `meteor_score` of `word_tokenize`; what is looked up in
-            WordNet are the stems that are left, so `child` and `baby` (stem `babi`) do not match.
-            `lai-2022`: as NLTK counted up to 3.5, of words between white space: the words are
-            looked up, those included that have matched by their stems, which so may count twice;
-            equal to the column released with the judgements of Lai et al. (2022).
-        synonyms: `wordnet`; `none`, so exact and stem matches only; `auto`, WordNet where it is
-            installed, and the signature says which.
-        alpha, beta, gamma: α, β, γ.
+    Variants: `nltk` is equal to NLTK's `meteor_score` of `word_tokenize`; it looks up in WordNet
+    the stems that are left, so `child` and `baby` (stem `babi`) do not match. `lai-2022` counts as
+    NLTK did up to 3.5, of words between white space: the words are looked up, those included that
+    have matched by their stems, which so may count twice; it is equal to the column released with
+    the judgements of Lai et al. (2022).
     """
 
-    variant: Variant = "nltk"
-    synonyms: Literal["auto", "wordnet", "none"] = "auto"
-    alpha: float = 0.9
-    beta: float = 3.0
-    gamma: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise UserError(f"{self.name}: alpha={self.alpha}: expected 0 to 1")
-        if not 0 <= self.gamma <= 1:
-            raise UserError(f"{self.name}: gamma={self.gamma}: expected 0 to 1")
-        if not 0 <= self.beta < math.inf:
-            raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more")
+    variant: Variant = option(
+        "nltk",
+        "Implementation to be equal to: that of NLTK, or the column released by Lai et al. (2022).",
+    )
+    synonyms: Literal["auto", "wordnet", "none"] = option(
+        "auto",
+        "Source of synonyms: wordnet; none, for exact and stem matches only; auto, WordNet where "
+        "it is installed (the signature names which).",
+    )
+    alpha: float = option(0.9, "Weight α of precision in P R / (α P + (1 − α) R).", least=0, most=1)
+    beta: float = option(3.0, "Exponent β of the penalty γ (c/m)^β.", least=0)
+    gamma: float = option(0.5, "Largest penalty γ, of matches without order.", least=0, most=1)
 
     @functools.cached_property
     def signature(self) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.io.streams import read_text
 from levelfield.metrics.against import AgainstReferences, AgainstSource
@@ -41,6 +42,7 @@ from levelfield.metrics.text.words import words
 from levelfield.metrics.text.wordvectors import label, word_vectors
 from levelfield.models.engines import REFERENCE
 from levelfield.models.load import load
+from levelfield.models.resolve import OFFLINE_MODEL
 
 Bag = Mapping[str, int]
 
@@ -87,10 +89,31 @@ def distance(text: Bag, other: Bag, vectors: Mapping[str, Floats]) -> float:
 class _WMD(ComparisonMetric, abc.ABC):
     """Base of both metrics."""
 
-    vectors: str = "input-embeddings"
-    lowercase: bool = True
-    unit_length: bool = False
-    stop_words: str = "none"
+    model: str = option(
+        OFFLINE_MODEL,
+        "Model whose input embeddings are the vectors: a hub name, a folder, or offline/minilm.",
+    )
+    vectors: str = option(
+        "input-embeddings",
+        "Vectors of words: input-embeddings, what the model reads of a word before any context, "
+        "the mean over its tokens; or a file in the format of word2vec or GloVe, text, `.bin`, or"
+        " either as `.gz`, as the paper has it.",
+        metavar="FILE",
+    )
+    lowercase: bool = option(
+        True,
+        "Fold case before vectors are looked up. Files that keep case (GoogleNews) want false.",
+    )
+    unit_length: bool = option(
+        False,
+        "Scale vectors to length 1 first, as gensim does by default. The paper does not.",
+    )
+    stop_words: str = option(
+        "none",
+        "Words to leave out: none, or a file of them, as they are after `lowercase`. The paper "
+        "leaves out a list; gensim does not.",
+        metavar="FILE",
+    )
 
     higher_is_better: ClassVar[bool] = False
 
@@ -174,18 +197,6 @@ class WMDSource(_WMD, AgainstSource):
 
     Undefined: `empty text`; `empty source`; a text or a source no word of which has a vector.
     Words without a vector are left out; nothing is ever truncated.
-
-    Options:
-        vectors: `input-embeddings`: what the model reads of a word before any context, the mean
-            over its tokens; or a file in the format of word2vec or GloVe, text, `.bin`, or either
-            as `.gz`, as the paper has it.
-        unit_length: whether vectors are first scaled to length 1, as gensim does by default. The
-            paper does not.
-        lowercase: whether case is folded before vectors are looked up. Files that keep case
-            (GoogleNews) want `false`.
-        stop_words: `none`, or a file with words to leave out, as they are after `lowercase`. The
-            paper leaves out a list; gensim does not.
-        model: whose input embeddings are taken.
     """
 
     name: ClassVar[str] = "wmd.source"
@@ -199,8 +210,6 @@ class WMDReferences(_WMD, AgainstReferences):
 
     Undefined: `empty text`; `no references` (blank ones are left out, and so are those without a
     word that has a vector); a text no word of which has a vector.
-
-    Options: as for `wmd.source`.
     """
 
     name: ClassVar[str] = "wmd.references"
@@ -244,8 +253,6 @@ class MoverSource(_Mover, AgainstSource):
     Undefined: `empty text`; `empty source`; a text or a source that the model has no token for, or
     in which every token has idf 0. Of a text longer than the model takes the beginning is read, and
     it counts as truncated.
-
-    Options: `model`, `layer` and `idf` as for `bertscore.source`.
     """
 
     name: ClassVar[str] = "mover.source"
@@ -260,8 +267,6 @@ class MoverReferences(_Mover, AgainstReferences):
 
     Undefined: `empty text`; `no references` (blank ones are left out, and so are those that have no
     value); otherwise as for `mover.source`.
-
-    Options: as for `mover.source`.
     """
 
     name: ClassVar[str] = "mover.references"

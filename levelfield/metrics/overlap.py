@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from levelfield.core.corpus import CorpusValue, OfGroups
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Level
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -45,9 +46,18 @@ if TYPE_CHECKING:
 Tokenize = Literal["13a", "intl", "char", "zh", "none"]
 """sacreBLEU's tokenizers that need neither a download nor another program."""
 
+_TOKENIZE = option(
+    "13a",
+    "Tokenizer of sacreBLEU that cuts texts into words: 13a as in mteval-v13a, intl by the "
+    "classes of Unicode, char into characters, zh for Chinese, none at white space.",
+)
+_LOWERCASE = option(
+    False, "Lower-case the text and what it is compared with before n-grams are counted."
+)
+
 
 @dataclass(frozen=True)
-class SentenceBLEU(TextComparison):
+class SentenceBLEU(Options, TextComparison):
     """BLEU of each text.
 
     BLEU = BP · exp((1/N) Σ_n log p_n), p_n the share of the text's n-grams that a reference has
@@ -58,23 +68,25 @@ class SentenceBLEU(TextComparison):
     Undefined: `empty text`; `empty source` or `no references`; a text of which the tokenizer makes
     no token.
 
-    Options:
-        variant: `sacrebleu`: an order of which the text has no n-gram is left out (effective
-            order), and of the k-th order without a match p_n = 1/(2^k · n-grams) (smoothing exp).
-            `nltk`: NLTK's `sentence_bleu` with smoothing method 1 (p_n = 0.1/n-grams) of
-            `word_tokenize`. `lai-2022`: the same with the words of NLTK 3.4, as released with the
-            judgements of Lai et al. (2022), there divided by 100.
-        tokenize: sacreBLEU's tokenizer; NLTK's variants have their own and take none.
-        lowercase: of the text and of what it is compared with.
+    Variants: `sacrebleu` leaves out an order of which the text has no n-gram (effective order), and
+    gives the k-th order without a match p_n = 1/(2^k · n-grams) (smoothing exp). `nltk` is NLTK's
+    `sentence_bleu` with smoothing method 1 (p_n = 0.1/n-grams) of `word_tokenize`. `lai-2022` is
+    the same with the words of NLTK 3.4, as released with the judgements of Lai et al. (2022), there
+    divided by 100. The last two have their own words and no tokenizer to choose.
     """
 
     best: ClassVar[float] = 100.0
 
-    variant: Literal["sacrebleu", "nltk", "lai-2022"] = "sacrebleu"
-    tokenize: Tokenize = "13a"
-    lowercase: bool = False
+    variant: Literal["sacrebleu", "nltk", "lai-2022"] = option(
+        "sacrebleu",
+        "Implementation to be equal to: that of sacreBLEU, that of NLTK, or the column released "
+        "by Lai et al. (2022).",
+    )
+    tokenize: Tokenize = _TOKENIZE
+    lowercase: bool = _LOWERCASE
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.variant != "sacrebleu" and self.tokenize != "13a":
             raise UserError(f"{self.name}: variant={self.variant} has no tokenizer to choose")
 
@@ -111,7 +123,37 @@ class SentenceBLEU(TextComparison):
 
 
 @dataclass(frozen=True)
-class SentenceCHRF(TextComparison):
+class _CHRF(Options):
+    """The n-grams that chrF counts."""
+
+    char_order: int = option(6, "Length of the longest character n-gram.", least=1, most=100)
+    word_order: int = option(
+        0, "Length of the longest word n-gram: 0 is chrF, 2 is chrF++.", least=0, most=100
+    )
+    beta: int = option(
+        2, "Weight β of recall: how many times it counts as much as precision.", least=1, most=100
+    )
+
+    name: ClassVar[str]
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        choices = {
+            "case": "mixed",
+            "char-order": self.char_order,
+            "word-order": self.word_order,
+            "beta": self.beta,
+            "sacrebleu": version("sacrebleu"),
+        }
+        return signature(self.name, choices)
+
+    def _sacrebleu(self) -> CHRF:
+        return _chrf(self.char_order, self.word_order, self.beta)
+
+
+@dataclass(frozen=True)
+class SentenceCHRF(_CHRF, TextComparison):
     """chrF of each text: the character n-grams, and if wanted the word n-grams, that it shares.
 
     chrF = (1 + β²) P R / (β² P + R), P and R the means over n of the shares of the text's and the
@@ -121,31 +163,13 @@ class SentenceCHRF(TextComparison):
     released with the judgements of Lai et al. (2022).
 
     Undefined: `empty text`; `empty source` or `no references`.
-
-    Options:
-        char_order: the longest character n-gram. word_order: the longest word n-gram; 0 is chrF, 2
-        is chrF++. beta: how many times recall counts as much as precision.
     """
 
     best: ClassVar[float] = 100.0
 
-    char_order: int = 6
-    word_order: int = 0
-    beta: int = 2
-
-    def __post_init__(self) -> None:
-        _check_orders(self.name, self.char_order, self.word_order, self.beta)
-
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
-
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue:
-        chrf = _chrf(self.char_order, self.word_order, self.beta)
-        return SampleValue(
-            chrf.sentence_score(text, tuple(references.values())).score, (), cut=False
-        )
+        scored = self._sacrebleu().sentence_score(text, tuple(references.values()))
+        return SampleValue(scored.score, (), cut=False)
 
 
 class OverlapCounts(NamedTuple):
@@ -218,23 +242,21 @@ class _OfCorpus(OfGroups, abc.ABC):
 
 
 @dataclass(frozen=True)
-class CorpusBLEU(_OfCorpus):
+class CorpusBLEU(Options, _OfCorpus):
     """BLEU of a group of texts.
 
     BLEU = BP · exp((1/4) Σ_n log p_n) with matches, n-grams and lengths summed over the group
     before they are divided (Papineni et al. 2002, section 2.2), so it is not the mean of `bleu`. 0
     to 100. Equal to sacreBLEU's `corpus_bleu`, also where texts have different numbers of
-    references. An empty text counts, as one of length 0: it lowers the value through BP.
+    references. An empty text counts, as one of length 0: it lowers the value through BP. Smoothing
+    is exp, as sacreBLEU's default.
 
     Undefined: a text of the group has nothing to be compared with, and the reason says how many; no
     text of the group has a token.
-
-    Options:
-        tokenize, lowercase: as for `bleu`. Smoothing is exp, as sacreBLEU's default.
     """
 
-    tokenize: Tokenize = "13a"
-    lowercase: bool = False
+    tokenize: Tokenize = _TOKENIZE
+    lowercase: bool = _LOWERCASE
 
     @functools.cached_property
     def signature(self) -> str:
@@ -249,7 +271,7 @@ class CorpusBLEU(_OfCorpus):
 
 
 @dataclass(frozen=True)
-class CorpusCHRF(_OfCorpus):
+class CorpusCHRF(_CHRF, _OfCorpus):
     """chrF of a group of texts.
 
     chrF as for `chrf`, with matches and n-grams of each order summed over the group before they are
@@ -257,25 +279,7 @@ class CorpusCHRF(_OfCorpus):
     `corpus_chrf`. An empty text counts: what it should have said is missing from recall.
 
     Undefined: as for `corpus-bleu`.
-
-    Options:
-        char_order, word_order, beta: as for `chrf`.
     """
-
-    char_order: int = 6
-    word_order: int = 0
-    beta: int = 2
-
-    def __post_init__(self) -> None:
-        _check_orders(self.name, self.char_order, self.word_order, self.beta)
-
-    @functools.cached_property
-    def signature(self) -> str:
-        """Every choice that could change a value."""
-        return signature(self.name, _chrf_choices(self.char_order, self.word_order, self.beta))
-
-    def _sacrebleu(self) -> CHRF:
-        return _chrf(self.char_order, self.word_order, self.beta)
 
     def _of_texts(self, sums: tuple[int, ...]) -> tuple[int, ...]:
         return sums[::3]
@@ -313,19 +317,6 @@ class CorpusCHRFReferences(CorpusCHRF, AgainstReferences):
     name: ClassVar[str] = "corpus-chrf.references"
 
 
-_MOST = 100
-
-
-def _check_orders(name: str, char_order: int, word_order: int, beta: int) -> None:
-    for option, value, least in (
-        ("char_order", char_order, 1),
-        ("word_order", word_order, 0),
-        ("beta", beta, 1),
-    ):
-        if not least <= value <= _MOST:
-            raise UserError(f"{name}: {option}={value}: expected {least} to {_MOST}")
-
-
 def _case(lowercase: bool) -> str:
     return "lower" if lowercase else "mixed"
 
@@ -335,16 +326,6 @@ def _bleu_choices(tokenize: Tokenize, lowercase: bool) -> dict[str, str]:
         "case": _case(lowercase),
         "tokenizer": tokenize,
         "smoothing": "exp",
-        "sacrebleu": version("sacrebleu"),
-    }
-
-
-def _chrf_choices(char_order: int, word_order: int, beta: int) -> dict[str, object]:
-    return {
-        "case": "mixed",
-        "char-order": char_order,
-        "word-order": word_order,
-        "beta": beta,
         "sacrebleu": version("sacrebleu"),
     }
 

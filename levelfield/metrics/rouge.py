@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
 from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
@@ -64,7 +64,7 @@ class Overlap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ROUGE(TextComparison, abc.ABC):
+class ROUGE(Options, TextComparison, abc.ABC):
     """ROUGE of each text.
 
     With m the units that a text and its reference share: P = m / units of the text, R = m / units
@@ -77,38 +77,44 @@ class ROUGE(TextComparison, abc.ABC):
     without a token of the tokenizer, which `rouge-score` gives as 0; neither has an n-gram (two
     texts of one word have no 2-gram), or for precision or recall the one that it divides by.
 
-    Options:
-        value: `f`, `precision` or `recall`.
-        beta: β, how many times recall counts as much as precision; `none` is the variant's, which
-            is 1 unless said below.
-        multiple: references: `max`, the one of the highest F; `jackknife`, each left out in turn,
-            the mean over the highest of the rest (Lin 2004, section 2.1; one reference: its value);
-            `mean`, of all.
-        tokenizer: `rouge-score`: runs of a to z and 0 to 9, in lower case. `unicode`: words of any
-            script, case folded, without punctuation.
-        stemmer: words of more than three characters are stemmed (Porter).
-        variant: `rouge-score`. `rouge-1.0`: as the package `rouge` counts since 1.0: the words
-            between white space, case and punctuation kept, full stops dropped; of n-grams and words
-            each different one counts once; for `rouge-l` the union of the longest common
-            subsequences of all pairs of sentences. `lai-2022`: as that package counted up to 0.3 on
-            the words of NLTK 3.4, with β = P/R for `rouge-l`; with value=f equal to the columns
-            released with the judgements of Lai et al. (2022). Neither of the two has a tokenizer or
-            stemmer to choose.
+    Variants: `rouge-1.0` counts as the package `rouge` does since 1.0: the words between white
+    space, case and punctuation kept, full stops dropped; of n-grams and words each different one
+    counts once; for `rouge-l` the union of the longest common subsequences of all pairs of
+    sentences. `lai-2022` counts as that package did up to 0.3 on the words of NLTK 3.4, with
+    β = P/R for `rouge-l`; with value=f it is equal to the columns released with the judgements of
+    Lai et al. (2022). Neither of the two has a tokenizer or stemmer to choose.
     """
 
-    value: Value = "f"
-    beta: float | None = None
-    multiple: Literal["max", "jackknife", "mean"] = "max"
-    tokenizer: Literal["rouge-score", "unicode"] = "rouge-score"
-    stemmer: bool = False
-    variant: Literal["rouge-score", "rouge-1.0", "lai-2022"] = "rouge-score"
+    value: Value = option("f", "Value to give: F, precision or recall.")
+    beta: float | None = option(
+        None,
+        "Weight β of recall: how many times it counts as much as precision.",
+        least=0,
+        otherwise="that of the variant: P/R for rouge-l with variant=lai-2022, else 1",
+    )
+    multiple: Literal["max", "jackknife", "mean"] = option(
+        "max",
+        "Rule for several references: max, the one of the highest F; jackknife, each left out in"
+        " turn, the mean over the highest F of the rest (Lin 2004, section 2.1; one reference: "
+        "its value); mean, the mean over all.",
+    )
+    tokenizer: Literal["rouge-score", "unicode"] = option(
+        "rouge-score",
+        "Words that are counted: rouge-score, runs of a to z and 0 to 9, in lower case; unicode, "
+        "words of any script, case folded, without punctuation.",
+    )
+    stemmer: bool = option(False, "Stem words of more than three characters (Porter).")
+    variant: Literal["rouge-score", "rouge-1.0", "lai-2022"] = option(
+        "rouge-score",
+        "Implementation to be equal to: the package rouge-score, the package rouge since 1.0, or "
+        "the column released by Lai et al. (2022).",
+    )
 
     _unit: ClassVar[str]
     _beta_of_lai: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        if self.beta is not None and not 0 <= self.beta < math.inf:
-            raise UserError(f"{self.name}: beta={self.beta}: expected 0 or more, or none")
+        super().__post_init__()
         if self._once and (self.stemmer or self.tokenizer != "rouge-score"):
             raise UserError(
                 f"{self.name}: variant={self.variant} has no tokenizer or stemmer to choose"

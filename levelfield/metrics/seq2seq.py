@@ -9,6 +9,7 @@ import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
+from levelfield.core.options import option
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.contracts import EncoderDecoderModel
@@ -20,9 +21,9 @@ from levelfield.models.resolve import Resolved, resolve
 
 @dataclass(frozen=True)
 class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
-    """A metric of single samples with an encoder-decoder model behind it."""
+    """A metric of single samples that asks an encoder-decoder model."""
 
-    model: str
+    model: str = option(help="Encoder-decoder model: a hub name or a folder.", positional=True)
 
     @property
     def _resolved(self) -> Resolved:

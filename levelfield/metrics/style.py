@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
@@ -51,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class StyleDegenerate(SampleMetric):
+class StyleDegenerate(Options, SampleMetric):
     """Share of outputs that are no rewrite: empty, a copy of the source, or one word.
 
     1 for such a text, else 0; the mean over samples is a share in [0, 1], lower is better. A copy
@@ -97,6 +97,21 @@ class _Resident(Perplexity):
         return {key: value for key, value in vars(self).items() if key != "_loaded"}
 
 
+def _models_by_label(choice: str) -> dict[str, str]:
+    """Returns label, in lower case -> model.
+
+    Raises:
+        ValueError: the choice is not written so, or names a label twice.
+    """
+    models: dict[str, str] = {}
+    for pair in choice.split(","):
+        label, equals, model = (word.strip() for word in pair.partition("="))
+        if not (label and equals and model) or label.casefold() in models:
+            raise ValueError(pair)
+        models[label.casefold()] = model
+    return models
+
+
 @dataclass(frozen=True)
 class StylePerplexity(LoadingOptions, SampleMetric):
     """Perplexity of each text under the language model of its wanted style.
@@ -108,16 +123,18 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     Undefined: `no wanted style` where the control names no label with a model; and as for
     `fluency.perplexity`.
 
-    Options:
-        models: a causal model for each label, `formal=FOLDER,informal=FOLDER`, hub names or
-            folders. Needed.
-        dtype: as for `fluency.perplexity`.
-
     Raises:
         UserError: `models` is not written so, or names a label twice.
     """
 
-    models: str
+    models: str = option(
+        help="Causal language model of each label, such as formal=FOLDER,informal=FOLDER: a hub "
+        "name or a folder.",
+        fits=_models_by_label,
+        expected="LABEL=MODEL,LABEL=MODEL with every label once",
+        metavar="LABEL=MODEL,…",
+        positional=True,
+    )
 
     name: ClassVar[str] = "style.perplexity"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
@@ -126,19 +143,10 @@ class StylePerplexity(LoadingOptions, SampleMetric):
     @functools.cached_property
     def _of(self) -> Mapping[str, Perplexity]:
         """Label, in lower case -> its metric."""
-        found: dict[str, _Resident] = {}
-        for pair in self.models.split(","):
-            label, equals, model = (word.strip() for word in pair.partition("="))
-            if not (label and equals and model) or label.casefold() in found:
-                raise UserError(
-                    f"{self.name}: models={self.models}: expected LABEL=MODEL,LABEL=MODEL with "
-                    "every label once"
-                )
-            found[label.casefold()] = _Resident(
-                model=model,
-                loading=self.loading,
-            )
-        return found
+        return {
+            label: _Resident(model=model, loading=self.loading)
+            for label, model in _models_by_label(self.models).items()
+        }
 
     def kinds(self) -> tuple[ModelKind, ...]:
         return ("causal",)

@@ -1,4 +1,4 @@
-"""Which inputs go through a model together, so that little of the work is padding."""
+"""Which inputs go through a model together, so that little of the work is padding, and as what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.core.arrays import Ints
+
 T = TypeVar("T", bound=Hashable)
+Row = Sequence[int] | npt.NDArray[np.integer]
 
 
 def unique(items: Iterable[T]) -> tuple[list[T], list[int]]:
@@ -46,6 +49,31 @@ def buckets(
             end += 1
         yield order[start:end]
         start = end
+
+
+def padded(rows: Sequence[Row], pad: int, *, left: bool = False) -> Ints:
+    """Rows of ids, filled up to the longest on the right, or on the left: (rows, longest).
+
+    >>> padded([[5, 6, 7], [8]], 0).tolist(), padded([[5, 6, 7], [8]], 0, left=True).tolist()
+    ([[5, 6, 7], [8, 0, 0]], [[5, 6, 7], [0, 0, 8]])
+    """
+    longest = max(map(len, rows))
+    filled = np.full((len(rows), longest), pad, np.int64)
+    for place, row in zip(filled, rows, strict=True):
+        begin = longest - len(row) if left else 0
+        place[begin : begin + len(row)] = row
+    return filled
+
+
+def token_mask(rows: Sequence[Row], *, left: bool = False) -> Ints:
+    """1 where `padded` has a token of a row, 0 where it has padding: (rows, longest).
+
+    >>> token_mask([[5, 6, 7], [8]]).tolist()
+    [[1, 1, 1], [1, 0, 0]]
+    """
+    lengths = np.array([len(row) for row in rows])
+    mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
+    return mask[:, ::-1].copy() if left else mask
 
 
 def window(left: int, right: int, room: int) -> tuple[int, int]:

@@ -30,8 +30,8 @@ from levelfield.run.readiness import lacks_offline
 from levelfield.run.result import ScoreResult
 from levelfield.run.score import score
 from levelfield.stats.clusters import coded
+from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import finite
-from levelfield.stats.measures import Statistic
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")

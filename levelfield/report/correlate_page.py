@@ -26,8 +26,8 @@ from levelfield.report.correlate_figures import (
 )
 from levelfield.report.marks import series_mark
 from levelfield.report.page import environment
+from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import Estimate
-from levelfield.stats.measures import Statistic
 from levelfield.version import __version__
 
 NAMES: dict[Statistic, str] = {

@@ -17,16 +17,10 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_draws, coded, shared_draws
+from levelfield.stats.estimands import STATISTICS, Statistic
 from levelfield.stats.estimate import Estimate, estimate_from_draws
 from levelfield.stats.first_order import MOST_COLUMNS, NOTE, FirstOrder, first_order
-from levelfield.stats.measures import (
-    CORRELATIONS,
-    STATISTICS,
-    PairCounts,
-    Statistic,
-    finite_pair,
-    why_undefined,
-)
+from levelfield.stats.measures import CORRELATIONS, PairCounts, finite_pair, why_undefined
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.reweighted import Reweighted
 from levelfield.stats.ties import calibrated

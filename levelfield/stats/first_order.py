@@ -8,7 +8,8 @@ import numpy as np
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_sums
-from levelfield.stats.measures import OF_PAIRS, Statistic, of_pairs
+from levelfield.stats.estimands import Statistic
+from levelfield.stats.measures import OF_PAIRS, of_pairs
 from levelfield.stats.moments import moments, r_of_moments, standardised
 from levelfield.stats.reweighted import SortedPair
 

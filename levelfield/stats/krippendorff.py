@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_sums, coded
+from levelfield.stats.estimands import MEASUREMENTS, Measurement
 from levelfield.stats.estimate import Estimate, undefined
 from levelfield.stats.reliability import (
-    MEASUREMENTS,
-    Measurement,
     OfDraws,
     checked_ratings,
     ratio,

@@ -9,16 +9,15 @@ counted as
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.arrays import Floats
+from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import too_few
 
-Statistic = Literal["pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated"]
-STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall", "tau-like")
 OF_PAIRS: tuple[Statistic, ...] = ("kendall", "tau-like", "accuracy")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,6 @@ from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.clusters import cluster_draws
 from levelfield.stats.estimate import Estimate, estimate_from_draws
 from levelfield.stats.resampling import Resampling
-
-Measurement = Literal["nominal", "ordinal", "interval"]
-"""What ratings are: names, ranks, or numbers whose differences mean something."""
-
-MEASUREMENTS: tuple[Measurement, ...] = get_args(Measurement)
 
 OfDraws = Callable[[Floats], Floats]
 """(resamples, clusters) counts of how often each cluster was drawn -> (resamples,) values."""

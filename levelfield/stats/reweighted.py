@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.stats.measures import OF_PAIRS, Statistic, of_pairs
+from levelfield.stats.estimands import Statistic
+from levelfield.stats.measures import OF_PAIRS, of_pairs
 from levelfield.stats.moments import moments, r_of_moments, standardised
 
 

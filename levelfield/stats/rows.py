@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield.core.arrays import Floats
-from levelfield.stats.measures import Statistic, of_pairs
+from levelfield.stats.estimands import Statistic
+from levelfield.stats.measures import of_pairs
 
 
 def r_of_rows(X: Floats, Y: Floats, ranks: bool = False) -> Floats:

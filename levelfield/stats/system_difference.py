@@ -12,8 +12,8 @@ from scipy.special import stdtr, stdtrit
 from levelfield.core.arrays import Codes, Floats
 from levelfield.stats.correlation import statistics
 from levelfield.stats.dependent import Swapped, swap_test
+from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import ONE_CLUSTER
-from levelfield.stats.measures import Statistic
 from levelfield.stats.system_level import FEWEST
 from levelfield.stats.system_means import (
     JITTER,

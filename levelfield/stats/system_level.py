@@ -16,13 +16,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from levelfield.core.arrays import Codes, Floats
+from levelfield.stats.estimands import Statistic, Systems
 from levelfield.stats.estimate import ONE_CLUSTER, Estimate, undefined
-from levelfield.stats.measures import Statistic
 from levelfield.stats.resampling import DEFAULT, Resampling
 from levelfield.stats.rows import row_statistics
 from levelfield.stats.system_means import (
@@ -34,8 +34,6 @@ from levelfield.stats.system_means import (
     r_of_covariances,
     system_means,
 )
-
-Systems = Literal["these", "like-these"]
 
 FEWEST = 4
 """Systems that an interval needs."""

@@ -13,7 +13,7 @@ class UncontrolledBase(LocalTechnique):
     """p(x_t | x_<t) of the base model; any control is taken and ignored.
 
     Args:
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
     """
 

@@ -29,7 +29,7 @@ class BatchedTechnique(TorchOptions, abc.ABC):
     Args:
         model: the base, by name.
         batch: texts written at once; no text depends on it.
-        device, dtype, batch_tokens, allow_pickle: how models are loaded.
+        loading: how models are loaded.
     """
 
     name: ClassVar[str] = ""

@@ -66,7 +66,7 @@ class CATPAW(LocalTechnique):
             bags.
         words: `whole` counts the words that are one token; `first` also the first tokens of longer
             words, as the authors do, among which are pieces that begin any word.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

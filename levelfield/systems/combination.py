@@ -106,7 +106,7 @@ class Combination(LocalTechnique):
         terms: name -> term; or a TOML file with a table for each. The keys of a table are those of
             `ModelTerm`, or `technique`, `attribute` and options of the technique.
         strength: the number of that name in the formula.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

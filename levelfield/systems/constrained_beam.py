@@ -44,7 +44,7 @@ class ConstrainedBeam(LocalTechnique):
         length_penalty: γ; 1 is the mean log-probability of a token, 0 the sum, and more prefers
             longer texts.
         no_repeat: no text repeats so many tokens in a row, except in keywords; 0 lets it.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -5,13 +5,13 @@ Nothing here needs PyTorch, so requests are read and refused before a model is l
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.progress import Progress
 from levelfield.core.sample import Control
 
@@ -74,44 +74,45 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoding:
+class Decoding(Options):
     """How tokens are chosen, the same for every technique.
 
     The tokens that may be chosen are those that the base model itself could choose: `top_k` and
     `top_p` cut its distribution after the repetition penalty and the temperature. A technique
     changes the probabilities of those tokens. So a technique of strength 0 is the base.
 
-    Attributes:
-        max_new_tokens: length of the longest continuation; the text may end before.
-        temperature: divides the log-probabilities.
-        top_k: choose among so many most likely tokens; 0 among all.
-        top_p: choose among the fewest most likely tokens that have this probability together.
-        repetition_penalty: θ of Keskar et al. (2019): logits of tokens that the text has already
-            are divided by θ where positive and multiplied by θ where negative.
-        greedy: choose the most likely token instead of drawing one.
-
     Raises:
         UserError: an option that makes no distribution.
     """
 
-    max_new_tokens: int = 50
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 0.9
-    repetition_penalty: float = 1.0
-    greedy: bool = False
-
-    def __post_init__(self) -> None:
-        checks = {
-            "max_new_tokens": (self.max_new_tokens >= 1, "a whole number of at least 1"),
-            "temperature": (_is_positive(self.temperature), "a number above 0"),
-            "top_k": (self.top_k >= 0, "a whole number of at least 0 (0 is all)"),
-            "top_p": (0 < self.top_p <= 1, "a number above 0, at most 1"),
-            "repetition_penalty": (_is_positive(self.repetition_penalty), "a number above 0"),
-        }
-        for name, (is_right, expected) in checks.items():
-            if not is_right:
-                raise UserError(f"{name} is {getattr(self, name)}; expected {expected}")
+    max_new_tokens: int = option(
+        50, "Longest continuation, in tokens; the text may end before.", least=1, metavar="N"
+    )
+    temperature: float = option(
+        1.0, "Temperature: divides the log-probabilities of the base.", above=0, metavar="T"
+    )
+    top_k: int = option(
+        0,
+        "Choose among so many most likely tokens of the base; 0 is all.",
+        least=0,
+        metavar="K",
+    )
+    top_p: float = option(
+        0.9,
+        "Choose among the fewest most likely tokens of the base that have this probability "
+        "together.",
+        above=0,
+        most=1,
+        metavar="P",
+    )
+    repetition_penalty: float = option(
+        1.0,
+        "Penalty θ of Keskar et al. (2019): logits of tokens that the text has already are divided "
+        "by θ where positive, and multiplied by θ where negative.",
+        above=0,
+        metavar="THETA",
+    )
+    greedy: bool = option(False, "Choose the most likely token instead of drawing one.")
 
     @property
     def choices(self) -> dict[str, str]:
@@ -123,10 +124,6 @@ class Decoding:
             **({"decoding": "greedy"} if self.greedy else sampling),
             "penalty": f"{self.repetition_penalty:g}",
         }
-
-
-def _is_positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
 
 
 class Technique(Protocol):

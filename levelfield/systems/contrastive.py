@@ -32,7 +32,7 @@ class ContrastiveDecoding(LocalTechnique):
         amateur_temperature: τ.
         sees_prompt: whether the amateur reads the whole prompt, or its last token only, as in the
             authors' repository.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

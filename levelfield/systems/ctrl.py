@@ -67,7 +67,7 @@ class CTRL(LocalTechnique):
         code: stands before texts of requests without control, and begins with one of CTRL's codes,
             e.g. `Horror` or `Reviews Rating: 3.0`; without one, such requests are refused.
         model: a CTRL by name or folder.
-        batch, device, dtype, batch_tokens, allow_pickle: as of every technique (`LocalTechnique`).
+        batch, loading: as of every technique (`LocalTechnique`).
 
     Attributes:
         paper_decoding: of the paper, section 4.1: greedy with a repetition penalty of 1.2.

@@ -34,7 +34,7 @@ class DExperts(ClassGuidedTechnique):
             (`negative=`) the base itself is that label's.
         guide: which guides: names or folders with commas between them, each of another attribute;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

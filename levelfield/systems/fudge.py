@@ -38,7 +38,7 @@ class FUDGE(GuidedTechnique):
             10.
         guide: which guides: names or folders with commas between them, each of another attribute;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

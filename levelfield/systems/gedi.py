@@ -33,7 +33,7 @@ class GeDi(ClassGuidedTechnique):
         target_p: the filter leaves tokens of at least this posterior; the authors' program has 0.8.
         guide: which guides: names or folders with commas between them, each of another attribute;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -38,7 +38,7 @@ class ClassifierFreeGuidance(LocalTechnique):
         against: A: `base`, or `opposite` where each attribute has two known values (sentiment).
         template: the text that asks for the control, with `{ATTRIBUTE}` where a value stands, e.g.
             `A {sentiment} review: `; empty for the shipped one.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -42,7 +42,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
     Args:
         guide: which guides: names or folders with commas between them, each of another attribute;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
     """
 

@@ -33,7 +33,7 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     Args:
         weights: of attributes where several are asked for, as in `sentiment=2,topic=1`; 1 for
             those that it does not name. Only attributes that are asked for count.
-        guide, model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        guide, model, batch, loading: as of every technique
             with guides (`GuidedTechnique`).
 
     Raises:

@@ -34,7 +34,7 @@ class MultiCTG(LatentTechnique):
         weights: of attributes, as in `sentiment=2,topic=1`.
         guide: which guides: names or folders with commas between them, each of other attributes;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Stages, no_stages
@@ -19,23 +19,13 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import with_choices
 from levelfield.io.reading import PathLike
 from levelfield.systems.answers import AnswerFile, RunChoices, answer_file
-from levelfield.systems.contract import Answer, Decoding, Technique, rewrites
+from levelfield.systems.contract import Answer, Technique, rewrites
+from levelfield.systems.generation_options import GenerationOptions
 from levelfield.systems.making import make_technique
 from levelfield.systems.requests import Requests, read_requests
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-class DecodingOptions(TypedDict, total=False):
-    """The options of `Decoding`."""
-
-    max_new_tokens: int
-    temperature: float
-    top_k: int
-    top_p: float
-    repetition_penalty: float
-    greedy: bool
 
 
 @dataclass(frozen=True)
@@ -148,21 +138,14 @@ class GenerationCost:
 def generate(
     requests: Requests,
     technique: str | Technique,
+    chosen: GenerationOptions | None = None,
     *,
-    control: Mapping[str, str | Sequence[str]] = {},
-    model: str | None = None,
-    guide: str | None = None,
-    options: Mapping[str, object] = {},
-    seed: int = 0,
-    system: str = "",
     out: PathLike | None = None,
     force: bool = False,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
     each: Callable[[Answer], object] = lambda _: None,
     stages: Stages = no_stages,
     note: Callable[[str], object] = lambda _: None,
-    **decoding: Unpack[DecodingOptions],
+    **words: Any,
 ) -> Generation:
     """Writes a text for each request with a technique of controlled generation.
 
@@ -175,22 +158,14 @@ def generate(
             with `prompt` and `control`, of `Request`s, or of `Path`s. For a technique that rewrites
             strings are sources, and records have `source`, perhaps `references`.
         technique: by name, as `levelfield techniques` lists them, or one that is made already.
-        control: attribute -> label or labels, for requests that do not name the attribute; with
-            several labels a prompt is asked for with each.
-        model: the base model, as the option of that name.
-        guide: the guide, as the option of that name.
-        options: of the technique, by name.
-        seed: of the draws; a text depends on it and its id, not on its place.
-        system: the name under which the texts are compared; the technique's by default.
+        chosen: how texts are generated.
         out: a file to which each answer is written as soon as it is there. Answers of the same
             choices that the file has are kept, so an interrupted run goes on.
         force: whether a file with texts of other choices is written anew.
-        format, mapping: how requests are read, as for `load_samples`.
         each: called with each answer as it comes.
         stages: told of the progress.
         note: called with what should be known of the prompts.
-        decoding: `max_new_tokens`, `temperature`, `top_k`, `top_p`, `repetition_penalty` and
-            `greedy`, as in `Decoding`.
+        words: options of `GenerationOptions`, instead of those there: `seed`, `top_p`, ….
 
     Raises:
         LevelfieldError: what is wrong with requests, which are all named, or with an option, a
@@ -201,18 +176,18 @@ def generate(
     >>> result.samples[0].text  # doctest: +SKIP
     'The lake is a 100'
     """
-    made = _technique(technique, options, model=model, guide=guide)
-    chosen = Decoding(**decoding)
+    chosen = GenerationOptions.of(chosen, **words)
+    made = _technique(technique, chosen.options, model=chosen.model, guide=chosen.guide)
     asked = read_requests(
         requests,
         made.refusal,
-        labels=control,
-        format=format,
-        mapping=mapping,
+        labels=chosen.control,
+        format=chosen.reading.format,
+        mapping=chosen.reading.mapping,
         rewriting=rewrites(made),
     )
-    signature = made.signature + with_choices("", chosen.choices)
-    choices = RunChoices(system=system or made.name, seed=seed, signature=signature)
+    signature = made.signature + with_choices("", chosen.decoding.choices)
+    choices = RunChoices(system=chosen.system or made.name, seed=chosen.seed, signature=signature)
     name = None if out is None else os.fspath(out)
     output = answer_file(name, choices, asked, force=force) if name else contextlib.nullcontext()
     with output as file:
@@ -221,7 +196,8 @@ def generate(
         left = [request for request in asked if request.id not in answers]
         try:
             with stages(f"generating with {made.name}", len(left)) as progress:
-                for answer in made.generate(left, decoding=chosen, seed=seed) if left else ():
+                decoding, seed = chosen.decoding, chosen.seed
+                for answer in made.generate(left, decoding=decoding, seed=seed) if left else ():
                     if file:
                         file.append(answer)
                     answers[answer.id] = answer

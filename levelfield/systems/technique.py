@@ -15,6 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
 from levelfield.generation.draws import Exponentials
 from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.models.batching import token_mask
 from levelfield.systems.batched import BatchedTechnique
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
 from levelfield.systems.logits.processor import SteeringProcessor, Support
@@ -230,8 +231,7 @@ class LocalTechnique(BatchedTechnique):
         is_over: Callable[[Sequence[int]], bool] = lambda _: False,
     ) -> list[Continuation]:
         prompts = [one.ids for one in prompted]
-        longest = max(map(len, prompts))
-        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+        mask = torch.from_numpy(token_mask(prompts, left=True))
         steering = self.processor(
             [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
         )

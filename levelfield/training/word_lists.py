@@ -11,7 +11,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.io.corpus import corpus_texts
 from levelfield.metrics.text import iwf, segmenter, unigram
 from levelfield.models.load import load
-from levelfield.models.loading import Loading
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
 
 
@@ -31,7 +31,7 @@ def count_iwf(
     model: str,
     *,
     language: str = "english",
-    allow_pickle: bool = False,
+    loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> Floats:
     """Returns the inverse word frequencies of a model's tokens in the sentences of a corpus.
@@ -43,7 +43,6 @@ def count_iwf(
     Raises:
         UserError: a file can't be read, or there is no sentence.
     """
-    loading = Loading(allow_pickle=allow_pickle)
     tokens = (
         load("infilling", model, loading)
         if resolve(model, loading).kind == "encoder-decoder"
@@ -59,7 +58,7 @@ def count_unigrams(
     corpus: Sequence[str],
     model: str,
     *,
-    allow_pickle: bool = False,
+    loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> unigram.Unigrams:
     """Returns the counts of a causal model's tokens in the texts of a corpus.
@@ -67,5 +66,5 @@ def count_unigrams(
     Raises:
         UserError: a file can't be read, or there is no token.
     """
-    tokens = load("causal-tokens", model, Loading(allow_pickle=allow_pickle))
+    tokens = load("causal-tokens", model, loading)
     return unigram.count(corpus_texts(corpus, progress), tokens)

@@ -134,7 +134,8 @@ def test_a_mistake_is_one_line(run: Run, write: Write, words, complaint):
 
 def test_there_are_three_levels(run: Run, rated: str):
     assert (
-        "'ratio' is not one of 'nominal'" in run("agreement", rated, "--level", "ratio").complaint
+        '"ratio": expected nominal, ordinal or interval'
+        in run("agreement", rated, "--level", "ratio").complaint
     )
 
 

@@ -175,7 +175,7 @@ def test_a_field_that_no_sample_has_is_a_mistake_and_not_a_page_of_undefined_val
         (("-m", "ctrleval", "-o", "batch_tokens=many"), "a whole number"),
         (("-m", "ctrleval", "-o", "allow_pickle=perhaps"), "true or false"),
         (("-m", "ctrleval", "-o", "single=score", "-o", "single=score"), "single is given twice"),
-        (("-m", "ctrleval", "-o", "language=klingon"), "Punkt knows"),
+        (("-m", "ctrleval", "-o", "language=klingon"), "option language=klingon: expected czech"),
         (("-m", "ctrleval", "-o", "iwf=nowhere.txt"), "iwf=nowhere.txt"),
         (("-m", "ctrleval", "-o", "iwf=."), "iwf=."),
         (("-m", "ctrleval", "-o", "iwf=wordfreq:tlh"), "wordfreq knows"),

@@ -298,7 +298,7 @@ def test_the_rated_set_of_ctrleval_is_read(run, write):
 def test_counts_without_bounds_are_refused_at_once(run, option):
     ran = run("correlate", "scores.jsonl", "--ratings", "texts.jsonl", option, 100_000_000)
 
-    assert "100000000 is not in the range 1<=x<=1000000" in ran.complaint
+    assert "expected a whole number from 1 to 1,000,000" in ran.complaint
 
 
 def table(columns):

@@ -145,8 +145,7 @@ def test_a_study_takes_an_engine(run: Run, write: Write, engine: Callable[[float
     engine(0.0)
     write("study.toml", STUDY)
     assert (
-        "engine=onnx: expected auto"
-        in run("study", "run", "study.toml", "--engine", "onnx").complaint
+        '"onnx": expected auto' in run("study", "run", "study.toml", "--engine", "onnx").complaint
     )
     said = run("study", "run", "study.toml", "--engine", "ours").complaint
     assert "--engine ours computes nothing here" in said

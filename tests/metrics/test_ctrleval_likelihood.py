@@ -387,8 +387,12 @@ def test_the_default_form_is_the_first_and_named_in_the_signature(causal_folders
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
-        (CTRLEvalCoherence, {"form": "after"}, "form=after: ctrleval.coherence has share, nats"),
-        (CTRLEvalConsistency, {"form": "nats"}, "form=nats: ctrleval.consistency has log-p, share"),
+        (CTRLEvalCoherence, {"form": "after"}, "coherence: form=after: expected auto, share, nats"),
+        (
+            CTRLEvalConsistency,
+            {"form": "nats"},
+            "consistency: form=nats: expected auto, log-p",
+        ),
         (CTRLEvalCoherence, {"weights": "mean"}, "weights=mean has no meaning here"),
         (CTRLEvalCoherence, {"iwf": "wordfreq"}, "iwf=wordfreq has no meaning here"),
         (CTRLEvalConsistency, {"patterns": "bartscore"}, "patterns=bartscore has no meaning here"),

@@ -46,7 +46,7 @@ def test_an_engine_is_named_where_it_computes(metric: Any, computes: bool) -> No
     assert signature.replace("|engine:ours", "") == metric.signature
     assert ("engine" in signature) == computes
     for same in ("auto", "torch"):
-        assert dataclasses.replace(metric, engine=same).signature == metric.signature
+        assert metric.replace(engine=same).signature == metric.signature
 
 
 def test_a_composite_names_the_engine_of_any_of_its_parts() -> None:

@@ -337,7 +337,7 @@ def test_one_pass_of_the_model_serves_perplexity_slor_and_groups(gpt2, monkeypat
     body = model._body
     monkeypatch.setattr(model, "_body", lambda ids: (forwards.append(len(ids)), body(ids))[1])
     given = samples()
-    options: dict[str, Any] = {"model": gpt2, "batch_tokens": 77}
+    options: dict[str, Any] = {"model": gpt2, "loading": Loading(batch_tokens=77)}
     Perplexity(**options).score(given)
     assert sum(forwards) == len(given)
     SLOR(**options, unigram="bos").score(given)

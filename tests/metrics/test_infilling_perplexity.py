@@ -15,6 +15,7 @@ from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import CTRLEvalCoherence
 from levelfield.metrics.infilling_perplexity import InfillingPerplexity
+from levelfield.models.loading import Loading
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [0], "t5": [0, 2], "bart": [2, 0]}
@@ -49,7 +50,7 @@ def test_it_is_the_formula_of_the_plain_loop(family, tiny_folders, end):
     given = [Sample(str(n), text) for n, text in enumerate(texts)]
     expected = [nll(folder, family, text, end=end) for text in texts]
     for batch_tokens in (None, 1, 200):
-        options = {"model": str(folder), "end": end, "batch_tokens": batch_tokens}
+        options = {"model": str(folder), "end": end, "loading": Loading(batch_tokens=batch_tokens)}
         found = InfillingPerplexity(**options).score(given)
         np.testing.assert_allclose(np.log(found.values), expected, atol=1e-5)
         of_logarithms = InfillingPerplexity(**options, value="nll").score(given)
@@ -86,7 +87,7 @@ def test_a_text_that_is_too_long_is_scored_on_its_beginning_and_counted(tmp_path
 
 def test_the_signature_names_what_could_change_a_value(tiny_folders):
     model = str(tiny_folders["t5"])
-    made = [{}, {"value": "nll"}, {"end": False}, {"dtype": "bfloat16"}]
+    made = [{}, {"value": "nll"}, {"end": False}, {"loading": Loading(dtype="bfloat16")}]
     assert len({InfillingPerplexity(model=model, **one).signature for one in made}) == len(made)
 
 

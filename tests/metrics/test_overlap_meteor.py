@@ -257,5 +257,5 @@ def test_the_best_of_several_references_counts_and_all_are_parts():
 
 @pytest.mark.parametrize("option", [{"alpha": 1.5}, {"beta": -1.0}, {"gamma": 2.0}])
 def test_parameters_out_of_range_are_refused(option: dict[str, float]):
-    with pytest.raises(UserError, match="expected 0"):
+    with pytest.raises(UserError, match="expected a number from 0"):
         METEORSource(**option)

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.models.batching import buckets, unique, window
+from levelfield.models.batching import buckets, padded, token_mask, unique, window
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 2000))
@@ -39,3 +41,15 @@ def test_a_window_is_full_whenever_there_is_enough_to_fill_it(left, right, room)
 def test_a_window_with_enough_on_both_sides_is_centred(left, right, room):
     keep_left, keep_right = window(left, right, room)
     assert 0 <= keep_right - keep_left <= 1
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("rows", [[[5]], [[5], [6]], [[5, 6, 7], [8]], [[], [4]]])
+def test_rows_are_padded_to_the_longest_as_the_plain_loop_does(rows: list[list[int]], left: bool):
+    longest = max(map(len, rows))
+    spare = [longest - len(row) for row in rows]
+    ids = [[0] * n + row if left else row + [0] * n for row, n in zip(rows, spare, strict=True)]
+    ones = [[1] * len(row) for row in rows]
+    mask = [[0] * n + one if left else one + [0] * n for one, n in zip(ones, spare, strict=True)]
+    assert torch.from_numpy(padded(rows, 0, left=left)).tolist() == ids
+    assert torch.from_numpy(token_mask(rows, left=left)).tolist() == mask

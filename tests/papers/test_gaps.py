@@ -13,6 +13,7 @@ import pytest
 
 from levelfield import papers
 from levelfield.cli import levelfield
+from levelfield.cli.options import Word
 from levelfield.core.errors import UserError
 from levelfield.core.registry import create, matching
 from levelfield.datasets import dataset
@@ -41,12 +42,12 @@ def check(command: str) -> None:
     for parameter in found.params:
         value = given.get(parameter.name or "")
         assert value or not parameter.required, f"{command}: no {parameter.name}"
-        if isinstance(parameter.type, click.Choice) and value:
+        if isinstance(parameter.type, click.Choice | Word) and value:
             for word in [value] if isinstance(value, str) else value:
                 parameter.type.convert(word, parameter, context)
     if metrics := given.get("metrics"):
         names = [one for metric in metrics for one in matching(metric)]
-        options = dict(word.split("=", 1) for word in given.get("words") or ())
+        options = dict(word.split("=", 1) for word in given.get("options") or ())
         create(names, {"model": given.get("model") or ""}, options)
     match command.split()[1:3]:
         case ["data", "fetch"]:

@@ -21,8 +21,9 @@ from levelfield.stats.correlation import (
     statistics,
     tau_like,
 )
+from levelfield.stats.estimands import STATISTICS
 from levelfield.stats.estimate import percentile_ends
-from levelfield.stats.measures import CORRELATIONS, STATISTICS, why_undefined
+from levelfield.stats.measures import CORRELATIONS, why_undefined
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.ties import best_threshold, calibrated, calibrated_within
 

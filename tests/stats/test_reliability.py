@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import f as f_distribution
 
+from levelfield.stats.estimands import MEASUREMENTS
 from levelfield.stats.estimate import percentile_ends
 from levelfield.stats.icc import intraclass
 from levelfield.stats.kappa import cohen_kappa
 from levelfield.stats.krippendorff import krippendorff_alpha
-from levelfield.stats.reliability import MEASUREMENTS
 from levelfield.stats.resampling import Resampling
 
 FEW = Resampling(resamples=50)

@@ -336,4 +336,4 @@ def test_more_draws_than_memory_and_time_allow_are_refused(name):
     with pytest.raises(UserError) as refused:
         Resampling(**{name: 100_000_000})
 
-    assert str(refused.value) == f"{name}: expected 1 to 1,000,000, found 100,000,000"
+    assert str(refused.value) == f"{name}=100000000: expected a whole number from 1 to 1,000,000"

@@ -111,10 +111,13 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
             'technique = "base"\ndecoding = { top_q = 1 }',
             'decoding: top_q: there is no such key; did you mean "top_p"?',
         ),
-        ('technique = "base"\ndecoding = { top_p = 2 }', "decoding: top_p is 2.0; expected"),
+        (
+            'technique = "base"\ndecoding = { top_p = 2 }',
+            "decoding: top_p: expected a number above 0, at most 1; found 2",
+        ),
         (
             'technique = "base"\ndecoding = { max_new_tokens = 0.5 }',
-            "decoding: option max_new_tokens=0.5: expected a whole number",
+            "decoding: max_new_tokens: expected a whole number from 1 on; found 0.5",
         ),
         ('technique = "base"\nenvironment = {}', "environment: only a system with command has"),
         ('command = ["x"]\ndecoding = {}', "decoding: only a system with technique has this"),

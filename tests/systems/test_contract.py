@@ -322,5 +322,5 @@ def test_a_budget_that_leaves_no_room_is_refused():
     ],
 )
 def test_a_decoding_that_makes_no_distribution_is_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is"):
+    with pytest.raises(UserError, match=rf"{option}={value}: expected"):
         Decoding(**{option: value})

@@ -117,7 +117,7 @@ def test_prompts_that_were_cut_are_noted():
 
 def test_words_of_the_decoding_are_those_of_decoding():
     assert len(generate(max_new_tokens=3).answers[0].continuation) == len(" abc")
-    with pytest.raises(UserError, match="top_p is 2"):
+    with pytest.raises(UserError, match="top_p=2: expected"):
         generate(top_p=2)
     assert "|tokens:7|decoding:greedy|penalty:1" in (
         generate(max_new_tokens=7, greedy=True).choices.signature

@@ -50,10 +50,14 @@ class LinkOptions:
 @click.command(cls=Writing)
 @STUDY
 @STORE
-@click.option("--slot", type=WholeNumber(1), help="Only this one, by its number.")
-@click.option("--new", is_flag=True, help="With --slot: a new link for its rater.")
-@click.option("--revoke", is_flag=True, help="With --slot: end its link.")
-@click.option("--reassign", is_flag=True, help="With --slot: a link for another person.")
+@click.option(
+    "--slot", type=WholeNumber(1), help="Number of the one place of a rater that is meant."
+)
+@click.option("--new", is_flag=True, help="Make a new link for the rater of --slot.")
+@click.option("--revoke", is_flag=True, help="End the link of --slot.")
+@click.option(
+    "--reassign", is_flag=True, help="Make a link for another person in the place of --slot."
+)
 @click.option(
     "--csv",
     "csv_file",

@@ -26,13 +26,13 @@ STORE = click.option(
     "--store",
     metavar="FILE",
     type=INPUT,
-    help="Where ratings are kept; else STUDY.sqlite beside STUDY.toml.",
+    help="File of the ratings. [default: STUDY.sqlite beside STUDY.toml]",
 )
 URL = click.option(
     "--url",
     default="",
     metavar="ADDRESS",
-    help="Where browsers reach the pages, such as https://example.org/ratings.",
+    help="Address at which browsers reach the pages, such as https://example.org/ratings.",
 )
 
 

@@ -71,7 +71,7 @@ _FILES = (
     "--out",
     required=True,
     type=OutputType(files=dict.fromkeys(_FILES, "an export of ratings")),
-    help="Where the files go.",
+    help="Folder for the files.",
 )
 @click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
 def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:

@@ -35,7 +35,13 @@ class ServeOptions:
 @STUDY
 @STORE
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for every interface.")
-@click.option("--port", type=WholeNumber(0, 65535), default=8765, show_default=True)
+@click.option(
+    "--port",
+    type=WholeNumber(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port that the server listens on.",
+)
 @URL
 def serve(**words: Any) -> None:
     """Open a study to raters until Ctrl-C.

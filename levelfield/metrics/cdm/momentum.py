@@ -13,6 +13,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import Level
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -63,49 +64,59 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     nothing that the models have tokens for; what stands before the text is longer than the models
     take; log-probabilities that are not finite.
 
-    Options:
-        amateur, expert: two models of one family, with one vocabulary: two encoder-decoders or two
-            causal models. The default needs no network: SmolLM2 of 135 million parameters, and its
-            first 2 layers of 30. The paper's pairs are amateur=google-t5/t5-small with
-            expert=google-t5/t5-large, google-t5/t5-3b or google-t5/t5-11b, the last two its best.
-        task: what is scored, and given what. `text`: what follows the prompt, given the prompt (the
-            whole text where a sample has none). `dialogue`: turns, which are those of `context` and
-            the text as the last one; without context the text is a whole dialogue, its turns
-            divided by `</UTT>` or else by line ends. `commonsense`: the text given the wanted
-            keywords, joined by blanks.
-        form: `infilling`: each sentence or turn in a gap of the rest, which the paper found to
-            agree better with people; of models that were trained to fill gaps: T5, BART, PEGASUS,
-            and causal ones with fill-in-the-middle tokens. `conditional`: given what stands
-            before it. `auto`: infilling for encoder-decoders and for causal models that have
-            fill-in-the-middle tokens, conditional for other causal ones; the signature names which.
-        gap: form=conditional of encoder-decoders: whether the source ends with the gap token. True
-            is what a model wants that was trained on gaps only, as the original T5 was; False what
-            one wants that was fine-tuned from sources to texts.
-        pooling: `sum`, `mean`, `max`, `min` over tokens, or `classifier`.
-        pooler: pooling=classifier: the file that `levelfield train pooler` wrote.
-        turns: task=dialogue: `whole`: all tokens of all turns are one sequence. `mean`: each turn
-            is pooled, and the mean taken over turns. `last`: only the last turn is scored, given
-            the context.
-        separator: task=dialogue: what stands between turns where a model reads them; `\n` is a line
-            end.
-        language: form=infilling: of the sentence segmenter (Punkt).
-        dtype: of the weights; log-probabilities are computed in float32.
+    The models are of one family, with one vocabulary: two encoder-decoders or two causal models.
+    The default pair needs no network: SmolLM2 of 135 million parameters, and its first 2 layers of
+    30. The pairs of the paper are amateur=google-t5/t5-small with expert=google-t5/t5-large,
+    google-t5/t5-3b or google-t5/t5-11b, the last two its best. It found form=infilling, of models
+    that were trained to fill gaps (T5, BART, PEGASUS, causal ones with fill-in-the-middle tokens),
+    to agree better with people. Log-probabilities are computed in float32.
 
     The parts of a value are its tokens with their momentum: "12: lake" is the twelfth. Their
     weights are those of the pooling (`max` and `min`: all on one token); those of `sum` and
     `classifier`, which is no weighted mean, are equal.
     """
 
-    amateur: str = OFFLINE_AMATEUR
-    expert: str = OFFLINE_LM
-    task: Literal["text", "dialogue", "commonsense"] = "text"
-    form: Literal["auto", Form] = "auto"
-    gap: bool = True
-    pooling: Literal["mean", "sum", "max", "min", "classifier"] = "mean"
-    pooler: str | None = None
-    turns: Literal["whole", "mean", "last"] = "whole"
-    separator: str = r"\n"
-    language: str = "english"
+    amateur: str = option(
+        OFFLINE_AMATEUR, "Small model of the family (p_a): a hub name or a folder."
+    )
+    expert: str = option(OFFLINE_LM, "Large model of the family (p_e): a hub name or a folder.")
+    task: Literal["text", "dialogue", "commonsense"] = option(
+        "text",
+        "Text that is scored, and given what: text, what follows the prompt, given the prompt "
+        "(the whole text where a sample has none); dialogue, the turns of `context` and the text "
+        "as the last one (without context the text is a whole dialogue, its turns divided by "
+        "`</UTT>` or else by line ends); commonsense, the text given the wanted keywords, joined "
+        "by blanks.",
+    )
+    form: Literal["auto", Form] = option(
+        "auto",
+        "Context that models read: infilling, each sentence or turn in a gap of the rest; "
+        "conditional, what stands before it; auto, infilling for encoder-decoders and causal "
+        "models with fill-in-the-middle tokens, else conditional (the signature names which).",
+    )
+    gap: bool = option(
+        True,
+        "End the source of encoder-decoders with the gap token where form=conditional: true for a"
+        " model trained on gaps only, as the original T5, false for one fine-tuned from sources "
+        "to texts.",
+    )
+    pooling: Literal["mean", "sum", "max", "min", "classifier"] = option(
+        "mean", "Pooling over tokens; classifier is the model that `pooler` names."
+    )
+    pooler: str | None = option(
+        None, "File that `levelfield train pooler` wrote, for pooling=classifier.", metavar="FILE"
+    )
+    turns: Literal["whole", "mean", "last"] = option(
+        "whole",
+        "Turns of task=dialogue: whole, all tokens of all turns are one sequence; mean, each turn"
+        " is pooled, and the mean taken over turns; last, only the last turn is scored, given the"
+        " context.",
+    )
+    separator: str = option(
+        r"\n",
+        "Separator of the turns of task=dialogue where a model reads them; `\\n` is a line end.",
+    )
+    language: str = segmenter.LANGUAGE
 
     name: ClassVar[str] = "cdm.momentum"
     level: ClassVar[Level] = "sample"
@@ -114,6 +125,7 @@ class CDMMomentum(LoadingOptions, SampleMetric):
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.pooling == "classifier") != bool(self.pooler):
             raise UserError(
                 "pooling=classifier and pooler=FILE go together; `levelfield train pooler` makes "

@@ -11,6 +11,7 @@ from typing import Any
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import LacksModels
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import Undefined, undefined_parts
@@ -31,9 +32,18 @@ from levelfield.models.resolve import OFFLINE_LM, OFFLINE_MODEL, resolve
 class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
     """Base of the composite aspects."""
 
-    model: str = OFFLINE_LM
-    encoder: str = OFFLINE_MODEL
-    scales: str = SHIPPED
+    model: str = option(
+        OFFLINE_LM, "Causal model of the likelihoods: a hub name, a folder, or offline/smollm2."
+    )
+    encoder: str = option(
+        OFFLINE_MODEL, "Encoder of the embeddings: a hub name, a folder, or offline/minilm."
+    )
+    scales: str = option(
+        SHIPPED,
+        "Scales of the components: shipped, or a file of `levelfield train scales`, which other "
+        "models need.",
+        metavar="FILE",
+    )
 
     @abc.abstractmethod
     def components(self) -> list[Component]:

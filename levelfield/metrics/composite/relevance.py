@@ -9,6 +9,7 @@ from typing import ClassVar
 from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.errors import UserError
 from levelfield.core.metric import LacksModels, Metric
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined
 from levelfield.judges import choose
@@ -16,7 +17,7 @@ from levelfield.metrics.composite.base import CompositeMetric, composite_values
 from levelfield.metrics.composite.components import JUDGES, Component
 from levelfield.metrics.control import ControlProbability
 from levelfield.metrics.ctrleval import CTRLEvalAttributeRelevance
-from levelfield.metrics.ctrleval.relevance import wanted_label
+from levelfield.metrics.ctrleval.relevance import ATTRIBUTE, wanted_label
 from levelfield.metrics.sample_metric import SampleValue
 
 
@@ -40,17 +41,15 @@ class CompositeAttributeRelevance(CompositeMetric):
     attributes with attribute=auto; a text that a model can't read. The reason names the parts where
     they differ.
 
-    Options: model, encoder and scales as for composite.coherence, and
-        attribute: `sentiment`, `topic`, the TOML file of your own, or `auto`: whichever of the
-            shipped ones the sample's control names.
-        judge: `auto` (of sentiment `linear,vader`, of other attributes none), `none`, or judges as
-            control.probability takes them.
-
     Ke et al. 2022, "CTRLEval", section 3.2.3.
     """
 
-    attribute: str = "auto"
-    judge: str = "auto"
+    attribute: str = ATTRIBUTE
+    judge: str = option(
+        "auto",
+        "Judges of the attribute, as control.probability takes them; auto is linear,vader of "
+        "sentiment and none of other attributes; none does without.",
+    )
 
     name: ClassVar[str] = "composite.attribute-relevance"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})

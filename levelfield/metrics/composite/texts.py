@@ -11,7 +11,9 @@ from levelfield.core.undefined import Undefined
 from levelfield.metrics.composite.base import CompositeMetric, composite_values
 from levelfield.metrics.composite.components import Component
 from levelfield.metrics.ctrleval import CTRLEvalCoherence, CTRLEvalConsistency
+from levelfield.metrics.ctrleval.patterns import PROMPT_MATCH
 from levelfield.metrics.sample_metric import SampleValue
+from levelfield.metrics.text.segmenter import LANGUAGE
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,11 @@ class CompositeCoherence(CompositeMetric):
     Undefined: where a part is: `empty text`, `one sentence only`, a text that a model can't read.
     The reason names the parts where they differ.
 
-    Options:
-        model: causal, of the likelihoods: hub name, folder, or `offline/smollm2`.
-        encoder: of the embeddings: hub name, folder, or `offline/minilm`.
-        scales: `shipped`, or a file of `levelfield train scales`, which other models need.
-        language: of the sentence segmenter (Punkt).
-
     Ke et al. 2022, "CTRLEval", section 3.2.1; Watanabe 1960, "Information theoretical analysis of
     multivariate correlation".
     """
 
-    language: str = "english"
+    language: str = LANGUAGE
 
     name: ClassVar[str] = "composite.coherence"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -74,14 +70,10 @@ class CompositeConsistency(CompositeMetric):
     `nothing after the prompt`, a text that a model can't read. The reason names the parts where
     they differ.
 
-    Options: model, encoder and scales as for composite.coherence, and
-        match: as for ctrleval.consistency: how the text must begin with the prompt: `exact` or
-            `loose`.
-
     Ke et al. 2022, "CTRLEval", section 3.2.2.
     """
 
-    match: Literal["exact", "loose"] = "exact"
+    match: Literal["exact", "loose"] = PROMPT_MATCH
 
     name: ClassVar[str] = "composite.consistency"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})

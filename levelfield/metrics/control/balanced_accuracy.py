@@ -64,8 +64,6 @@ class ControlBalancedAccuracy(JudgedMetric, OfScores):
     output is wrong for every judge. Texts that are undefined (see control.average) are left out.
 
     Undefined: where no text can be judged; the commonest reason is given.
-
-    Options: as for control.average.
     """
 
     name: ClassVar[str] = "control.balanced-accuracy"

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import (
     JUDGE_CANT_READ,
@@ -59,12 +60,6 @@ class ControlAverage(JudgedSampleMetric):
     keywords), no judge of an attribute, a wanted label that a judge does not know; what can't be
     decided, with text=continuation a prompt that is not a prefix; with empty=undefined also `empty
     text` and `nothing after the prompt`.
-
-    Options:
-        judges: `paper` (two of the three judges a control of LPF; the third is not on the hub),
-            `offline`, or names of judges, models' names or folders, TOML files, with commas.
-        text: what the judges read: `whole` (as in LPF), or the `continuation` without the prompt.
-        empty: what an empty output is: `0`, or `undefined`.
     """
 
     name: ClassVar[str] = "control.average"
@@ -90,8 +85,6 @@ class ControlProbability(JudgedSampleMetric):
     is 0, as for control.average.
 
     Undefined: as for control.average, and `a judge can't read the text`: there is no probability.
-
-    Options: as for control.average.
     """
 
     name: ClassVar[str] = "control.probability"
@@ -111,7 +104,12 @@ class ControlProbability(JudgedSampleMetric):
 class _MajorityMetric(JudgedSampleMetric, abc.ABC):
     """A metric on the labels that stand for all judges' votes."""
 
-    rule: Rule = "majority"
+    rule: Rule = option(
+        "majority",
+        "Rule for the label that stands for all votes: majority, the one with the most; "
+        "probability, of those with the most votes the one of the highest mean probability; "
+        "study, the alphabetically last label that any judge gave.",
+    )
 
     def _own(self) -> Mapping[str, object]:
         return {"rule": self.rule} | ({} if self.rule == "study" else {"ties": "share"})
@@ -152,15 +150,12 @@ class ControlMajority(_MajorityMetric):
 
     Empty outputs: 0, as for control.average.
 
+    With rule=probability only labels that are equally likely share. The published majorities of LPF
+    rest on rule=study, which favours late labels (positive, World) and hides early ones (negative,
+    Business): it is here to reproduce those numbers only.
+
     Undefined: as for control.average; with rule=study `no majority of the judges` where all are
     undecided.
-
-    Options: as for control.average, and
-        rule: `majority` as above; `probability` lets the mean probability decide among the labels
-            with the most votes, and only those that are equally likely share; `study` is what the
-            published majorities of LPF rest on: the alphabetically last label that any judge gave.
-            That favours late labels (positive, World) and hides early ones (negative, Business),
-            so it is here to reproduce those numbers only.
     """
 
     name: ClassVar[str] = "control.majority"
@@ -180,8 +175,6 @@ class ControlBoth(_MajorityMetric):
     Empty outputs: 0, as for control.average.
 
     Undefined: as for control.majority, and `one attribute only`.
-
-    Options: as for control.majority.
     """
 
     name: ClassVar[str] = "control.both"

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from levelfield.core.continuation import EmptyOutput, Reading, output
+from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
 from levelfield.core.errors import ModelError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -51,15 +52,20 @@ class WantedLabel(NamedTuple):
 class JudgedMetric(LoadingOptions, abc.ABC):
     """Base of the metrics of control: options, and the way from samples to votes."""
 
-    judges: str = "paper"
-    text: Reading = "whole"
-    empty: EmptyOutput = "0"
+    judges: str = option(
+        "paper",
+        "Judges, separated by commas: paper (two of the three judges a control of LPF; the third "
+        "is not on the hub), offline, names of judges, models' names or folders, TOML files.",
+    )
+    text: Reading = READING
+    empty: EmptyOutput = EMPTY_OUTPUT
 
     higher_is_better: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"text", "control"})
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.text == "continuation":
             object.__setattr__(self, "requires", frozenset({"text", "control", "prompt"}))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import ClassVar, Literal
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import option
 from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.engines import Kind
 from levelfield.models.likelihood import LikelihoodScorer
@@ -45,10 +46,22 @@ _KINDS: Mapping[ReadAs, Kind] = {
 class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
     """Base of the aspects."""
 
-    model: str = OFFLINE_MODEL
-    normalize: Normalize = "tokens"
-    patterns: Patterns = "infilling"
-    form: str = field(default="auto", kw_only=True)
+    model: str = option(
+        OFFLINE_MODEL,
+        "Model that reads the texts, which decides how they are scored: an encoder-decoder that "
+        "fills gaps (PEGASUS, T5, BART), an encoder, or a causal model; a hub name, a folder, or "
+        "offline/minilm.",
+    )
+    normalize: Normalize = option(
+        "tokens",
+        "Divide log-probabilities by the number of target tokens (tokens, the authors' code) or "
+        "not (none, the formula of the paper).",
+    )
+    patterns: Patterns = option(
+        "infilling", "Patterns of evaluators: infilling, or an ablation of Table 5."
+    )
+    _: KW_ONLY
+    form: str = option("auto", "Form by which a causal model scores.")
 
     name: ClassVar[str]
     _forms: ClassVar[tuple[str, ...]]
@@ -84,8 +97,8 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
         """The form by which a causal model scores; empty for other models.
 
         Raises:
-            UserError: the aspect has no such form, or an option that the form leaves without
-                meaning has a value.
+            UserError: the model is not causal, or an option that the form leaves without meaning
+                has a value.
         """
         if self._read_as != "likelihood":
             if self.form != "auto":
@@ -94,8 +107,6 @@ class CTRLEvalMetric(LoadingOptions, SampleMetric, abc.ABC):
                     f"{self._resolved.kind}"
                 )
             return ""
-        if self.form not in ("auto", *self._forms):
-            raise UserError(f"form={self.form}: {self.name} has {', '.join(self._forms)}")
         form = self._forms[0] if self.form == "auto" else self.form
         for name in self._without_meaning(form):
             if (value := getattr(self, name)) != self._default(name):

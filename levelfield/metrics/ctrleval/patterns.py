@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from levelfield.core.arrays import Floats
 from levelfield.core.continuation import continuation
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -37,13 +38,28 @@ from levelfield.models.scorers import (
     Scorer,
 )
 
+PROMPT_MATCH = option(
+    "exact",
+    "Demand that the text begin with the prompt character by character (exact), or let white "
+    "space and case differ (loose).",
+)
+
 
 @dataclass(frozen=True)
 class _PatternMetric(CTRLEvalMetric, abc.ABC):
     """An aspect whose evaluators score a span of the text, weighted by NISF (equation 5)."""
 
-    weights: Literal["nisf", "mean", "max", "min"] = "nisf"
-    iwf: str = "auto"
+    weights: Literal["nisf", "mean", "max", "min"] = option(
+        "nisf",
+        "Weights of evaluators: nisf, or an ablation of Table 5: their mean, largest or smallest "
+        "value. A causal model has none.",
+    )
+    iwf: str = option(
+        "auto",
+        "Word frequencies of NISF: published (BookCorpus, for PEGASUS), wordfreq, "
+        "wordfreq:LANGUAGE (de, …), or a file of `levelfield train iwf`; auto takes published for"
+        " PEGASUS and wordfreq for others.",
+    )
 
     _end: ClassVar[bool]
 
@@ -134,25 +150,18 @@ class CTRLEvalCoherence(_PatternMetric):
     number; an infinite value; a first sentence that is as long as what the model takes and, with
     `share`, a sentence whose log P alone is 0.
 
-    Options:
-        model: hub name, folder, or `offline/minilm`.
-        form: how a causal model scores: `share` (which `auto` is), `nats` or `log-p`.
-            The options `weights`, `iwf`, `patterns` and `normalize` are not for causal models, and
-            `single` only for `log-p`.
-        weights: `nisf`, or the ablations of Table 5: `mean`, `max`, `min` over evaluators.
-        iwf: what NISF is computed from: `published` (BookCorpus, for PEGASUS), `wordfreq`,
-            `wordfreq:de`, or a file of `levelfield train iwf`; `auto` takes `published` for
-            PEGASUS and `wordfreq` for others.
-        patterns: `infilling`, or the ablations of Table 5: `ppl-gpt`, `bartscore`.
-        normalize: `tokens` divides log-probabilities by the number of target tokens (the authors'
-            code), `none` does not (the paper's formula).
-        single: what to do with one sentence: `undefined` or `score`.
-        language: of the sentence segmenter (Punkt).
+    The options `weights`, `iwf`, `patterns` and `normalize` are not for causal models, and `single`
+    only for form=log-p.
     """
 
-    single: Literal["undefined", "score"] = "undefined"
-    language: str = "english"
-    form: Literal["auto", "share", "nats", "log-p"] = field(default="auto", kw_only=True)
+    single: Literal["undefined", "score"] = option(
+        "undefined", "Value of a text of one sentence: undefined, or score it."
+    )
+    language: str = segmenter.LANGUAGE
+    _: KW_ONLY
+    form: Literal["auto", "share", "nats", "log-p"] = option(
+        "auto", "Form by which a causal model scores; auto is share."
+    )
 
     name: ClassVar[str] = "ctrleval.coherence"
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -218,16 +227,15 @@ class CTRLEvalConsistency(_PatternMetric):
 
     where log P(Y∖X) is that of Y∖X alone, its leading blank kept. Of a text longer than the model
     takes Y∖X is scored as far as it is read. Undefined besides: as for coherence, and a prompt
-    longer than the model takes.
-
-    Options: as for coherence, and
-        form: how a causal model scores: `log-p` (which `auto` is) or `share`.
-        match: `exact` demands that the text begin with the prompt character by character, `loose`
-            lets white space and case differ.
+    longer than the model takes. The options `weights`, `iwf`, `patterns` and `normalize` are not
+    for causal models.
     """
 
-    match: Literal["exact", "loose"] = "exact"
-    form: Literal["auto", "log-p", "share"] = field(default="auto", kw_only=True)
+    match: Literal["exact", "loose"] = PROMPT_MATCH
+    _: KW_ONLY
+    form: Literal["auto", "log-p", "share"] = option(
+        "auto", "Form by which a causal model scores; auto is log-p."
+    )
 
     name: ClassVar[str] = "ctrleval.consistency"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "prompt"})

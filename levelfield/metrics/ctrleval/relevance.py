@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from levelfield.aspects import Aspect, load_aspect, shipped
-from levelfield.core.continuation import EmptyOutput
+from levelfield.core.continuation import EMPTY_OUTPUT, EmptyOutput
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -40,6 +41,12 @@ from levelfield.models.scorers import (
     LabelEvaluator,
     Scorer,
     label_evaluators,
+)
+
+ATTRIBUTE = option(
+    "auto",
+    "Attribute: sentiment (72 evaluators), topic (32), a TOML file of your own, or auto: "
+    "whichever of the shipped ones the sample's control names.",
 )
 
 _BEGINNING = 10_000
@@ -86,23 +93,19 @@ class CTRLEvalAttributeRelevance(CTRLEvalMetric):
     know; a text without tokens of the model, or with its gap token; a label's word without tokens;
     probabilities that are not numbers; with empty=undefined also `empty text`.
 
-    Options:
-        attribute: `sentiment` (72 evaluators), `topic` (32), the TOML file of your own, or `auto`:
-            whichever of the shipped ones the sample's control names.
-        weights: `label-mass` (β as above; for encoders `mean`), or `mean`, `max`, `min`. `auto` is
-            `label-mass` for models that fill gaps and `mean` for others.
-        empty: what an empty text is: `0`, or `undefined`.
-        form: how a causal model scores: `after` (which `auto` is), `channel` or
-            `after-calibrated`. The option `patterns` is not for causal models, and `weights` not
-            for `channel`.
-        model, patterns, normalize: as for coherence.
+    The option `patterns` is not for causal models, and `weights` not for form=channel.
     """
 
-    attribute: str = "auto"
-    weights: Literal["auto", "label-mass", "mean", "max", "min"] = "auto"
-    empty: EmptyOutput = "0"
-    form: Literal["auto", "after", "channel", "after-calibrated"] = field(
-        default="auto", kw_only=True
+    attribute: str = ATTRIBUTE
+    weights: Literal["auto", "label-mass", "mean", "max", "min"] = option(
+        "auto",
+        "Weights β of evaluators: label-mass (for encoders the mean), mean, max or min; auto is "
+        "label-mass for models that fill gaps and mean for others.",
+    )
+    empty: EmptyOutput = EMPTY_OUTPUT
+    _: KW_ONLY
+    form: Literal["auto", "after", "channel", "after-calibrated"] = option(
+        "auto", "Form by which a causal model scores; auto is after."
     )
 
     name: ClassVar[str] = "ctrleval.attribute-relevance"

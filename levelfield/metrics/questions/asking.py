@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from levelfield.core.errors import ModelError
+from levelfield.core.options import option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
@@ -56,13 +57,23 @@ class QuestionInput(NamedTuple):
 class QuestionMetric(Seq2SeqMetric, abc.ABC):
     """Base of the questions."""
 
-    model: str = "MingZhong/unieval-dialog"
-    over: Literal["text", "sentences", "sum", "turns"] = "text"
-    language: str = "english"
+    model: str = option(
+        "MingZhong/unieval-dialog",
+        "Encoder-decoder model that answers such questions: a hub name or a folder.",
+    )
+    over: Literal["text", "sentences", "sum", "turns"] = option(
+        "text",
+        "Parts that are asked about: the whole text, once; its sentences, averaged; its "
+        "sentences, added up (sum), so that the value is in [0, sentences]; or the turns of a "
+        "dialogue, a line each, averaged, each with those before it as the context (the first "
+        "only if the question names no context).",
+    )
+    language: str = segmenter.LANGUAGE
 
     requires: ClassVar[frozenset[str]] = frozenset({"text"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         named = {field.partition(".")[0] for field in self._question.fields}
         if self.over == "turns":
             named.discard("context")  # it is the turns before, in the text itself

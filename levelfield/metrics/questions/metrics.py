@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
+from levelfield.core.options import option
 from levelfield.metrics.questions.asking import QuestionMetric
 from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
 
@@ -24,20 +25,13 @@ class CustomQuestion(QuestionMetric):
 
     A source longer than the model takes loses the oldest turns of its context, then its end; it
     counts as truncated.
-
-    Options:
-        question: a TOML file, `FILE.toml:NAME` where it holds several, or one of those that
-            `questions.*` are.
-        over: `text`: asked once of the whole text. `sentences`: of each sentence, and averaged.
-            `sum`: of each sentence, and added up, so that the value is in [0, sentences].
-            `turns`: the text is a dialogue with a turn a line, and each turn is asked about with
-            those before it as the context, and averaged; the first only if the question names no
-            context.
-        language: of the sentence segmenter (Punkt).
-        model: an encoder-decoder model that answers such questions. dtype: of the weights.
     """
 
-    question: str
+    question: str = option(
+        help="Question: a TOML file, FILE.toml:NAME where it holds several, or the name of one "
+        "that comes with the package (those of `questions.*`).",
+        metavar="FILE",
+    )
 
     name: ClassVar[str] = "question"
 
@@ -59,7 +53,7 @@ class _ShippedQuestion(QuestionMetric, abc.ABC):
 class QuestionsCoherence(_ShippedQuestion):
     """P(yes) to whether a response follows from the dialogue so far.
 
-    P(yes), and the options: as for `question`. Undefined: as there. The wording is ours,
+    P(yes): as for `question`. Undefined: as there. The wording is ours,
     in `questions.toml`, not the one that the default model was trained on.
     """
 

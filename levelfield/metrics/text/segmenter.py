@@ -7,8 +7,13 @@ import functools
 import punkt
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 
 LANGUAGES = (*punkt.available_languages(), "chinese", "japanese")
+
+LANGUAGE = option(
+    "english", "Language of the sentence segmenter (Punkt).", among=LANGUAGES, metavar="NAME"
+)
 
 
 def sentences(text: str, language: str = "english") -> tuple[str, ...]:

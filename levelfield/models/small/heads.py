@@ -18,7 +18,7 @@ from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
@@ -101,15 +101,11 @@ class States:
         return found, np.array(cut, np.bool_)
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> Singles:
-        lengths = np.array([len(one) for one in ids])
-        padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
-        for row, one in zip(padded, ids, strict=True):
-            row[: len(one)] = one
-        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
+        mask = torch.from_numpy(token_mask(ids)).to(self._device)
         with torch.inference_mode():
             states = self._model(
-                input_ids=torch.from_numpy(padded).to(self._device),
-                attention_mask=mask.long(),
+                input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
+                attention_mask=mask,
                 output_hidden_states=True,
             ).hidden_states[-self._layers :]
             weights = mask[..., None].float()

@@ -17,7 +17,7 @@ from torch import nn
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, unique
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
@@ -116,14 +116,6 @@ class Vocabulary:
         return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
 
 
-def padded(ids: Sequence[Sequence[int]]) -> torch.Tensor:
-    """(texts, words), filled up with `PAD`."""
-    found = np.full((len(ids), max(map(len, ids))), PAD, np.int64)
-    for row, one in zip(found, ids, strict=True):
-        row[: len(one)] = one
-    return torch.from_numpy(found)
-
-
 class TextCNNClassifier:
     """P(label | text) by a TextCNN. A text of any length is read whole; one without words has no
     probabilities."""
@@ -164,7 +156,8 @@ class TextCNNClassifier:
         for bucket in buckets([len(ids[i]) for i in readable], self._batch_tokens):
             rows = [readable[i] for i in bucket]
             with torch.inference_mode():
-                logits = self._model(padded([ids[i] for i in rows]).to(device))
+                words = torch.from_numpy(padded([ids[i] for i in rows], PAD))
+                logits = self._model(words.to(device))
             p[rows] = softmax(logits.double().cpu().numpy(), axis=1)
         return p[place], np.zeros(len(texts), np.bool_)
 

@@ -14,7 +14,7 @@ import torch
 
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets
+from levelfield.models.batching import buckets, padded
 from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
@@ -81,13 +81,10 @@ class TorchCausalModel(BatchedCausalModel):
         Rows are padded on the right, so no scored position ever attends to padding: the model
         needs neither a mask beside the causal one nor positions other than its own.
         """
-        longest = max(map(len, given))
-        padded = np.full((len(given), longest), self._tokens.bos_id, np.int64)
-        for row, one in zip(padded, given, strict=True):
-            row[: len(one)] = one
-        of_rows = [row * longest + one for row, one in enumerate(at)]
+        ids = padded(given, self._tokens.bos_id)
+        of_rows = [row * ids.shape[1] + one for row, one in enumerate(at)]
         places, which = np.unique(np.concatenate(of_rows), return_inverse=True)
-        states = self._body(torch.from_numpy(padded).to(self._device), **how).flatten(0, 1)
+        states = self._body(torch.from_numpy(ids).to(self._device), **how).flatten(0, 1)
         log_p = token_log_p(
             self._head,
             states[torch.from_numpy(places).to(self._device)],

@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import unique
+from levelfield.models.batching import padded, unique
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.contracts import ChoosingModel, Gapped, Target
 from levelfield.models.gaps import PLAIN
@@ -105,12 +105,8 @@ class CausalChoices:
         logits, cache = self._forward(ids, copy.deepcopy(start))
         first = logits[0, -1].double().log_softmax(-1)
         cache.batch_repeat_interleave(len(answers))
-        longest = max(map(len, answers))
-        padded = torch.tensor(
-            [[*answer, *[answer[-1]] * (longest - len(answer))] for answer in answers],
-            device=self._device,
-        )
-        after = self._model(input_ids=padded, past_key_values=cache, use_cache=True).logits
+        given = torch.from_numpy(padded(answers, answers[0][0])).to(self._device)
+        after = self._model(input_ids=given, past_key_values=cache, use_cache=True).logits
         log_p = after.double().log_softmax(-1)  # (answers, tokens, vocabulary)
         found = []
         for row, answer in zip(log_p, answers, strict=True):

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
@@ -95,14 +95,9 @@ class TorchClassifier(ForwardPass):
 
     def logits(self, ids: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> torch.Tensor:
         """What the model's head says of ids with special tokens: (texts, labels), in float32."""
-        lengths = np.array([len(one) for one in ids])
-        padded = np.full((len(ids), lengths.max()), self._pad, np.int64)
-        for row, one in zip(padded, ids, strict=True):
-            row[: len(one)] = one
-        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         found: torch.Tensor = self._model(
-            input_ids=torch.from_numpy(padded).to(self._device),
-            attention_mask=torch.from_numpy(mask).to(self._device),
+            input_ids=torch.from_numpy(padded(ids, self._pad)).to(self._device),
+            attention_mask=torch.from_numpy(token_mask(ids)).to(self._device),
         ).logits
         return found.float()
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
@@ -89,16 +89,13 @@ class TorchSentenceEncoder(ForwardPass):
     def _forward(self, ids: Sequence[list[int]]) -> Any:
         """Model outputs batch by batch: (indices of the texts, output, their lengths)."""
         for bucket in buckets([len(one) for one in ids], self._batch_tokens):
-            lengths = [len(ids[i]) for i in bucket]
-            padded = torch.full((len(bucket), max(lengths)), self._pad, dtype=torch.long)
-            mask = torch.zeros_like(padded)
-            for row, i in enumerate(bucket):
-                padded[row, : lengths[row]] = torch.tensor(ids[i])
-                mask[row, : lengths[row]] = 1
-            features = {"input_ids": padded, "attention_mask": mask}
+            rows = [ids[i] for i in bucket]
+            features = {"input_ids": padded(rows, self._pad), "attention_mask": token_mask(rows)}
             with torch.inference_mode():
-                output = self._model({k: v.to(self._device) for k, v in features.items()})
-            yield bucket.tolist(), output, lengths
+                output = self._model(
+                    {name: torch.from_numpy(v).to(self._device) for name, v in features.items()}
+                )
+            yield bucket.tolist(), output, [len(row) for row in rows]
 
 
 def _sentence_transformer(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> Any:

@@ -15,6 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from levelfield.models.batching import padded, token_mask
+
 
 @dataclass(frozen=True)
 class FutureShape:
@@ -142,10 +144,8 @@ def rotated(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
-def padded(texts: Sequence[Sequence[int]], bos_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+def text_rows(texts: Sequence[Sequence[int]], bos_id: int) -> tuple[torch.Tensor, torch.Tensor]:
     """BOS and the tokens of texts, padded on the right, and which are no padding: (rows, tokens)
     each."""
-    longest = 1 + max(map(len, texts))
-    ids = [[bos_id, *text, *[bos_id] * (longest - 1 - len(text))] for text in texts]
-    lengths = torch.tensor([[1 + len(text)] for text in texts])
-    return torch.tensor(ids), torch.arange(longest) < lengths
+    rows = [[bos_id, *text] for text in texts]
+    return torch.from_numpy(padded(rows, bos_id)), torch.from_numpy(token_mask(rows)).bool()

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.models.batching import buckets
+from levelfield.models.batching import buckets, padded, token_mask
 from levelfield.models.contracts import InfillingModel, Target
 from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
 from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
@@ -66,8 +66,10 @@ class TorchInfillingModel(BatchedInfillingModel):
     # -- passes
 
     def _encode(self, ids: Sequence[list[int]]) -> EncodedSources:
-        padded, mask = self._padded(ids)
-        states = self._model.get_encoder()(input_ids=padded, attention_mask=mask).last_hidden_state
+        real = token_mask(ids)
+        mask = None if real.all() else torch.from_numpy(real).to(self._device)
+        encoder = self._model.get_encoder()
+        states = encoder(input_ids=self._padded(ids), attention_mask=mask).last_hidden_state
         return EncodedSources(states, mask)
 
     def _decode(self, encoded: EncodedSources, pairs: Sequence[ScoredPair]) -> None:
@@ -106,8 +108,8 @@ class TorchInfillingModel(BatchedInfillingModel):
     ) -> None:
         """One decoder pass over targets: whole (with `start`) or after the first token (cached)."""
         sequences = [[*(start or ()), *pair.ids] for pair in batch]
-        padded, _ = self._padded([sequence[:-1] for sequence in sequences])
-        hidden = self._decoder(padded, encoded, cache)
+        given = self._padded([sequence[:-1] for sequence in sequences])
+        hidden = self._decoder(given, encoded, cache)
         before = [self._before(pair) if start else 0 for pair in batch]
         log_p = self._scored(hidden, range(len(batch)), sequences, before)
         for pair, values in zip(batch, log_p, strict=True):
@@ -173,17 +175,8 @@ class TorchInfillingModel(BatchedInfillingModel):
             logits += bias[..., part].float()
         return logits
 
-    def _padded(self, ids: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Right-padded ids: (rows, longest), and the mask, or None where nothing is padded."""
-        lengths = np.array([len(one) for one in ids])
-        padded = np.full((len(ids), lengths.max()), self._pad, dtype=np.int64)
-        for row, one in zip(padded, ids, strict=True):
-            row[: len(one)] = one
-        tensor = torch.from_numpy(padded).to(self._device)
-        if (lengths == lengths.max()).all():
-            return tensor, None
-        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None]).to(self._device)
-        return tensor, mask.long()
+    def _padded(self, ids: Sequence[list[int]]) -> torch.Tensor:
+        return torch.from_numpy(padded(ids, self._pad)).to(self._device)
 
     @staticmethod
     def _new_cache() -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
@@ -71,16 +71,11 @@ class TorchPairRegressor(ForwardPass):
 
     def _outputs(self, inputs: Sequence[tuple[list[int], list[int]]]) -> Floats:
         """(pairs,)"""
-        lengths = np.array([len(ids) for ids, _ in inputs])
-        padded = np.full((len(inputs), lengths.max()), self._tokenizer.pad_token_id or 0, np.int64)
-        types = np.zeros_like(padded)
-        for row, (ids, of_pair) in enumerate(inputs):
-            padded[row, : len(ids)] = ids
-            types[row, : len(ids)] = of_pair
-        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
-        given = {"input_ids": padded, "attention_mask": mask}
+        rows, types = zip(*inputs, strict=True)
+        pad = self._tokenizer.pad_token_id or 0
+        given = {"input_ids": padded(rows, pad), "attention_mask": token_mask(rows)}
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
-            given["token_type_ids"] = types
+            given["token_type_ids"] = padded(types, 0)
         with torch.inference_mode():
             z = self._model(
                 **{name: torch.from_numpy(v).to(self._device) for name, v in given.items()}

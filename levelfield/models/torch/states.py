@@ -11,7 +11,7 @@ import torch
 
 from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import buckets, unique
+from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped, TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
@@ -109,15 +109,11 @@ class TorchTokenEncoder(ForwardPass):
         """Batch by batch: the places of its texts, and their states, (texts, longest, d)."""
         lengths = [len(one) for one in ids]
         for bucket in buckets(lengths, self._batch_tokens):
-            longest = lengths[bucket[0]]
-            padded = torch.full((len(bucket), longest), self._pad, dtype=torch.long)
-            mask = torch.zeros_like(padded)
-            for row, i in enumerate(bucket):
-                padded[row, : lengths[i]] = torch.tensor(ids[i])
-                mask[row, : lengths[i]] = 1
+            rows = [ids[i] for i in bucket]
             with torch.inference_mode():
                 states = self._model(
-                    input_ids=padded.to(self._device), attention_mask=mask.to(self._device)
+                    input_ids=torch.from_numpy(padded(rows, self._pad)).to(self._device),
+                    attention_mask=torch.from_numpy(token_mask(rows)).to(self._device),
                 ).last_hidden_state
                 unit = torch.nn.functional.normalize(states.float(), dim=-1)
             yield bucket.tolist(), unit.cpu().numpy()

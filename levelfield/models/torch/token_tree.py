@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from levelfield.models.batching import padded
 from levelfield.models.causal import has_windows
 from levelfield.models.token_tree import TokenTree
 
@@ -24,13 +25,12 @@ def attention(
     longest = max(map(len, trees))
     sight = np.zeros((len(trees), 1, longest, longest), np.bool_)
     sight[:] = np.eye(longest, dtype=np.bool_)
-    positions = np.zeros((len(trees), longest), np.int64)
     for row, tree in enumerate(trees):
         sight[row, 0, : len(tree), : len(tree)] = tree.sight()
-        positions[row, : len(tree)] = tree.depths
     mask = torch.zeros(sight.shape, dtype=dtype, device=device)
     mask.masked_fill_(~torch.from_numpy(sight).to(device), torch.finfo(dtype).min)
-    return {"attention_mask": mask, "position_ids": torch.from_numpy(positions).to(device)}
+    positions = torch.from_numpy(padded([tree.depths for tree in trees], 0))
+    return {"attention_mask": mask, "position_ids": positions.to(device)}
 
 
 def reads_trees(

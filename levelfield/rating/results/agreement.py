@@ -19,8 +19,8 @@ from levelfield.rating.model import Frozen, Item
 from levelfield.rating.results.ratings import answers_of, sample_ratings, samples
 from levelfield.rating.store.records import RaterState
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate
-from levelfield.stats.reliability import Measurement
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 LEVELS: Mapping[str, Measurement] = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.options import choices, parsed, required
+from levelfield.core.options import choices, required
 from levelfield.core.sample import Control
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion
@@ -40,7 +39,7 @@ class TechniqueDefaults:
 def read_defaults(top: TomlTable, folder: Path) -> TechniqueDefaults:
     """Returns the base and the decoding that stand at the top of a study file."""
     model = top.text("model", f'"{OFFLINE_LM}"', default="")
-    return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding(), folder))
+    return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()))
 
 
 def read_technique(
@@ -59,7 +58,7 @@ def read_technique(
     for key in set(words) & set(options):
         options.wrong_field(key, f"the system has its own {key}; leave out one of them")
     words = option_words(options, folder) | words
-    decoding = _decoding(table, defaults.decoding, folder)
+    decoding = _decoding(table, defaults.decoding)
     wrong = TechniqueSource("", {}, decoding, timeout_s, retries)
     if name not in TECHNIQUES:
         hint = suggestion(name, TECHNIQUES)
@@ -116,15 +115,9 @@ def _labels(system: SystemPlan, value: Control) -> Iterator[Control]:
             yield labels
 
 
-def _decoding(table: TomlTable, decoding: Decoding, folder: Path) -> Decoding:
+def _decoding(table: TomlTable, decoding: Decoding) -> Decoding:
     """Returns a decoding with what the table's own changes."""
     fields = table.table("decoding")
-    known = choices(Decoding)
-    for name, word in option_words(fields, folder).items():
-        if name not in known:
-            hint = suggestion(name, known)
-            fields.wrong_field(name, f"there is no such key; {hint}")
-        elif values := attempt(table, "", parsed, "decoding", known, {name: word}):
-            changed = attempt(fields, "", dataclasses.replace, decoding, **values)
-            decoding = changed or decoding
-    return decoding
+    values = fields.values(Decoding)
+    fields.finish()
+    return decoding.replace(**values)

@@ -55,7 +55,7 @@ class CBART(BatchedTechnique):
         eagerness: added to the logit of an insertion, in nats: an editor that learnt little copies
             too often.
         ranker: the causal model whose perplexity decides between chains.
-        batch, device, dtype, batch_tokens, allow_pickle: as of every technique.
+        batch, loading: as of every technique.
     """
 
     name: ClassVar[str] = "cbart"

@@ -72,7 +72,7 @@ class BOLT(GuidedTechnique):
         guide: which guides: names or folders with commas between them, each of another attribute,
             all of one kind: `future`, `class-lm`, `head` or `encoder`; empty for those of kind
             `head` that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -13,6 +13,7 @@ from levelfield.generation.draws import stream
 from levelfield.generation.language_model import LanguageModel
 from levelfield.generation.soft_rows import ReadPrompts
 from levelfield.metrics.keywords import KeywordsCoverage
+from levelfield.models.batching import padded, token_mask
 from levelfield.systems.gradient.bolt_biases import Biases, BiasTuning
 from levelfield.systems.gradient.bolt_memory import SavedTensors
 from levelfield.systems.gradient.bolt_readers import LabelReader
@@ -178,9 +179,8 @@ class BiasSearch:
     def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:
         device = rollout.vectors.device
         of_rows = [list(self._goals[i].tokens) for i in self._live]
-        ids = torch.tensor([[*of, *[0] * (longest - len(of))] for of in of_rows], device=device)
-        counts = torch.tensor([[len(of)] for of in of_rows], device=device)
-        mask = torch.arange(longest, device=device) < counts
+        ids = torch.from_numpy(padded(of_rows, 0)).to(device)
+        mask = torch.from_numpy(token_mask(of_rows)).to(device).bool()
         gumbel = torch.zeros(len(of_rows), self._plan.tokens, longest, device=device)
         for row, (i, of) in enumerate(zip(self._live, of_rows, strict=True)):
             gumbel[row, :, : len(of)] = self._biases[i].gumbel(len(of))

@@ -55,7 +55,7 @@ class PPLM(GuidedTechnique):
         bag: a file with a word in each line, for attributes without a head.
         guide: which heads: names or folders with commas between them, each of another attribute;
             empty for those that come with the package.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -35,7 +35,7 @@ class Prompting(LocalTechnique):
             same for all values of an attribute.
         instructions: a TOML file of templates; empty for those that ship.
         examples: a TOML file of examples; empty for those that ship.
-        model, batch, device, dtype, batch_tokens, allow_pickle: as of every technique
+        model, batch, loading: as of every technique
             (`LocalTechnique`).
 
     Raises:

@@ -52,7 +52,7 @@ class Rewriter(BatchedTechnique):
         model: the rewriter, a folder.
         beams: of a beam search, which takes a greedy decoding and draws nothing; 1 for none.
         batch: texts written at once; no text depends on it.
-        device, dtype, batch_tokens, allow_pickle: how models are loaded.
+        loading: how models are loaded.
     """
 
     name: ClassVar[str] = "rewriter"

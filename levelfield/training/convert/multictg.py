@@ -22,7 +22,7 @@ import torch
 import transformers
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import buckets
+from levelfield.models.batching import buckets, padded, token_mask
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
@@ -159,12 +159,11 @@ class _Encoder:
         pad = self._tokenizer.pad_token_id or 0
         with torch.inference_mode():
             for rows in buckets([len(one) for one in ids], BATCH_TOKENS):
-                some = [torch.tensor(ids[i]) for i in rows]
-                mask = torch.nn.utils.rnn.pad_sequence(
-                    [torch.ones_like(one) for one in some], batch_first=True
-                )
-                padded = torch.nn.utils.rnn.pad_sequence(some, batch_first=True, padding_value=pad)
-                pooled = self._model(input_ids=padded, attention_mask=mask).pooler_output
+                some = [ids[i] for i in rows]
+                pooled = self._model(
+                    input_ids=torch.from_numpy(padded(some, pad)),
+                    attention_mask=torch.from_numpy(token_mask(some)),
+                ).pooler_output
                 if pooled is None:
                     raise ModelError("the encoder has no pooled state; expected a BERT")
                 e[torch.from_numpy(np.asarray(rows))] = torch.nn.functional.linear(

@@ -14,6 +14,8 @@ from levelfield.core.arrays import Codes, VocabularyIds
 from levelfield.core.errors import UserError
 from levelfield.generation.editor import Action, EditorNetwork
 from levelfield.generation.editor_tokens import EditorTokens
+from levelfield.models import batching
+from levelfield.models.batching import token_mask
 from levelfield.training.corpus import Corpus
 from levelfield.training.editor.corruption import IGNORED, Corruption, EditingExample
 from levelfield.training.loop import Loss
@@ -179,7 +181,7 @@ def padded(examples: Sequence[EditingExample], tokens: EditorTokens) -> EditingB
         masked.append(gaps)
     return EditingBatch(
         _tensor(sources, tokens.pad),
-        _tensor([[1] * len(source) for source in sources], 0),
+        torch.from_numpy(token_mask(sources)),
         _tensor(actions, IGNORED),
         _tensor(inputs, tokens.pad),
         _tensor(targets, IGNORED),
@@ -188,5 +190,4 @@ def padded(examples: Sequence[EditingExample], tokens: EditorTokens) -> EditingB
 
 
 def _tensor(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+    return torch.from_numpy(batching.padded(rows, pad))

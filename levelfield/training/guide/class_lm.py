@@ -19,7 +19,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.generation.class_lm import Codes, codes_of
 from levelfield.generation.language_model import LanguageModel, language_model
-from levelfield.models.batching import buckets
+from levelfield.models.batching import buckets, padded
 from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
@@ -117,9 +117,9 @@ class LearntClassLM(torch.nn.Module):
         """
         which = pairs.nonzero().tolist()
         rows = [[*self._codes[c], *texts[i]] for i, c in which]
-        longest = max(map(len, rows)) - 1
         device = self._bias.device
-        ids = torch.tensor([[*row[:-1], *[row[0]] * (longest + 1 - len(row))] for row in rows])
+        ids = torch.from_numpy(padded([row[:-1] for row in rows], self._codes[0][0]))
+        longest = ids.shape[1]
         states = self._body(ids.to(device))
         lengths = [len(texts[i]) for i, _ in which]
         at = torch.tensor(

@@ -19,7 +19,7 @@ from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.batching import buckets
 from levelfield.models.loading import Loading
-from levelfield.models.torch.future import FutureDiscriminator, FutureShape, padded
+from levelfield.models.torch.future import FutureDiscriminator, FutureShape, text_rows
 from levelfield.training.builder import Workplace
 from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
@@ -100,7 +100,7 @@ class FutureLabels:
         """The sum over all beginnings of the texts of a step, in nats."""
         rows = self._passes.rows(step)
         device = model.embeddings.device
-        ids, real = padded([self.ids[i] for i in rows], self.bos_id)
+        ids, real = text_rows([self.ids[i] for i in rows], self.bos_id)
         targets = torch.from_numpy(self.rows.targets[rows]).float()
         of_each = targets[:, None].expand(*ids.shape, -1)[real]
         logits = model.whole(ids.to(device))[real.to(device)]
@@ -158,7 +158,7 @@ def held_out_figures(
     model.eval()
     with torch.inference_mode():
         for some in buckets([len(one) + 1 for one in ids], TEST_TOKENS):
-            read, _ = padded([ids[i] for i in some], bos_id)
+            read, _ = text_rows([ids[i] for i in some], bos_id)
             every = model.whole(read.to(model.embeddings.device)).double().softmax(-1).cpu().numpy()
             for of_text, i in zip(every, some, strict=True):
                 for percent, after in p.items():

@@ -30,6 +30,7 @@ from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.generation.rows import prefix_cache
+from levelfield.models.batching import padded
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.flow import FlowShape
@@ -164,8 +165,8 @@ class LearntLatent(torch.nn.Module):
     ) -> torch.Tensor:
         """−log P(text | prefix): (rows,); None for no prefix."""
         longest = max(map(len, texts))
-        rows = [[self._bos, *text[:-1], *[self._bos] * (longest - len(text))] for text in texts]
-        ids = torch.tensor(rows, device=self.head.weight.device)
+        rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
+        ids = torch.from_numpy(rows).to(self.head.weight.device)
         states = self._body(ids, past_key_values=self._cache(prefix))
         at = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
         row = [i for i, text in enumerate(texts) for _ in text]

@@ -21,7 +21,7 @@ from levelfield.generation.rows import normalised
 from levelfield.models.guides import Guide, GuideKind, guide_for, guide_named
 from levelfield.models.loading import Loading
 from levelfield.models.torch.causal import body_and_head
-from levelfield.models.torch.future import padded
+from levelfield.models.torch.future import text_rows
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TextBatch:
     @classmethod
     def of(cls, texts: Sequence[Sequence[int]], lm: LanguageModel) -> TextBatch:
         """On the device of a model, behind its BOS."""
-        ids, real = padded(texts, lm.bos_id)
+        ids, real = text_rows(texts, lm.bos_id)
         return cls(ids.to(lm.device), real.to(lm.device))
 
     @property

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from levelfield.core.arrays import Ints
 from levelfield.core.errors import ModelError
+from levelfield.models.batching import padded
 from levelfield.models.gaps import FIM
 from levelfield.training.infiller.examples import InfillingExample
 
@@ -70,21 +70,14 @@ class InfillingFormat:
     def batch(self, examples: Sequence[InfillingExample], start: int | None) -> Batch:
         """Padded on the right. `start` is the token a decoder begins with, None for causal."""
         targets = [self.target(example) for example in examples]
-        full = _padded([ids for ids, _ in targets], self.pad)
-        labels = _padded([ids for ids, _ in targets], IGNORED)
+        full = padded([ids for ids, _ in targets], self.pad)
+        labels = padded([ids for ids, _ in targets], IGNORED)
         for row, (_, first) in zip(labels, targets, strict=True):
             row[:first] = IGNORED
         if self.family == "causal":
             labels[np.isin(labels, self.marks)] = IGNORED
             return Batch(None, torch.from_numpy(full[:, :-1]), torch.from_numpy(labels[:, 1:]))
-        source = torch.from_numpy(_padded([self.source(e) for e in examples], self.pad))
+        source = torch.from_numpy(padded([self.source(e) for e in examples], self.pad))
         begin = np.full((len(full), 1), start, np.int64)
         inputs = np.concatenate([begin, full[:, :-1]], axis=1)
         return Batch(source, torch.from_numpy(inputs), torch.from_numpy(labels))
-
-
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> Ints:
-    padded = np.full((len(rows), max(len(row) for row in rows)), pad, np.int64)
-    for to, row in zip(padded, rows, strict=True):
-        to[: len(row)] = row
-    return padded

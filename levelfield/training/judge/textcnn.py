@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from levelfield.models.batching import padded
 from levelfield.models.contracts import Classifier
-from levelfield.models.small.textcnn import TextCNN, TextCNNClassifier, Vocabulary, padded
+from levelfield.models.small.textcnn import PAD, TextCNN, TextCNNClassifier, Vocabulary
 from levelfield.training.builder import Workplace
 from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
@@ -37,7 +38,7 @@ def _train(
         model = TextCNN(len(vocabulary.words), len(train.labels), spec.shape).to(place.device)
 
     def logits(ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        z: torch.Tensor = model(padded(ids).to(place.device))
+        z: torch.Tensor = model(torch.from_numpy(padded(ids, PAD)).to(place.device))
         return z
 
     read = str(len(vocabulary.words))

@@ -1,0 +1,19 @@
+"""What can be estimated, by name: it imports nothing, so that options may name it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Statistic = Literal["pearson", "spearman", "kendall", "tau-like", "accuracy", "calibrated"]
+"""A statistic of agreement between a metric and ratings."""
+
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+
+Systems = Literal["these", "like-these"]
+"""The systems that intervals and tests speak of: those observed, or the population that they are a
+sample of."""
+
+Measurement = Literal["nominal", "ordinal", "interval"]
+"""What ratings are: names, ranks, or numbers whose differences mean something."""
+
+MEASUREMENTS: tuple[Measurement, ...] = get_args(Measurement)

@@ -1,0 +1,93 @@
+"""Every declared option of every command has one range and one message at every door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from levelfield.cli import levelfield
+from levelfield.cli.options import DeclaredOption
+from levelfield.core.errors import UserError
+from levelfield.core.options import Declaration, Unfit, choices
+from levelfield.io.toml import TomlTable
+
+BEGINNINGS = {
+    *("Of", "For", "To", "With", "Without", "In", "On", "At", "By", "From", "As"),
+    *("Only", "Where", "What", "Whose", "How", "Which", "Else", "It", "So"),
+}
+"""Words that a help text does not begin with: neither verbs nor nouns."""
+
+
+def commands(
+    command: click.Command = levelfield, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(command, info_name="levelfield")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, (*path, name))
+    yield " ".join(path), command
+
+
+OPTIONS = {
+    f"{path} {param.opts[0]}".strip(): param
+    for path, command in commands()
+    for param in command.params
+    if isinstance(param, click.Option)
+}
+
+
+def outside(choice: Declaration) -> list[object]:
+    """Values that a choice with a range, or of names, does not accept."""
+    rule = choice.rule
+    values: list[object] = []
+    if rule.least is not None:
+        values.append(type(rule.least)(rule.least - 1))
+    if rule.most is not None:
+        values.append(type(rule.most)(rule.most + 1))
+    values += [bound for bound in (rule.above, rule.below) if bound is not None]
+    values += ["no-such-name"] if choice.names and str not in choice.item_kinds else []
+    values += ["no-such-name"] if rule.among is not None else []
+    return values
+
+
+CASES = {
+    f"{name} {value}": (param, value)
+    for name, param in OPTIONS.items()
+    if isinstance(param, DeclaredOption)
+    for value in outside(param.choice)
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_value_outside_is_refused_with_the_same_words_through_all_doors(case: str):
+    option, value = CASES[case]
+    choice = choices(option.owner)[option.choice.name]
+    with pytest.raises(Unfit) as expected:
+        option.choice.check_item(value)
+    with pytest.raises(click.BadParameter) as typed:
+        option.type.convert(str(value), option, None)
+    assert f"expected {expected.value.expected}" in typed.value.message
+    item = [value] if choice.is_list else value
+    with pytest.raises(Unfit) as expected:
+        choice.check_item(value)
+    with pytest.raises(UserError) as called:
+        option.owner.of(**{choice.name: item})
+    assert f"{choice.name}=" in str(called.value)
+    assert f"expected {expected.value.expected}" in str(called.value)
+    problems: list[str] = []
+    TomlTable({choice.name: item}, "here", problems).values(option.owner)
+    line = next(problem for problem in problems if problem.startswith(f"here: {choice.name}"))
+    assert f"expected {expected.value.expected}; found" in line
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_help_of_an_option_begins_with_a_verb_or_a_noun_and_ends_with_a_full_stop(name: str):
+    words = (OPTIONS[name].help or "").partition("  [")[0].partition(" [default")[0]
+    assert words, "there is no help"
+    assert words[0].isupper() or not words[0].isalpha(), words
+    assert words.split()[0].rstrip(",") not in BEGINNINGS, words
+    assert words.rstrip().endswith("."), words

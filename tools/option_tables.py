@@ -1,0 +1,74 @@
+"""Writes the tables of options in the documentation: `python tools/option_tables.py [PAGE...]`.
+
+A page has a pair of comments, and what stands between them is written here:
+
+    <!-- options: levelfield.run.options:ScoreOptions -->
+    <!-- end of options -->
+
+`flags` after the class names options as the command line does.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+from levelfield.core.options import Declaration, choices
+
+ROOT = Path(__file__).parent.parent
+_PLACE = re.compile(
+    r"(?P<begin><!-- options: (?P<name>[\w.]+:\w+)(?P<flags> flags)? -->\n)"
+    r".*?(?P<end><!-- end of options -->)",
+    re.DOTALL,
+)
+_HEAD = ("| option | values | default | |", "|---|---|---|---|")
+
+
+def updated(text: str) -> str:
+    """Returns a page with the tables that the declarations make now."""
+    return _PLACE.sub(_with_table, text)
+
+
+def _with_table(place: re.Match[str]) -> str:
+    known = choices(pkgutil.resolve_name(place["name"]))
+    row = functools.partial(_row, flags=bool(place["flags"]))
+    table = "\n".join([*_HEAD, *map(row, known.values())])
+    return f"{place['begin']}\n{table}\n\n{place['end']}"
+
+
+def _row(choice: Declaration, *, flags: bool) -> str:
+    names = choice.flags if flags else (choice.name,)
+    cells = (
+        ", ".join(f"`{name}`" for name in names),
+        _values(choice),
+        _default(choice),
+        choice.rule.help,
+    )
+    line = " | ".join(cell.replace("|", r"\|") for cell in cells)
+    return f"| {line} |"
+
+
+def _values(choice: Declaration) -> str:
+    kinds = {"int": "whole number", "float": "number", "str": "" if choice.names else "text"}
+    words = [kinds.get(getattr(kind, "__name__", ""), "") for kind in choice.item_kinds]
+    numbers = f"{' or '.join(filter(None, words))} {choice.bounds}".strip()
+    return ", ".join([*(f"`{name}`" for name in choice.names), *([numbers] if numbers else [])])
+
+
+def _default(choice: Declaration) -> str:
+    if choice.required:
+        return "required"
+    words = "" if choice.is_flag else choice.shown_default
+    return f"`{words}`" if words and not choice.rule.otherwise else words
+
+
+if __name__ == "__main__":
+    pages = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "docs").rglob("*.md"))
+    for page in pages:
+        text = page.read_text("utf-8")
+        if (new := updated(text)) != text:
+            page.write_text(new, "utf-8")
+            print(page)
