@@ -171,7 +171,7 @@ class DeclaredOption(click.Option):
         owner: the class that the command gets a value of.
     """
 
-    def __init__(self, choice: Declaration, owner: type[Options]) -> None:
+    def __init__(self, choice: Declaration, owner: type[Options], prefix: str = "") -> None:
         rule = choice.rule
         is_off = choice.is_flag and choice.default is True
         attrs: dict[str, Any] = {"metavar": rule.metavar or None}
@@ -191,7 +191,7 @@ class DeclaredOption(click.Option):
             attrs |= {"is_flag": False, "flag_value": rule.bare}
         if not choice.is_flag:
             attrs["type"] = INPUT if rule.is_file else None if choice.is_mapping else Word(choice)
-        super().__init__([*choice.flags, choice.name], help=rule.help, **attrs)
+        super().__init__([*choice.flags, prefix + choice.name], help=rule.help, **attrs)
         self.choice = choice
         self.owner = owner
 
@@ -217,6 +217,7 @@ def takes(
     *,
     without: Collection[str] = (),
     among: Mapping[str, Collection[str]] = {},
+    prefix: str = "",
 ) -> Callable[[F], Callable[..., Any]]:
     """Gives a command the options of a class; the command gets them as one value of that class.
 
@@ -224,6 +225,7 @@ def takes(
         name: of the argument that the command gets.
         without: choices that the command does not have; they keep their defaults.
         among: name of a choice -> the names that the command accepts.
+        prefix: tells the choices of two classes apart that have one name and different flags.
     """
     known = {key: choice for key, choice in choices(cls).items() if key not in without}
     known |= {key: known[key].narrowed(names) for key, names in among.items()}
@@ -231,11 +233,11 @@ def takes(
     def add(command: F) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_options(*args: Any, **words: Any) -> Any:
-            values = {key: _value(choice, words.pop(key)) for key, choice in known.items()}
+            values = {key: _value(choice, words.pop(prefix + key)) for key, choice in known.items()}
             return command(*args, **{name: cls.of(**values)}, **words)
 
         params = with_options.__dict__.setdefault("__click_params__", [])
-        params += [DeclaredOption(choice, cls) for choice in reversed(known.values())]
+        params += [DeclaredOption(choice, cls, prefix) for choice in reversed(known.values())]
         return with_options
 
     return add

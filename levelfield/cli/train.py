@@ -9,14 +9,10 @@ import click
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_cdm import cdm
-from levelfield.cli.train_discriminator import discriminator, perturb
-from levelfield.cli.train_editor import editor
 from levelfield.cli.train_guide import guide
-from levelfield.cli.train_infiller import infiller
 from levelfield.cli.train_judge import judge
+from levelfield.cli.train_models import cdm, discriminator, editor, infiller, perturb, rewriter
 from levelfield.cli.train_pooler import pooler
-from levelfield.cli.train_rewriter import rewriter
 from levelfield.cli.train_scales import scales
 from levelfield.models.loading import Loading
 

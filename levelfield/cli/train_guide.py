@@ -10,7 +10,7 @@ import click
 from levelfield.cli.options import FiniteNumber, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_recipe import SOURCE
+from levelfield.cli.train_models import SOURCE
 from levelfield.io.reading import pairs
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_training

@@ -10,7 +10,7 @@ import click
 from levelfield.cli.options import FiniteNumber, WholeNumber
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say
-from levelfield.cli.train_recipe import SOURCE
+from levelfield.cli.train_models import SOURCE
 from levelfield.io.reading import pairs
 from levelfield.training.judge.architectures import ARCHITECTURES
 

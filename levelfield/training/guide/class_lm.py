@@ -29,8 +29,9 @@ from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGui
 from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 SCALE = 10.0
 """α before training."""

@@ -50,8 +50,9 @@ from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.texts import columns, readable
 from levelfield.training.guide.vectors import sentence_vectors
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 RECONSTRUCTION, LABELS, GAP = 0.5, 0.2, 3.0
 """Weights of L_R, L_C and L_G."""

@@ -11,7 +11,7 @@ import torch
 from levelfield.models.batching import buckets
 from levelfield.training.guide.attributes import AttributeRows, by_attribute
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import Recipe
+from levelfield.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from levelfield.training.guide.latent import LatentSettings, LearntLatent

@@ -31,7 +31,8 @@ from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.teachers import Teacher, TextBatch, teacher_of
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Recipe, fit
+from levelfield.training.loop import fit
+from levelfield.training.recipe import Recipe
 
 EVERY = 25
 """Steps between checkpoints."""

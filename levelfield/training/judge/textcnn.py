@@ -14,7 +14,8 @@ from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.spec import JudgeSpec
 from levelfield.training.judge.task import Classification, passes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import HistoryRow, Recipe, fit
+from levelfield.training.loop import HistoryRow, fit
+from levelfield.training.recipe import Recipe
 
 
 def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
