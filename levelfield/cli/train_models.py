@@ -17,7 +17,7 @@ from levelfield.training.cdm import PerturbOptions
 from levelfield.training.discriminator import DiscriminatorSpec
 from levelfield.training.editor import EditorSpec
 from levelfield.training.infiller import InfillerSpec
-from levelfield.training.recipe import DETAILS, ONE_FILE, Stepwise
+from levelfield.training.recipe import DETAILS, Stepwise
 from levelfield.training.rewriter import PairOptions, RewardSpec, RewriterSpec
 
 CORPUS = click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
@@ -104,7 +104,7 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
 @FOLDER
 @takes(RewriterSpec, "spec", without=(*DETAILS, "rewards"))
 @takes(RewardSpec, "rewards", prefix="reward_")
-@takes(PairOptions, "chosen", without=("seed", *ONE_FILE))
+@takes(PairOptions, "chosen", without=("seed",))
 @SOURCE
 def rewriter(
     files: tuple[str, ...],

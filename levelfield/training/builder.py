@@ -95,7 +95,7 @@ def build(
         UserError, ModelError: nothing to train on, a folder with something else in it, a model to
             begin from that is missing or of another kind.
     """
-    notes = account.get("notes", lambda _: None)
+    notes: Notes = account.get("notes", lambda _: None)
     quiet()
     device = pick_device(spec.loading.device)
     if hasattr(spec, "settled"):

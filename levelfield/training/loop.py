@@ -137,7 +137,7 @@ def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     of_embeddings = [] if embeddings is None else [embeddings]
     matrices = [p for p in rest if p.ndim > 1]
     others = [p for p in rest if p.ndim <= 1]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": matrices, "scale": 1.0, "weight_decay": recipe.weight_decay},
         {"params": others, "scale": 1.0, "weight_decay": 0.0},
         {"params": of_embeddings, "scale": recipe.embeddings, "weight_decay": 0.0},

@@ -12,10 +12,6 @@ DETAILS = ("warmup", "decay", "weight_decay", "embeddings", "clip")
 """Choices of a recipe that commands leave as they are."""
 
 
-ONE_FILE = ("source_file", "reference_files", "control", "system", "prompt", "ids")
-"""Choices of reading that files of labelled texts and of pairs do not have."""
-
-
 @dataclass(frozen=True)
 class Recipe(Options):
     """How a model is trained; together with the task it decides every number.
@@ -71,7 +67,7 @@ class Recipe(Options):
         Args:
             embeddings: where the recipe says none.
         """
-        automatic = "bfloat16" if on_gpu else "float32"
+        automatic: Literal["bfloat16", "float32"] = "bfloat16" if on_gpu else "float32"
         return dataclasses.replace(
             self,
             warmup=self.rise,

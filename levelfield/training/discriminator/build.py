@@ -115,6 +115,7 @@ def _random(spec: DiscriminatorSpec, vocabulary: int) -> Any:
     import transformers
 
     size = spec.size
+    assert size.inner
     assert size.head
     return transformers.BertForSequenceClassification(
         transformers.BertConfig(

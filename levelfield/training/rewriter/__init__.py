@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
-from levelfield.io.reading import ReadingOptions
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.training.recipe import ONE_FILE, Recipe, Stepwise, by_command
+from levelfield.training.held_out import HeldOutOptions
+from levelfield.training.recipe import Recipe, Stepwise, by_command
 
 
 @dataclass(frozen=True)
@@ -71,22 +71,10 @@ class RewriterSpec(Stepwise):
 
 
 @dataclass(frozen=True)
-class PairOptions(Options):
+class PairOptions(HeldOutOptions):
     """Which pairs of sentences a rewriter learns, and which are held out."""
 
-    held_out: tuple[str, ...] = option(
-        (), "File of pairs to try the rewriter on; may be given again.", is_file=True,
-        metavar="FILE",
-    )  # fmt: skip
-    share: float = option(
-        0.1,
-        "Share of the pairs to try the rewriter on, where no file is held out.",
-        least=0,
-        below=1,
-    )
     both_directions: bool = option(False, "Learn every pair the other way round, too.")
     labels: tuple[str, ...] = option(
         (), "Style; may be given again.", flags=("--label",), otherwise="those of the pairs"
     )
-    seed: int = option(0, "Seed of what is held out.", least=0)
-    reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)

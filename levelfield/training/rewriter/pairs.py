@@ -91,7 +91,7 @@ def rewriting_pairs(
         learnt = {text for pair in pairs for text in (pair.source, pair.text)}
         test = [pair for pair in test if not {pair.source, pair.text} & learnt]
     else:
-        pairs, test = _split(pairs, chosen.share, chosen.seed)
+        pairs, test = _split(pairs, chosen.share or 0.0, chosen.seed)
     if not pairs:
         raise UserError("there is no pair to learn from")
     if both_directions:
