@@ -23,8 +23,8 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.training import builder
 from levelfield.training.discriminator import DiscriminatorSpec
-from levelfield.training.discriminator import build as module
 from levelfield.training.discriminator.build import build_discriminator
 from levelfield.training.discriminator.rows import TrainingPair, TrainingPairs, held_out, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, auc, encode
@@ -347,7 +347,7 @@ def test_a_kill_between_the_last_step_and_the_card_loses_nothing(rows_file, tmp_
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_card", kill)
+        patch.setattr(builder, "write_card", kill)
         with pytest.raises(KilledError):
             build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
     again = build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
@@ -398,7 +398,7 @@ def test_a_start_that_is_no_encoder_is_refused(rows_file, causal_folders, tmp_pa
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"window": 7}])
 def test_sizes_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(UserError, match="at least"):
+    with pytest.raises(UserError, match=r"=[07]: expected a whole number from [18] to"):
         spec(**wrong)
 
 
