@@ -5,7 +5,8 @@ A page has a pair of comments, and what stands between them is written here:
     <!-- options: levelfield.run.options:ScoreOptions -->
     <!-- end of options -->
 
-`flags` after the class names options as the command line does.
+`flags` after the class names options as the command line does; `beyond MODULE:CLASS` leaves out the
+options that another class declares in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from levelfield.core.options import Declaration, choices
 
 ROOT = Path(__file__).parent.parent
 _PLACE = re.compile(
-    r"(?P<begin><!-- options: (?P<name>[\w.]+:\w+)(?P<flags> flags)? -->\n)"
+    r"(?P<begin><!-- options: (?P<name>[\w.]+:\w+)(?P<flags> flags)?"
+    r"(?: beyond (?P<other>[\w.]+:\w+))? -->\n)"
     r".*?(?P<end><!-- end of options -->)",
     re.DOTALL,
 )
@@ -34,13 +36,15 @@ def updated(text: str) -> str:
 
 def _with_table(place: re.Match[str]) -> str:
     known = choices(pkgutil.resolve_name(place["name"]))
+    other = choices(pkgutil.resolve_name(place["other"])) if place["other"] else {}
+    own = [choice for name, choice in known.items() if choice != other.get(name)]
     row = functools.partial(_row, flags=bool(place["flags"]))
-    table = "\n".join([*_HEAD, *map(row, known.values())])
+    table = "\n".join([*_HEAD, *map(row, own)])
     return f"{place['begin']}\n{table}\n\n{place['end']}"
 
 
 def _row(choice: Declaration, *, flags: bool) -> str:
-    names = choice.flags if flags else (choice.name,)
+    names = choice.flags if flags else (choice.key,)
     cells = (
         ", ".join(f"`{name}`" for name in names),
         _values(choice),

@@ -15,7 +15,6 @@ from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
-from levelfield.stats.resampling import FAMILIES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,13 +47,6 @@ FORMAT = click.option(
 )
 MAP = click.option(
     "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
-FAMILY = click.option(
-    "--family",
-    type=click.Choice(FAMILIES),
-    default="metric",
-    show_default=True,
-    help="The comparisons that p is adjusted over: those of a metric, or of the run.",
 )
 TIME_LIMIT = click.option(
     "--time-limit",

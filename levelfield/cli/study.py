@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FAMILY, JSON, WholeNumber, takes
+from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
-from levelfield.core.limits import JOBS
-from levelfield.run.options import Execution
-from levelfield.stats.resampling import Family
+from levelfield.study.settings import (
+    StudyAuditOptions,
+    StudyMeasureOptions,
+    StudyReportOptions,
+    StudyRunOptions,
+)
 
 if TYPE_CHECKING:
     from levelfield.study import StudyRun
@@ -35,36 +38,11 @@ def study() -> None:
     """
 
 
-_ONLY = click.option(
-    "--only",
-    multiple=True,
-    metavar="SYSTEM",
-    help="Name of a system to take; may be given again. [default: all]",
-)
-
-
 @study.command()
 @_FILE
-@click.option(
-    "--jobs",
-    "-j",
-    type=WholeNumber(1, JOBS),
-    default=1,
-    show_default=True,
-    help="Number of cells at once.",
-)
-@click.option("--no-scores", is_flag=True, help="Get the texts, measure nothing.")
-@_ONLY
-@takes(Execution, "execution")
+@takes(StudyRunOptions)
 @JSON
-def run(
-    file: str,
-    jobs: int,
-    no_scores: bool,
-    only: tuple[str, ...],
-    execution: Execution,
-    as_json: bool,
-) -> None:
+def run(file: str, options: StudyRunOptions, as_json: bool) -> None:
     """Ask the systems for their texts, and measure them.
 
     What is done is left alone: after an interruption, a failure or a change of the study the same
@@ -74,10 +52,7 @@ def run(
     from levelfield.study import load_study
 
     result = load_study(file).run(
-        jobs=jobs,
-        only=only,
-        scores=not no_scores,
-        execution=execution,
+        options,
         stages=progress_bar,
         note=lambda line: say(f"note: {line}"),
         on_cell=lambda cell: say(f"failed: {cell.key}: {cell.failure}") if cell.failure else None,
@@ -91,10 +66,9 @@ def run(
 
 @study.command()
 @_FILE
-@_ONLY
-@takes(Execution, "execution")
+@takes(StudyMeasureOptions)
 @JSON
-def measure(file: str, only: tuple[str, ...], execution: Execution, as_json: bool) -> None:
+def measure(file: str, options: StudyMeasureOptions, as_json: bool) -> None:
     """Measure the texts that there are, and ask no system.
 
     For texts that another machine is still writing or has written. What is measured already is left
@@ -103,10 +77,7 @@ def measure(file: str, only: tuple[str, ...], execution: Execution, as_json: boo
     from levelfield.study import load_study
 
     result = load_study(file).measure(
-        only=only,
-        execution=execution,
-        stages=progress_bar,
-        note=lambda line: say(f"note: {line}"),
+        options, stages=progress_bar, note=lambda line: say(f"note: {line}")
     )
     _tell_run(result, as_json)
 
@@ -146,14 +117,8 @@ def status(file: str, as_json: bool) -> None:
     type=click.Choice(["serious", "warning", "note"]),
     help="Exit with 1 if there is a finding as bad.",
 )
-@click.option(
-    "--training",
-    multiple=True,
-    metavar="FILE",
-    type=INPUT,
-    help="Texts that systems were trained on, to be looked for in theirs. May be repeated.",
-)
-def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -> None:
+@takes(StudyAuditOptions)
+def audit(target: str, as_json: bool, fail_on: Any, options: StudyAuditOptions) -> None:
     """Look for what should be noticed before a study is published.
 
     Texts that don't continue their prompt or answer another request, seeds that change nothing or
@@ -163,7 +128,7 @@ def audit(target: str, as_json: bool, fail_on: Any, training: tuple[str, ...]) -
     from levelfield.cli.study_tables import print_findings
     from levelfield.study import load_study
 
-    result = load_study(target).audit(training=training)
+    result = load_study(target).audit(options)
     if as_json:
         tell_json(result.to_dict())
     else:
@@ -185,15 +150,9 @@ _TABLES = OutputType(
 @study.command(cls=Writing)
 @_TARGET
 @click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
-@click.option("--no-audit", is_flag=True, help="Leave the findings out.")
-@click.option(
-    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of resampling."
-)
-@FAMILY
+@takes(StudyReportOptions)
 @click.option("--pairs", is_flag=True, help="Print every two systems compared.")
-def report(
-    target: str, out: str | None, no_audit: bool, seed: int, family: Family, pairs: bool
-) -> None:
+def report(target: str, out: str | None, options: StudyReportOptions, pairs: bool) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.cli.study_tables import print_summary
     from levelfield.io.outputs import OutputTarget
@@ -204,7 +163,7 @@ def report(
     loaded = load_study(target)
     if not out:
         check_outputs([OutputTarget("the report", str(loaded.report_folder), files=_TABLES.files)])
-    result = loaded.report(audit=not no_audit, seed=seed, family=family)
+    result = loaded.report(options)
     folder = Path(out) if out else loaded.report_folder
     write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
     print_summary(result.summary, pairs=pairs)
@@ -232,3 +191,11 @@ def export(file: str, texts: str | None, scores: str | None) -> None:
         say(f"wrote {loaded.export(texts, 'texts'):,} texts to {texts}")
     if scores:
         say(f"wrote {loaded.export(scores, 'scores'):,} scores to {scores}")
+
+
+@study.command()
+def schema() -> None:
+    """Print the JSON Schema of study files, for editors that complete and check TOML."""
+    from levelfield.study import schema
+
+    tell_json(schema(), indent=2)

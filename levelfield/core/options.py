@@ -222,7 +222,7 @@ class Declaration:
         """The default, or what happens without a value, in words; may be empty."""
         if self.rule.otherwise:
             return self.rule.otherwise
-        if self.default in (REQUIRED, None, "", (), {}):
+        if self.default in (REQUIRED, None, "", (), {}) or isinstance(self.default, Options):
             return ""
         return ", ".join(map(str, self.default)) if self.is_list else str(self.default)
 
@@ -347,7 +347,8 @@ class Declaration:
         if rule.fewest:
             found["minItems" if self.is_list else "minProperties"] = rule.fewest
         if rule.help:
-            found["description"] = rule.help
+            otherwise = f" Default: {rule.otherwise}." if rule.otherwise else ""
+            found["description"] = rule.help + otherwise
         if isinstance(self.default, str | int | float | bool) and self.default != "":
             found["default"] = self.default
         return found | dict(rule.schema() if rule.schema else {})

@@ -296,15 +296,17 @@ class TomlTable:
 
     def _accepts(self, choice: Declaration, key: str, value: object) -> bool:
         """Whether a choice accepts a value, or an item of its list; notes why not."""
-        blank = isinstance(value, str) and (
-            (not value.strip() and not choice.rule.blank) or "\0" in value
-        )
         try:
             choice.check_item(value)
         except Unfit as error:
             self._expected(key, error.expected, value, error.hint)
             return False
-        if blank and not choice.names:
+        if not isinstance(value, str) or choice.names:
+            return True
+        if "\0" in value:
+            self._expected(key, "a string without a NUL character", value)
+            return False
+        if not value.strip() and not choice.rule.blank:
             has_example = choice.rule.example and not choice.is_list
             example = f", such as {choice.rule.example}" if has_example else ""
             self._expected(key, f"a string that is not empty{example}", value)

@@ -11,14 +11,19 @@ Counter({'done': 30})
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levelfield.study.plan_file import schema
     from levelfield.study.verbs import Study, load_study
 
-__all__ = ["Study", "load_study"]
+__all__ = ["Study", "load_study", "schema"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'levelfield.study' has no attribute '{name}'")
+    if name == "schema":
+        from levelfield.study.plan_file import schema
+
+        return schema
     from levelfield.study import verbs
 
     return getattr(verbs, name)

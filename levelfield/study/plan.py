@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from levelfield.core.limits import RETRIES
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
+from levelfield.io import FORMATS
 from levelfield.study.cells import CellKey
 from levelfield.systems.contract import Decoding
+from levelfield.systems.table import TECHNIQUES
 
 
 @dataclass(frozen=True)
@@ -50,67 +54,91 @@ class ControlKind:
 
 
 @dataclass(frozen=True)
-class FilesSource:
-    """Texts that exist already. `pattern` may hold {system}, {dataset}, {control}, {seed}.
+class FilesSource(Options):
+    """Texts that exist already."""
 
-    Attributes:
-        pattern: path, relative to the study file's folder.
-        format, mapping: as `levelfield score --format --map`.
-    """
+    pattern: str = option(
+        help="Path of the texts, relative to the folder of the study file; may hold {system}, "
+        "{dataset}, {control} and {seed}.",
+        positional=True,
+        key="files",
+        example='"texts/{dataset}-{control}-{seed}.jsonl"',
+    )
+    format: str | None = option(
+        None, "Format of the files.", among=lambda: tuple(FORMATS), otherwise="what the suffix says"
+    )
+    mapping: Mapping[str, str] = option(
+        {},
+        "Our field, your column, as in `levelfield score --map`; a name that has a dot stands in "
+        "quotes.",
+        key="map",
+    )
 
-    pattern: str
-    format: str | None = None
-    mapping: Mapping[str, str] = field(default_factory=dict)
+
+@dataclass(frozen=True, kw_only=True)
+class AskedSource(Options):
+    """Base of the sources that are asked for texts."""
+
+    timeout_s: float = option(
+        3600.0,
+        "Seconds for one attempt at one cell; of a technique, the time of loading its models is "
+        "part of the first attempt.",
+        above=0,
+    )
+    retries: int = option(
+        1, "Further attempts, for requests without an answer.", least=0, most=RETRIES
+    )
 
 
 @dataclass(frozen=True)
-class CommandSource:
-    """A command that reads requests as JSONL on stdin and writes answers as JSONL on stdout.
+class CommandSource(AskedSource):
+    """A command that reads requests as JSONL on stdin and writes answers as JSONL on stdout."""
 
-    Attributes:
-        command: program and arguments; no shell. Run in the study file's folder.
-        timeout_s: of one attempt at one cell.
-        retries: further attempts, for the requests that have no answer yet.
-        environment: added to ours.
-    """
-
-    command: tuple[str, ...]
-    timeout_s: float = 3600.0
-    retries: int = 1
-    environment: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = option(
+        help="Program and arguments, without a shell; run in the folder of the study file.",
+        positional=True,
+        fewest=1,
+        blank=True,
+        example='["python3", "gedi.py"]',
+    )
+    environment: Mapping[str, str] = option(
+        {}, "Variables added to the environment of the command.", blank=True
+    )
 
 
 @dataclass(frozen=True)
-class CallableSource:
-    """A Python callable: `MODULE:NAME`, or a name in the entry-point group `levelfield.systems`.
+class CallableSource(AskedSource):
+    """A Python callable.
 
     It is called with a list of requests (mappings as a command reads them) and yields answers
     (mappings as a command writes them), in a process of its own.
     """
 
-    target: str
-    timeout_s: float = 3600.0
-    retries: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
+    target: str = option(
+        help="MODULE:NAME in Python, or the name of an installed system (entry-point group "
+        "`levelfield.systems`).",
+        positional=True,
+        key="callable",
+        example='"my_package.gedi:answers"',
+    )
+    options: Mapping[str, Any] = option({}, "Arguments for the callable.", blank=True)
 
 
 @dataclass(frozen=True)
-class TechniqueSource:
+class TechniqueSource(AskedSource):
     """A technique of `levelfield.systems`, in a process that answers all cells of the system.
 
-    Attributes:
-        technique: its name.
-        options: those of its class, by name; `model` is always there if the class has it.
-        decoding: how tokens are chosen.
-        timeout_s, retries: as of a command; the time of loading models is part of the first
-            attempt.
+    Of its options, `model` is always there if the class has it.
     """
 
-    technique: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    decoding: Decoding = field(default_factory=Decoding)
-    timeout_s: float = 3600.0
-    retries: int = 1
+    technique: str = option(
+        help="Name of a technique that `levelfield techniques` lists.",
+        positional=True,
+        example='"gedi"',
+        schema=lambda: {"enum": list(TECHNIQUES)},
+    )
+    options: Mapping[str, Any] = option({}, "Options of the technique, by name.", blank=True)
+    decoding: Decoding = option(Decoding(), "How the technique chooses tokens.")
 
     @property
     def base(self) -> str:
@@ -152,12 +180,22 @@ class SystemPlan:
     prompting: str = ""
 
 
+Word = str | float | bool
+"""An option as a study file has it."""
+
+
 @dataclass(frozen=True)
-class MetricPlan:
+class MetricPlan(Options):
     """A metric (or family) and its options as the user wrote them."""
 
-    name: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    name: str = option(
+        help="Name of a metric or a family, or PATH.py:CLASS.",
+        positional=True,
+        example='"diversity"',
+    )
+    options: Mapping[str, Word] = option(
+        {}, "Options of the metric, as `levelfield metrics NAME` lists them.", blank=True
+    )
 
 
 @dataclass(frozen=True)

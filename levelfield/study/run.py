@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 
-from levelfield.core.errors import LevelfieldError, UserError
-from levelfield.core.limits import JOBS
+from levelfield.core.errors import LevelfieldError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
@@ -70,18 +69,15 @@ def run(
     the end.
 
     Args:
-        jobs: number of cells at once; those of a technique are run one after the other.
+        jobs: number of cells at once, at least 1; those of a technique are run one after the other.
         only: which cells.
         progress: called with the number of requests just answered, or answered before.
         on_cell: called with every finished cell, one at a time.
         stop: when set, running systems are ended; their answers are kept.
 
     Raises:
-        UserError: `jobs` is less than 1.
         KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
     """
-    if not 1 <= jobs <= JOBS:
-        raise UserError(f"jobs: expected 1 to {JOBS:,}, found {jobs}")
     work = _Work(plan, progress, on_cell, stop or threading.Event())
     keys = [key for key in plan.cells() if only(key)]
     work.cells(keys, jobs)

@@ -22,7 +22,6 @@ from levelfield.run.keeper import keeping
 from levelfield.run.options import Execution, Note
 from levelfield.run.places import scoring_place
 from levelfield.run.readiness import check_engine, ready
-from levelfield.stats.resampling import Family, Resampling
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
@@ -34,6 +33,12 @@ from levelfield.study.plan_file import load_plan
 from levelfield.study.published import published_cells
 from levelfield.study.report import StudyReport
 from levelfield.study.run import run
+from levelfield.study.settings import (
+    StudyAuditOptions,
+    StudyMeasureOptions,
+    StudyReportOptions,
+    StudyRunOptions,
+)
 from levelfield.study.status import CellStatus, StudyStatus, study_status
 from levelfield.study.store.export import Exported, export
 from levelfield.study.store.folder import StudyStore
@@ -100,11 +105,8 @@ class Study:
 
     def run(
         self,
+        chosen: StudyRunOptions | None = None,
         *,
-        jobs: int = 1,
-        only: Sequence[str] = (),
-        scores: bool = True,
-        execution: Execution | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         on_cell: Callable[[CellStatus], object] = lambda _: None,
@@ -115,31 +117,30 @@ class Study:
         Finished cells are left alone. A cell that fails does not stop the others.
 
         Args:
-            jobs: number of cells at once.
-            only: these systems; all if there are none.
-            scores: whether texts are measured.
-            execution: how and where texts are measured; `jobs` is about asking, and a system has a
-                time limit of its own in the study file.
+            chosen: how systems are asked, and texts measured.
             stages: told of the progress of each stage: texts, scores.
             note: called with what a person should know, as it comes up.
             on_cell: called with every cell that a system was asked for, when it is finished.
-            words: options of `Execution`, instead of those there.
+            words: options of `StudyRunOptions`, such as `jobs`, `only`, `scores` and `execution`,
+                instead of those there.
 
         Raises:
-            UserError: no such system, or what is wrong with a metric or model; before any work.
+            UserError: no such system or option, or what is wrong with a metric or model; before any
+                work.
             KeyboardInterrupt: Ctrl-C, after all systems have been ended; says what is kept.
         """
         plan = self._plan()
+        chosen = StudyRunOptions.of(chosen, **words)
+        only, execution = chosen.only, chosen.execution
         self._check_systems(plan, only)
-        execution = Execution.of(execution, **words)
-        metrics = _metrics(plan, execution) if scores else []
+        metrics = _metrics(plan, execution) if chosen.scores else []
         cells = study_status(plan, only).cells
         _check_callables(plan, {cell.key.system for cell in cells if cell.state != "done"})
         total = sum(cell.asked for cell in cells)
         with stages("texts", total) as progress:
             outcome = run(
                 plan,
-                jobs=jobs,
+                jobs=chosen.jobs,
                 only=lambda key: not only or key.system in only,
                 progress=progress,
                 on_cell=on_cell,
@@ -147,15 +148,16 @@ class Study:
         for line in outcome.notes:
             note(line)
         keys = [cell.key for cell in outcome.cells]
-        measured = _measure(plan, keys, metrics, execution, stages, note) if scores else None
+        measured = None
+        if chosen.scores:
+            measured = _measure(plan, keys, metrics, execution, stages, note)
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
     def measure(
         self,
+        chosen: StudyMeasureOptions | None = None,
         *,
-        only: Sequence[str] = (),
-        execution: Execution | None = None,
         stages: Stages = no_stages,
         note: Note = lambda _: None,
         **words: Any,
@@ -165,7 +167,10 @@ class Study:
         Texts of a cell that is stale are left alone, since `run` asks for them again.
 
         Args:
-            only, execution, stages, note, words: as for `run`.
+            chosen: which texts are measured, how and where.
+            stages, note: as for `run`.
+            words: options of `StudyMeasureOptions`, such as `only` and `execution`, instead of
+                those there.
 
         Raises:
             UserError: there are no texts yet; no such system, or what is wrong with a metric or
@@ -173,10 +178,11 @@ class Study:
             KeyboardInterrupt: says what is kept.
         """
         plan = self._plan()
-        self._check_systems(plan, only)
-        execution = Execution.of(execution, **words)
+        chosen = StudyMeasureOptions.of(chosen, **words)
+        execution = chosen.execution
+        self._check_systems(plan, chosen.only)
         metrics = _metrics(plan, execution)
-        status = study_status(plan, only)
+        status = study_status(plan, chosen.only)
         store = StudyStore(plan.out)
         texts = [cell for cell in status.cells if store.record(cell.key)]
         if not texts:
@@ -193,42 +199,42 @@ class Study:
         """Returns how far every cell is; writes nothing."""
         return study_status(self._plan())
 
-    def audit(self, *, training: Sequence[str | os.PathLike[str]] = ()) -> AuditReport:
+    def audit(self, chosen: StudyAuditOptions | None = None, **words: Any) -> AuditReport:
         """Returns what should be noticed before the study is published; writes nothing.
 
         Args:
-            training: files of texts that systems were trained on, in any format of samples.
+            chosen: what texts are compared with.
+            words: options of `StudyAuditOptions`, such as `training`, instead of those there.
 
         Raises:
             UserError: there are no texts yet, or a file can't be read.
         """
-        files = [open_samples([file]) for file in training]
+        chosen = StudyAuditOptions.of(chosen, **words)
+        files = [open_samples([file]) for file in chosen.training]
         for file in files:
             file.check()
         known = (sample.text for file in files for sample in file)
         return self._audit(self.cells(), known if files else ())
 
-    def report(
-        self, *, audit: bool = True, seed: int = 0, family: Family = "metric"
-    ) -> StudyReport:
+    def report(self, chosen: StudyReportOptions | None = None, **words: Any) -> StudyReport:
         """Returns the tables of the study.
 
         Args:
-            audit: whether the findings of the audit are part of it.
-            seed: of resampling.
-            family: the comparisons that p is adjusted over: those under one measure, or all of a
-                kind of control.
+            chosen: what the report holds.
+            words: options of `StudyReportOptions`, such as `audit`, `seed` and `family`, instead of
+                those there. Of a family `run`, p is adjusted over all comparisons of a kind of
+                control.
 
         Raises:
             UserError: there are no texts yet.
         """
+        chosen = StudyReportOptions.of(chosen, **words)
         cells = self.cells()
         weights = self._weights(cells)
-        resampling = Resampling(seed=seed, family=family)
-        summary = aggregate(cells, weights=weights, resampling=resampling)
+        summary = aggregate(cells, weights=weights, resampling=chosen.resampling)
         if self.plan:
             summary = replace(summary, techniques=self.plan.techniques)
-        findings = self._audit(cells).findings if audit else None
+        findings = self._audit(cells).findings if chosen.audit else None
         return StudyReport(self.name, self.path, summary, findings, drawn_texts(cells))
 
     def export(self, file: str | os.PathLike[str], what: Exported) -> int:

@@ -10,11 +10,6 @@ from levelfield.systems.technique import LocalTechnique
 
 @dataclass(frozen=True, kw_only=True)
 class UncontrolledBase(LocalTechnique):
-    """p(x_t | x_<t) of the base model; any control is taken and ignored.
-
-    Args:
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-    """
+    """p(x_t | x_<t) of the base model; any control is taken and ignored."""
 
     name: ClassVar[str] = "base"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
@@ -25,20 +26,11 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
     A technique says what loads its models (`_ready`) and how a batch is written (`_write`);
     `refusal` says what it does not control.
-
-    Args:
-        model: the base, by name.
-        batch: texts written at once; no text depends on it.
-        loading: how models are loaded.
     """
 
     name: ClassVar[str] = ""
-    model: str = OFFLINE_LM
-    batch: int = 16
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise UserError(f"batch is {self.batch}; expected a whole number of at least 1")
+    model: str = option(OFFLINE_LM, "Base model: a hub name or a folder.", metavar="NAME")
+    batch: int = option(16, "Texts written at once; no text depends on it.", least=1)
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.systems.bags import bag_label, bag_problem, bag_tokens, bag_words
 from levelfield.systems.contract import Decoding, Request
@@ -19,8 +20,9 @@ from levelfield.systems.gradient.pplm import PPLM
 from levelfield.systems.logits.pace import BagMass, LargestPace, Paced
 from levelfield.systems.logits.processor import SteeringProcessor, Support
 from levelfield.systems.logits.terms import BaseLM, Formula
-from levelfield.systems.making import make_technique, technique_entry
+from levelfield.systems.making import make_technique
 from levelfield.systems.sampling import Choice, Continuation
+from levelfield.systems.table import TECHNIQUES
 from levelfield.systems.technique import LocalTechnique, Prompted
 
 TAU: Mapping[str, float] = {"sentiment": 0.05}
@@ -31,6 +33,16 @@ TAU_OF_OTHERS = 0.005
 """The mass of a topic's words is some thousandths on average."""
 
 CAP = 2.0
+
+PACED = (
+    *(
+        name
+        for name, entry in TECHNIQUES.items()
+        if entry.mechanism == "logits" and name != "cat-paw"
+    ),
+    PPLM.name,
+)
+"""Techniques that can be paced."""
 
 TAU_OF_STEPS: Mapping[str, float] = {"sentiment": 0.02}
 """τ around PPLM, where the pace multiplies the size of its steps."""
@@ -54,52 +66,55 @@ class CATPAW(LocalTechnique):
     Controls what the inner technique does, as far as there is a bag: sentiment, topics of PPLM's
     lists, and anything else with a bag in a file.
 
-    Args:
-        inner: the technique that is paced, by name: one that acts at the logits, or `pplm`.
-        inner_options: its options, as in `candidates=100 keep=0`.
-        guide: its guide, for a technique that has one.
-        strength: λ, the inner technique's strength, in place of its default.
-        tau: τ, the mass of the bag at which the strength is λ; by default 0.05 for sentiment and
-            0.005 for other attributes, around PPLM 0.02 and 0.01.
-        cap: m; no position has a strength above m · λ. By default 2; around PPLM none.
-        bag: a file with a word in each line, which serves every attribute in place of the shipped
-            bags.
-        words: `whole` counts the words that are one token; `first` also the first tokens of longer
-            words, as the authors do, among which are pieces that begin any word.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
-        UserError: no such technique or option, a technique that can't be paced, or a number out of
-            range.
+        UserError: options that the inner technique does not accept.
     """
 
     name: ClassVar[str] = "cat-paw"
-    inner: str = "dexperts"
-    inner_options: str = ""
-    guide: str = ""
-    strength: float | None = None
-    tau: float | None = None
-    cap: float | None = None
-    bag: str = ""
-    words: Literal["whole", "first"] = "whole"
+    inner: str = option(
+        "dexperts",
+        "Technique that is paced: one that acts at the logits, or pplm.",
+        among=PACED,
+        metavar="NAME",
+    )
+    inner_options: str = option(
+        "", "Options of the inner technique, with blanks between them: candidates=100 keep=0."
+    )
+    guide: str = option("", "Guide of the inner technique, where it has one.", metavar="NAME")
+    strength: float | None = option(
+        None, "Strength λ of the inner technique.", otherwise="that of the inner technique"
+    )
+    tau: float | None = option(
+        None,
+        "Mass τ of the bag at which the strength is λ.",
+        above=0,
+        otherwise="0.05 for sentiment, 0.005 for other attributes; around pplm 0.02 and 0.01",
+    )
+    cap: float | None = option(
+        None,
+        "Largest pace m: no position has a strength above m · λ.",
+        above=0,
+        otherwise="2; around pplm none",
+    )
+    bag: str = option(
+        "",
+        "File with a word in each line, which serves every attribute.",
+        otherwise="the bags that ship",
+        metavar="FILE",
+    )
+    words: Literal["whole", "first"] = option(
+        "whole",
+        "Words of the bag that count: whole, those that are one token; first, also the first "
+        "tokens of longer words, as the authors do, among which are pieces that begin any word.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, value in (("tau", self.tau), ("cap", self.cap)):
-            if value is not None and not value > 0:
-                raise UserError(f"{option} is {value}; expected a number above 0")
         _ = self._technique
 
     @property
     def _technique(self) -> LocalTechnique:
         """The inner technique, on the same base."""
-        at_logits = technique_entry(self.inner).mechanism == "logits"
-        if not (at_logits or self.inner == PPLM.name) or self.inner == self.name:
-            raise UserError(
-                f"inner is {self.inner}, which can't be paced; expected a technique that acts at "
-                "the logits, for example dexperts, or pplm"
-            )
         options: dict[str, object] = {}
         for word in shlex.split(self.inner_options):
             option, is_pair, value = word.partition("=")

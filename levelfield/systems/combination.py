@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import torch
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
-from levelfield.io.toml import read_toml
+from levelfield.io.toml import TomlTable, read_toml
 from levelfield.systems.control_text import control_text, template_attributes, unspeakable
 from levelfield.systems.linear import weights
 from levelfield.systems.logits.processor import Support
@@ -25,33 +26,41 @@ _ZERO = Formula(())
 
 
 @dataclass(frozen=True)
-class ModelTerm:
+class ModelTerm(Options):
     """log p(x_t | text, x_<t) / τ of a model that reads a text before the prompt.
 
-    Attributes:
-        text: what it reads first, with `{ATTRIBUTE}` wherever a value of the control stands.
-        model: a causal model with the base's vocabulary; empty for the base.
-        temperature: τ.
-        sees_prompt: whether it reads the whole prompt, or its last token only.
-
     Raises:
-        UserError: braces in the text that are no places for values, or τ is not above 0.
+        UserError: braces in the text that are no places for values.
     """
 
-    text: str = ""
-    model: str = ""
-    temperature: float = 1.0
-    sees_prompt: bool = True
+    text: str = option(
+        "",
+        "Text that the model reads first, with {ATTRIBUTE} wherever a value of the control stands.",
+        example='"A {sentiment} review: "',
+        blank=True,
+    )
+    model: str = option(
+        "",
+        "Causal model with the vocabulary of the base.",
+        otherwise="the base",
+        blank=True,
+        metavar="NAME",
+    )
+    temperature: float = option(
+        1.0, "Temperature τ: divides the log-probabilities of the model.", above=0
+    )
+    sees_prompt: bool = option(
+        True, "Let the model read the whole prompt; false: its last token alone."
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             template_attributes(self.text)
         except ValueError as error:
             raise UserError(
                 f"text: {error}; write {{sentiment}} for a value, {{{{ for a brace"
             ) from None
-        if not self.temperature > 0:
-            raise UserError(f"temperature is {self.temperature}; expected a number above 0")
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -101,22 +110,22 @@ class Combination(LocalTechnique):
     Controls the attributes that its terms read, all of which a request then names. A combination
     whose terms read none takes any control and ignores it, as the base does.
 
-    Args:
-        formula: sums, differences, and products and quotients with numbers.
-        terms: name -> term; or a TOML file with a table for each. The keys of a table are those of
-            `ModelTerm`, or `technique`, `attribute` and options of the technique.
-        strength: the number of that name in the formula.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
         UserError: it is no such formula, a name has no term, or a term is wrong.
     """
 
     name: ClassVar[str] = "combination"
-    formula: str = "base"
-    terms: Mapping[str, Any] | str = ""
-    strength: float = 1.0
+    formula: str = option(
+        "base", "Sums, differences, and products and quotients with numbers, of names."
+    )
+    terms: Mapping[str, Any] | str = option(
+        "",
+        "Terms by name; or a TOML file with a table for each. The keys of a table are those of "
+        "`ModelTerm`, or `technique`, `attribute` and options of the technique.",
+        expected="names with terms, or a TOML file",
+        metavar="FILE",
+    )
+    strength: float = option(1.0, "Number that `strength` stands for in the formula.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -125,7 +134,10 @@ class Combination(LocalTechnique):
             named = read_toml(Path(self.terms).expanduser())
         elif not isinstance(self.terms, str):
             named = self.terms
-        terms = {name: _term(name, value) for name, value in named.items()}
+        problems: list[str] = []
+        terms = {name: _term(name, value, problems) for name, value in named.items()}
+        if problems:
+            raise UserError("\n".join(problems))
         object.__setattr__(self, "terms", terms)
         if wrong := [name for name in terms if name in ("base", "strength")]:
             raise UserError(f"terms: {wrong[0]} has a meaning already; name the term otherwise")
@@ -221,28 +233,35 @@ def _both(a: Support | None, b: Support) -> Support:
     return both
 
 
-def _term(name: str, value: object) -> ModelTerm | TechniqueTerm:
-    """A term as a table of a file has it."""
+def _term(name: str, value: object, problems: list[str]) -> ModelTerm | TechniqueTerm | None:
+    """Returns a term as a table of a file has it; None after notes of what is wrong."""
     if isinstance(value, ModelTerm | TechniqueTerm):
         return value
     if not name.isidentifier() or not isinstance(value, Mapping):
-        raise UserError(
+        problems.append(
             f"terms: {name}: expected a name without blanks, and ModelTerm, TechniqueTerm or a "
             "table with the keys of one"
         )
-    keys = dict(value)
+        return None
+    many = len(problems)
+    table = TomlTable(value, f"terms: {name}", problems)
     try:
-        if "technique" in keys:
-            technique = make_technique(keys.pop("technique"), {**_options(keys)})
+        if "technique" in table:
+            made = table.text("technique", '"gedi"')
+            options = {key: table.take(key) for key in table if key not in _OF_TERMS}
+            attribute = table.text("attribute", '"sentiment"', default="")
+            if len(problems) > many:
+                return None
+            technique = make_technique(made, options)
             assert isinstance(technique, LocalTechnique)
-            return TechniqueTerm(technique, str(keys.get("attribute", "")))
-        return ModelTerm(**keys)
-    except TypeError:
-        known = ", ".join(ModelTerm.__dataclass_fields__)
-        raise UserError(f"terms: {name}: expected some of {known}, or technique") from None
+            return TechniqueTerm(technique, attribute)
+        values = table.values(ModelTerm)
+        table.finish()
+        return ModelTerm(**values) if len(problems) == many else None
     except UserError as error:
-        raise UserError(f"terms: {name}: {error}") from error
+        table.wrong(str(error))
+    return None
 
 
-def _options(keys: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in keys.items() if name != "attribute"}
+_OF_TERMS = ("technique", "attribute")
+"""Keys of a table that are none of the technique's options."""

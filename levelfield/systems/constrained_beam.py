@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
@@ -38,37 +39,29 @@ class ConstrainedBeam(LocalTechnique):
     is drawn: every seed gives the same text. Of the decoding, `max_new_tokens` and
     `repetition_penalty` apply; temperature, `top_k`, `top_p` and `greedy` do not.
 
-    Args:
-        beams: texts that are kept at each step; 1 or more.
-        order: `any`, or `given`: the keywords in the order in which they are given.
-        length_penalty: γ; 1 is the mean log-probability of a token, 0 the sum, and more prefers
-            longer texts.
-        no_repeat: no text repeats so many tokens in a row, except in keywords; 0 lets it.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
-        UserError: a number out of range, or, before the first text, keywords that do not fit the
-            budget.
+        UserError: before the first text, keywords that do not fit the budget.
     """
 
     name: ClassVar[str] = "constrained-beam"
-    beams: int = 16
-    order: Order = "any"
-    length_penalty: float = 1.0
-    no_repeat: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, value, least in (
-            ("beams", self.beams, 1),
-            ("length_penalty", self.length_penalty, 0),
-            ("no_repeat", self.no_repeat, 0),
-        ):
-            if not value >= least:
-                raise UserError(f"{option} is {value}; expected a number of at least {least}")
-        if self.no_repeat == 1:
-            raise UserError("no_repeat is 1, and every word comes again; expected 0, or 2 or more")
+    beams: int = option(16, "Texts that are kept at each step.", least=1)
+    order: Order = option(
+        "any", "Order of the keywords in the text: any, or given, as the request has them."
+    )
+    length_penalty: float = option(
+        1.0,
+        "Exponent γ of the length: 1 is the mean log-probability of a token, 0 the sum; more "
+        "prefers longer texts.",
+        least=0,
+    )
+    no_repeat: int = option(
+        3,
+        "Tokens in a row that no text has twice, those of the prompt included; tokens that a "
+        "keyword needs are exempt. 0 lets texts repeat.",
+        least=0,
+        fits=lambda n: n != 1,
+        expected="0, or a whole number from 2 on",
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

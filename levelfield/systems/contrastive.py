@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.systems.logits.processor import Support, plausible
 from levelfield.systems.logits.terms import BaseLM, Formula, HelperLM
 from levelfield.systems.technique import LocalTechnique
@@ -23,38 +23,31 @@ class ContrastiveDecoding(LocalTechnique):
 
     Controls no attribute: takes any control and ignores it, as the base does.
 
-    Args:
-        strength: β or λ.
-        form: `beta` keeps the weights' sum at 1, so that texts can be sampled; `plain` is flatter
-            than the base and made for beams or the likeliest token.
-        amateur: a causal model with the base's vocabulary.
-        alpha: α, above 0 and at most 1; 1 leaves the base's likeliest token.
-        amateur_temperature: τ.
-        sees_prompt: whether the amateur reads the whole prompt, or its last token only, as in the
-            authors' repository.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
-        UserError: α or τ out of range, or, at the first text, an amateur with another vocabulary.
+        UserError: at the first text, an amateur with another vocabulary.
     """
 
     name: ClassVar[str] = "contrastive"
-    strength: float = 0.5
-    form: Literal["beta", "plain"] = "beta"
-    amateur: str = "offline/smollm2-early"
-    alpha: float = 0.1
-    amateur_temperature: float = 1.0
-    sees_prompt: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.alpha <= 1:
-            raise UserError(f"alpha is {self.alpha}; expected a number above 0, at most 1")
-        if not self.amateur_temperature > 0:
-            raise UserError(
-                f"amateur_temperature is {self.amateur_temperature}; expected a number above 0"
-            )
+    strength: float = option(0.5, "Strength: β of the form beta, λ of plain; 0 is the base.")
+    form: Literal["beta", "plain"] = option(
+        "beta",
+        "Form of the score: beta keeps the sum of the weights at 1, so that texts can be sampled; "
+        "plain is flatter than the base and made for beams or the likeliest token.",
+    )
+    amateur: str = option(
+        "offline/smollm2-early", "Causal model with the vocabulary of the base.", metavar="NAME"
+    )
+    alpha: float = option(
+        0.1, "Threshold α of plausible tokens; 1 leaves the likeliest of the base.", above=0, most=1
+    )
+    amateur_temperature: float = option(
+        1.0, "Temperature τ of the amateur; the authors have 0.5 for GPT-2 and 1 for OPT.", above=0
+    )
+    sees_prompt: bool = option(
+        True,
+        "Let the amateur read the whole prompt; false: its last token alone, as in the repository "
+        "of the authors.",
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

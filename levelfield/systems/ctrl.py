@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.core.wanted import Wanted, single_value, wanted_name
 from levelfield.generation.language_model import LanguageModel, open_language_model
@@ -63,12 +64,6 @@ class CTRL(LocalTechnique):
     codes that come nearest (`control_codes`). A code stands before the prompt as the tokens that it
     has, and is no part of the text. `<unk>` and `Sco@@` have probability 0.
 
-    Args:
-        code: stands before texts of requests without control, and begins with one of CTRL's codes,
-            e.g. `Horror` or `Reviews Rating: 3.0`; without one, such requests are refused.
-        model: a CTRL by name or folder.
-        batch, loading: as of every technique (`LocalTechnique`).
-
     Attributes:
         paper_decoding: of the paper, section 4.1: greedy with a repetition penalty of 1.2.
 
@@ -78,8 +73,13 @@ class CTRL(LocalTechnique):
 
     name: ClassVar[str] = "ctrl"
     paper_decoding: ClassVar[Decoding] = Decoding(greedy=True, repetition_penalty=1.2)
-    model: str = "Salesforce/ctrl"
-    code: str = ""
+    model: str = option("Salesforce/ctrl", "Model, a CTRL: a hub name or a folder.", metavar="NAME")
+    code: str = option(
+        "",
+        "Code before texts of requests without control; it begins with one of CTRL's codes, such "
+        "as Horror or Reviews Rating: 3.0.",
+        otherwise="such requests are refused",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

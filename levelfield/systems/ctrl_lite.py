@@ -22,12 +22,6 @@ class CTRLLite(ClassGuidedTechnique):
     control is the base's.
 
     Controls one attribute with one value, by a guide of kind `class-lm`.
-
-    Args:
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
     """
 
     name: ClassVar[str] = "ctrl-lite"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.systems.guided import ClassGuidedTechnique
 from levelfield.systems.logits.classes import ClassContrast, Classes, ClassModel
@@ -28,23 +29,20 @@ class DExperts(ClassGuidedTechnique):
     Controls attributes with one value, by a guide of kind `class-lm` each, or one attribute by
     `experts`.
 
-    Args:
-        strength: α.
-        experts: whole models instead of a guide, `positive=MODEL,negative=MODEL`; without a name
-            (`negative=`) the base itself is that label's.
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
         UserError: `experts` can't be read, or, at the first text, a model of another vocabulary
             than the base's.
     """
 
     name: ClassVar[str] = "dexperts"
-    strength: float = 3.2
-    experts: str = ""
+    strength: float = option(
+        3.2, "Strength α; 0 is the base. The paper has 3.2 for sentiment and 2 for toxicity."
+    )
+    experts: str = option(
+        "",
+        "Whole models instead of guides, a label each: positive=MODEL,negative=MODEL; without a "
+        "name (negative=) the base itself is that of the label.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

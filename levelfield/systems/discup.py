@@ -26,12 +26,6 @@ class DisCup(GuidedTechnique):
     Controls attributes with one value, by a guide of kind `soft-prompt` each. For several
     attributes their prompts stand one behind the other, in alphabetical order of the attributes;
     the authors have one.
-
-    Args:
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
     """
 
     name: ClassVar[str] = "discup"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.generation.draws import possible
 from levelfield.generation.future import future_model
 from levelfield.models.guides import GuideKind
@@ -30,34 +30,20 @@ class FUDGE(GuidedTechnique):
 
     Controls attributes that there is a guide of kind `future` for, several at once; sentiment by
     the guide that comes with the package.
-
-    Args:
-        strength: λ; 0 is the base without any restriction of tokens.
-        candidates: so many of the base's likeliest tokens have a chance; 0 for all.
-        keep: then so many of the best of them, by the sum; 0 for all. The authors' programs have
-            10.
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
-    Raises:
-        UserError: fewer than 0 candidates.
     """
 
     name: ClassVar[str] = "fudge"
     guide_kind: ClassVar[GuideKind] = "future"
-    strength: float = 15.0
-    candidates: int = 200
-    keep: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option in ("candidates", "keep"):
-            if (n := getattr(self, option)) < 0:
-                raise UserError(
-                    f"{option} is {n}; expected a whole number of at least 0 (0 is all)"
-                )
+    strength: float = option(15.0, "Strength λ; 0 is the base, with all of its tokens.")
+    candidates: int = option(
+        200, "Likeliest tokens of the base that have a chance; 0 for all.", least=0
+    )
+    keep: int = option(
+        0,
+        "Best of these tokens by the sum, among which one is chosen; 0 for all. The authors' "
+        "programs have 10.",
+        least=0,
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

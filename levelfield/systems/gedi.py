@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.systems.guided import ClassGuidedTechnique
 from levelfield.systems.logits.classes import ClassPosterior, Length, PosteriorFilter
 from levelfield.systems.logits.terms import BaseLM, Formula
@@ -23,35 +23,28 @@ class GeDi(ClassGuidedTechnique):
     Generation", section 3.
 
     Controls attributes with one value, by a guide of kind `class-lm` each; several at once.
-
-    Args:
-        strength: ω.
-        length: `mean` as above; with `sum`, s_c = Σ_i≤t log P(x_i | x_<i, c), which is Bayes' rule
-            with equal priors and gets surer with every token.
-        filter_p: leaves out the tokens of the smallest posteriors, up to which the new
-            probabilities sum to less than this; 0 leaves out none, the authors' program has 0.8.
-        target_p: the filter leaves tokens of at least this posterior; the authors' program has 0.8.
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
-    Raises:
-        UserError: `filter_p` or `target_p` out of range.
     """
 
     name: ClassVar[str] = "gedi"
-    strength: float = 30.0
-    length: Length = "mean"
-    filter_p: float = 0.0
-    target_p: float = 0.8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.filter_p < 1:
-            raise UserError(f"filter_p is {self.filter_p}; expected a number from 0 to below 1")
-        if not 0 < self.target_p <= 1:
-            raise UserError(f"target_p is {self.target_p}; expected a number above 0, at most 1")
+    strength: float = option(30.0, "Strength ω, by default as published; 0 is the base.")
+    length: Length = option(
+        "mean",
+        "Share of a token in s_c: mean, α / T of its log-probability; sum, all of it, without α "
+        "and b_c, which is Bayes' rule with equal priors and gets surer with every token.",
+    )
+    filter_p: float = option(
+        0.0,
+        "Leave out the tokens of the smallest posteriors, up to which the new probabilities sum to "
+        "less than this (section 3.3); 0 leaves out none. The authors' program has 0.8.",
+        least=0,
+        below=1,
+    )
+    target_p: float = option(
+        0.8,
+        "Posterior from which on the filter leaves a token. The authors' program has 0.8.",
+        above=0,
+        most=1,
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.systems.control_text import (
     SHIPPED_TEMPLATE,
@@ -33,22 +34,23 @@ class ClassifierFreeGuidance(LocalTechnique):
 
     Controls any attribute with one value, keywords, and several attributes at once, in one request.
 
-    Args:
-        strength: s.
-        against: A: `base`, or `opposite` where each attribute has two known values (sentiment).
-        template: the text that asks for the control, with `{ATTRIBUTE}` where a value stands, e.g.
-            `A {sentiment} review: `; empty for the shipped one.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
         UserError: the template has no place for a value.
     """
 
     name: ClassVar[str] = "cfg"
-    strength: float = 2.0
-    against: Literal["base", "opposite"] = "base"
-    template: str = ""
+    strength: float = option(2.0, "Strength s: 0 is the base, 1 the prompted base.")
+    against: Literal["base", "opposite"] = option(
+        "base",
+        "Model A that is taken away: base, or opposite, the base asked for the other value, where "
+        "each attribute has two known ones (sentiment).",
+    )
+    template: str = option(
+        "",
+        "Text that asks for the control, with {ATTRIBUTE} where a value stands, such as "
+        "`A {sentiment} review: `.",
+        otherwise="the one that ships",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from levelfield.core.errors import UserError, first_line
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.core.wanted import single_value
 from levelfield.generation.class_lm import ClassLM, Codes, class_lm
@@ -37,17 +38,15 @@ def meant(attribute: str, wanted: str, labels: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class GuidedTechnique(LocalTechnique, abc.ABC):
-    """A technique that controls the attributes of its guides.
-
-    Args:
-        guide: which guides: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-    """
+    """A technique that controls the attributes of its guides."""
 
     guide_kind: ClassVar[GuideKind]
-    guide: str = ""
+    guide: str = option(
+        "",
+        "Guides: names or folders with commas between them, each of another attribute.",
+        otherwise="those that come with the package",
+        metavar="NAME",
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.draws import stream
 from levelfield.generation.language_model import LanguageModel
@@ -30,18 +31,17 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     together are of one guide, whose latents share a space. Probabilities (`log_probs`) are given
     the latent that the request has with that seed.
 
-    Args:
-        weights: of attributes where several are asked for, as in `sentiment=2,topic=1`; 1 for
-            those that it does not name. Only attributes that are asked for count.
-        guide, model, batch, loading: as of every technique
-            with guides (`GuidedTechnique`).
-
     Raises:
         UserError: a weight that is no number above 0.
     """
 
     guide_kind: ClassVar[GuideKind] = "latent"
-    weights: str = ""
+    weights: str = option(
+        "",
+        "Weights w of attributes where several are asked for, as in sentiment=2,topic=1; 1 for "
+        "those that it does not name. Only attributes that are asked for count.",
+        metavar="ATTR=NUMBER,...",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.latent import centres
 from levelfield.systems.latent import LatentTechnique, normal
@@ -26,33 +26,16 @@ class MultiCTG(LatentTechnique):
 
     Controls attributes that there is a guide of kind `latent` for; several at once where one guide
     has them all.
-
-    Args:
-        neighbours: K, latents of a label that the mean near a point is of.
-        centres: n, the best points, one of which a request takes.
-        noise: standard deviation of what is added to it.
-        weights: of attributes, as in `sentiment=2,topic=1`.
-        guide: which guides: names or folders with commas between them, each of other attributes;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
-    Raises:
-        UserError: an option out of range.
     """
 
     name: ClassVar[str] = "multictg"
-    neighbours: int = 200
-    centres: int = 10
-    noise: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option in ("neighbours", "centres"):
-            if (value := getattr(self, option)) < 1:
-                raise UserError(f"{option} is {value}; expected a whole number of at least 1")
-        if self.noise < 0:
-            raise UserError(f"noise is {self.noise:g}; expected at least 0")
+    neighbours: int = option(
+        200,
+        "Latents K of a label that the mean near a point is taken of; of a label with fewer, all.",
+        least=1,
+    )
+    centres: int = option(10, "Best points n, one of which a request takes.", least=1)
+    noise: float = option(1e-3, "Standard deviation of what is added to the point.", least=0)
 
     @property
     def choices(self) -> Mapping[str, str]:

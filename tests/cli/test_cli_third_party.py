@@ -24,6 +24,7 @@ def test_an_installed_metric_is_listed_and_explained(run: Run, words: str) -> No
     assert entry["offline"] is True
     assert entry["options"]["scale"] == {
         "default": 1.0,
+        "otherwise": "",
         "values": "float",
         "range": "",
         "needed": False,

@@ -65,7 +65,7 @@ def test_a_small_file_gives_the_whole_grid(tmp_path):
         ControlKind("sentiment", ({"sentiment": "positive"}, {"sentiment": "negative"})),
     )
     (system,) = plan.systems
-    assert system.source == CommandSource(("gedi",), 3600.0, 1, {})
+    assert system.source == CommandSource(("gedi",), timeout_s=3600.0, retries=1, environment={})
     assert system.controls == ("sentiment",)
     assert plan.metrics == (MetricPlan("ctrleval"),)
     assert len(plan.cells()) == 2
@@ -107,7 +107,9 @@ def test_every_key_has_its_place(tmp_path):
     assert plan.dataset("d").weight == 0.5
     assert plan.control("k").values == ({"keywords": ("a", "b")}, {"keywords": ("c",)})
     one, two, three = plan.systems
-    assert one.source == CommandSource(("python3", "one.py", ""), 60.0, 0, {"MODEL": "small"})
+    assert one.source == CommandSource(
+        ("python3", "one.py", ""), timeout_s=60.0, retries=0, environment={"MODEL": "small"}
+    )
     assert one.controls == ("s",)
     assert one.labels == {"topic": {"World": ("Politics", "News")}}
     assert one.postprocess == ("strip-start:<|endoftext|>", "strip-label")
@@ -217,10 +219,10 @@ def test_all_mistakes_are_named_at_once(tmp_path):
         "seeds[2]: expected a whole number from 0 on; found -1",
         "seeds: 1 is there 2 times; name it once",
         'datasets.d: wieght: there is no such key; did you mean "weight"?',
-        'datasets.e: set: there is no set "pplmm"; did you mean "pplm"?',
+        'datasets.e: set: expected topic, sentiment or pplm; found "pplmm"; did you mean pplm?',
         "controls.s: sentiment[2]: expected a string, or a list of strings, none of them empty; "
         "found 3",
-        'systems[1] "x": timeout_s: expected a positive number; found -3',
+        'systems[1] "x": timeout_s: expected a number above 0; found -3',
         'systems[1] "x": command: expected a list of strings, such as ["python3", "gedi.py"]; '
         'found "x.py"',
         'systems[1] "x": postprocess[1]: there is no step "strip-lable"; did you mean strip-label?',
@@ -326,7 +328,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
             'command = ["a"]\nretries = -1',
             "retries: expected a whole number from 0 to 100; found -1",
         ),
-        ('command = ["a"]\ntimeout_s = inf', "timeout_s: expected a positive number; found inf"),
+        ('command = ["a"]\ntimeout_s = inf', "timeout_s: expected a number above 0; found inf"),
         ('command = ["a"]\nenvironment = { A = 1 }', "environment: A: expected a string"),
         ('command = ["a"]\nenvironment = { "A=" = "1" }', "environment: A=: no name"),
         ('command = ["a"]\nformat = "csv"', "format: only a system with files has this"),
@@ -342,7 +344,10 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path, part, text, said):
         ('files = "{seed:04}.csv"', 'files: can\'t fill in "{seed}"'),
         ('files = "{seed.csv"', "files: expected '}' before end of string"),
         ('files = "{seed}"', 'files: "{seed}" doesn\'t say the format'),
-        ('files = "{seed}"\nformat = "xls"', 'format: there is no format "xls"'),
+        (
+            'files = "{seed}"\nformat = "xls"',
+            'format: expected jsonl, json, csv, tsv, parquet, text or ctrleval; found "xls"',
+        ),
         ('files = "a.csv"\nmap = { txt = "o" }', "map: txt: mapping txt=o"),
         ('callable = "a b:c"', "callable: expected MODULE:NAME; found"),
         ('callable = "gedi"', "callable: expected MODULE:NAME or the name of an installed"),
@@ -415,8 +420,8 @@ def test_a_file_of_prompts_that_is_all_wrong_does_not_drown_the_rest(tmp_path):
     tmp_path.joinpath("p.jsonl").write_text("\n".join(lines), encoding="utf-8")
     said = problems(tmp_path, datasets='[datasets.d]\nfile = "p.jsonl"\nweight = -1')
     assert len(said) == 7
-    assert said[5] == "datasets.d: file: … and 4,995 more problems"
-    assert said[6].startswith("datasets.d: weight")
+    assert said[0].startswith("datasets.d: weight")
+    assert said[6] == "datasets.d: file: … and 4,995 more problems"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 from studies import KEY, command, lines, plan
 
-from levelfield.core.errors import UserError
 from levelfield.study.cells import CellKey
 from levelfield.study.plan import CommandSource, FilesSource, Plan, SystemPlan
 from levelfield.study.run import run
@@ -421,8 +420,3 @@ def test_status_writes_nothing(tmp_path: Path) -> None:
         ("missing", 4, 0)
     ]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_jobs_at_all_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="jobs: expected 1 to 1,000, found 0"):
-        run(plan(tmp_path, command("well")), jobs=0)

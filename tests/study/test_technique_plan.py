@@ -35,7 +35,9 @@ def source(folder: Path, systems: str, *, top: str = TOP) -> TechniqueSource:
 
 def test_a_technique_needs_its_name_only(tmp_path: Path) -> None:
     of = source(tmp_path, BASE)
-    assert of == TechniqueSource("base", {"model": "offline/smollm2"}, Decoding(), 3600.0, 1)
+    assert of == TechniqueSource(
+        "base", {"model": "offline/smollm2"}, Decoding(), timeout_s=3600.0, retries=1
+    )
     assert of.base == "offline/smollm2"
 
 
@@ -101,7 +103,10 @@ def test_the_example_has_three_techniques_on_one_base() -> None:
             "cfg: option strength=x: expected a number",
         ),
         ('technique = "cfg"\noptions = { strength = [] }', "options: strength: expected a string"),
-        ('technique = "base"\noptions = { batch = 0 }', "batch is 0; expected"),
+        (
+            'technique = "base"\noptions = { batch = 0 }',
+            "base: option batch=0: expected a whole number from 1 on",
+        ),
         ('technique = "base"\nguide = "./g"', "base: there is no option 'guide'"),
         (
             'technique = "base"\nmodel = "a"\noptions = { model = "b" }',

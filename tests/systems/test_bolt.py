@@ -403,22 +403,6 @@ def test_the_ramp_is_fixed_and_ends_at_1():
     assert not one.w.requires_grad
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("iterations", 0),
-        ("memory", 0),
-        ("learning_rate", 0.0),
-        ("repetition_penalty", 0.0),
-        ("noise", -1.0),
-        ("initial", float("nan")),
-    ],
-)
-def test_a_number_out_of_range_is_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is"):
-        BOLT(**{option: value})
-
-
 def test_what_it_can_not_do_is_said_in_one_line():
     technique = bolt()
     assert "no word" in technique.refusal({"keywords": (" ",)})

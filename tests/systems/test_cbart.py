@@ -353,14 +353,6 @@ def test_other_controls_are_refused(control, why):
     assert why in cbart().refusal(control)
 
 
-@pytest.mark.parametrize(
-    "options", [{"passes": 0}, {"chains": 0}, {"penalty": 0.0}, {"penalty": float("nan")}]
-)
-def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(UserError, match=f"{next(iter(options))} is"):
-        CBART(**options)
-
-
 def test_a_model_without_a_head_is_no_editor(tmp_path):
     import tiny
 

@@ -212,12 +212,16 @@ def test_controls_that_the_terms_do_not_read_are_refused(terms, control, why):
     [
         ({"base": ModelTerm()}, "base has a meaning already"),
         ({"a": "text"}, "terms: a: expected a name"),
-        ({"a": {"txt": "Hm"}}, "terms: a: expected some of text, model"),
+        ({"a": {"txt": "Hm"}}, 'terms: a: txt: there is no such key; did you mean "text"?'),
         ({"a": {"text": "A {} text"}}, "terms: a: text: "),
-        ({"a": {"temperature": 0.0}}, "terms: a: temperature is 0"),
+        (
+            {"a": {"temperature": 0.0}},
+            "a: temperature: expected a number above 0; found 0.0",
+        ),
         ({"a": {"technique": "cgf"}}, "terms: a: there is no technique 'cgf'"),
         ({"a": {"technique": "base"}}, "does not act at the logits"),
         ({"a": {"technique": "cfg", "strenght": 1}}, "did you mean strength"),
+        ({"a": {"model": 3}, "b": {"sees_prompt": "no"}}, "a: model: .*\nterms: b: sees_prompt: "),
     ],
 )
 def test_terms_that_are_none_are_refused(terms, why):

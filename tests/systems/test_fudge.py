@@ -10,7 +10,6 @@ import technique_cases as cases
 import torch
 from plain import assert_same, logits, steered
 
-from levelfield.core.errors import UserError
 from levelfield.generation.future import future_model
 from levelfield.models.guides import guide_for, guide_named
 from levelfield.systems.contract import Decoding
@@ -174,12 +173,6 @@ def test_what_no_guide_serves_is_refused(control, why):
 def test_a_guide_that_is_not_there_is_made_with_the_command_that_the_refusal_names():
     why = FUDGE(model="offline/smollm2").refusal({"topic": "science"})
     assert "levelfield train guide --technique fudge" in why
-
-
-@pytest.mark.parametrize("option", ["candidates", "keep"])
-def test_a_number_of_tokens_below_0_is_refused(option):
-    with pytest.raises(UserError, match=f"{option} is -1"):
-        fudge(**{option: -1})
 
 
 # -- the guide that comes with the package

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import pytest
 
@@ -39,9 +40,13 @@ def test_words_become_values_of_the_types_of_the_options() -> None:
         ("bass", {}, "there is no technique 'bass'; did you mean base?"),
         ("zz", {}, "there is no technique 'zz'; `levelfield techniques` lists them"),
         ("base", {"batsh": "3"}, "base: there is no option 'batsh'; did you mean batch?"),
-        ("base", {"batch": "3.5"}, "base: option batch=3.5: expected a whole number"),
+        ("base", {"batch": "3.5"}, "base: option batch=3.5: expected a whole number from 1 on"),
         ("base", {"dtype": "int8"}, "base: option dtype=int8: expected float32 or bfloat16"),
-        ("base", {"batch": float("nan")}, "base: option batch=nan: expected a whole number"),
+        (
+            "base",
+            {"batch": math.nan},
+            "base: option batch=nan: expected a whole number from 1 on",
+        ),
     ],
 )
 def test_a_word_that_is_wrong_is_named_with_what_there_is(

@@ -229,9 +229,3 @@ def test_what_no_label_serves_is_refused(technique, control, why):
 def test_weights_that_weigh_nothing_are_refused(technique, weights):
     with pytest.raises(UserError, match=r"weights=.*numbers above 0; sentiment"):
         made(technique, weights=weights)
-
-
-@pytest.mark.parametrize(("option", "value"), [("neighbours", 0), ("centres", 0), ("noise", -1.0)])
-def test_options_out_of_range_are_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is"):
-        made(**{option: value})

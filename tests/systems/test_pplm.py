@@ -422,23 +422,6 @@ def test_a_bag_without_a_word_of_one_token_is_refused(tmp_path: Path):
         list(technique.generate([Request("1", "The", WORDS)]))
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("iterations", 0),
-        ("window", -1),
-        ("horizon", 0),
-        ("bag_scale", -1.0),
-        ("gamma", -1.0),
-        ("fusion", float("nan")),
-        ("kl", -0.1),
-    ],
-)
-def test_options_out_of_range_are_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is"):
-        pplm(**{option: value})
-
-
 def test_goals_of_rows_are_their_own():
     """Rows of one batch with other labels and other bags."""
     technique = pplm()

@@ -6,7 +6,6 @@ import pytest
 import technique_cases as cases
 import torch
 
-from levelfield.core.errors import UserError
 from levelfield.generation.draws import stream
 from levelfield.generation.latent import latent_model
 from levelfield.models.guides import guide_named
@@ -141,9 +140,3 @@ def test_random_numbers_are_normal_and_the_same_for_a_stream():
     assert numbers.std().item() == pytest.approx(1, abs=0.02)
     within = (numbers.abs() < 1.96).double().mean().item()
     assert within == pytest.approx(0.95, abs=0.01)
-
-
-@pytest.mark.parametrize("option", ["spread", "extension"])
-def test_options_out_of_range_are_refused(option):
-    with pytest.raises(UserError, match=f"{option} is -1"):
-        made(**{option: -1.0})

@@ -132,8 +132,6 @@ class TestExamples:
     def test_more_shots_than_examples_are_refused(self):
         with pytest.raises(UserError, match="shots is 9; expected 0 to 8"):
             Prompting(shots=9)
-        with pytest.raises(UserError, match="shots is -1"):
-            Prompting(shots=-1)
 
     def test_a_file_of_ones_own_is_read(self, tmp_path: Path):
         path = tmp_path / "mine.toml"

@@ -7,19 +7,80 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
+from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.io.problems import printable, shown
-from levelfield.io.toml import TomlTable, read_toml, toml_kind
-from levelfield.study.plan import Plan, TechniqueSource
+from levelfield.io.toml import TomlTable, read_toml
+from levelfield.models.resolve import OFFLINE_LM
+from levelfield.study.plan import MetricPlan, Plan, TechniqueSource
 from levelfield.study.plan_file.checks import once, product
 from levelfield.study.plan_file.controls import read_controls
-from levelfield.study.plan_file.datasets import read_datasets
+from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
 from levelfield.study.plan_file.metrics import read_metrics
-from levelfield.study.plan_file.systems import read_systems
+from levelfield.study.plan_file.systems import SystemEntry, read_systems
+from levelfield.study.plan_file.techniques import read_defaults
+from levelfield.systems.contract import Decoding
 from levelfield.systems.making import technique_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyTable(Options):
+    """A study file."""
+
+    name: str = option(help="Title of the study.", example='"Openings"')
+    seeds: tuple[int, ...] = option(
+        help="Seeds, each once; a seed is sent with every request, and the audit checks what a "
+        "system makes of it.",
+        least=0,
+        fewest=1,
+        example="[1, 2, 3]",
+    )
+    out: str = option(
+        "", "Folder for what is made.", otherwise="`<stem of the file>.study`", example='"results"'
+    )
+    model: str = option(
+        "",
+        "Base model of all techniques, unless a system names its own.",
+        otherwise=f"`{OFFLINE_LM}`",
+        example=f'"{OFFLINE_LM}"',
+    )
+    decoding: Decoding = option(
+        Decoding(), "How all techniques choose tokens, unless a system says otherwise."
+    )
+    datasets: Mapping[str, DatasetTable] = option(
+        help="Datasets by name.",
+        fewest=1,
+        example='[datasets.openings] prompts = ["The lake"]',
+    )
+    controls: Mapping[str, Mapping[str, tuple[str | tuple[str, ...], ...]]] = option(
+        help="Kinds of control by name: attributes with their values, a string each, or a list of "
+        "strings that are wanted together. Several attributes are wanted in all combinations.",
+        fewest=1,
+        example='[controls.sentiment] sentiment = ["positive", "negative"]',
+    )
+    systems: tuple[SystemEntry, ...] = option(
+        help="Systems that are compared.", fewest=1, example='[[systems]] name = "gedi"'
+    )
+    metrics: tuple[str | MetricPlan, ...] = option(
+        help="Metrics that the texts are measured with: names, or tables with `name` and "
+        "`options`, also as `[[metrics]]`.",
+        fewest=1,
+        example='"diversity" or {name = "control.average", options = {judges = "offline"}}',
+    )
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON schema (draft 2020-12) of study files, for editors.
+
+    The options of techniques are there as far as their classes can be imported.
+    """
+    return schema_document(json_schema(StudyTable), "A study of levelfield")
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -33,20 +94,24 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     file = Path(path).absolute()
     problems: list[str] = []
     top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
-    title = top.text("name", '"Openings"')
-    seeds = _seeds(top)
-    out = top.text("out", '"results"', default=f"{file.stem}.study")
-    datasets = read_datasets(top, file.parent)
-    controls = read_controls(top)
+    fields = top.values(StudyTable, without=("controls",), complete=True)
+    seeds = top.take("seeds")
+    once(top, "seeds", seeds if isinstance(seeds, list) else ())
+    out = fields["out"] or f"{file.stem}.study"
+    datasets = read_datasets(top.inside(StudyTable, "datasets"), file.parent)
+    controls = read_controls(top.inside(StudyTable, "controls"))
+    defaults = read_defaults(top, fields["model"], file.parent)
+    systems = top.inside(StudyTable, "systems")
+    metrics = top.inside(StudyTable, "metrics")
     plan = Plan(
-        name=title,
+        name=fields["name"] or "",
         file=file,
         out=file.parent / Path(out).expanduser(),
         datasets=datasets,
         controls=controls,
-        systems=read_systems(top, controls, file.parent),
-        seeds=seeds,
-        metrics=read_metrics(top, file.parent, datasets),
+        systems=read_systems(top, systems, controls, defaults),
+        seeds=fields["seeds"] or (),
+        metrics=read_metrics(top, metrics, file.parent, datasets),
     )
     if plan.out.exists() and not plan.out.is_dir():
         top.wrong_field("out", f"{shown(out)} is a file; name a folder")
@@ -100,18 +165,3 @@ def _check_sources(top: TomlTable, plan: Plan) -> None:
                     f"datasets.{printable(dataset.name)} has "
                     f"{'sources' if dataset.rewrite else 'prompts'}; make a study of each"
                 )
-
-
-def _seeds(top: TomlTable) -> tuple[int, ...]:
-    value = top.take("seeds")
-    if not isinstance(value, list) or not value:
-        there = "there is none" if value is None else f"found {toml_kind(value)}"
-        top.wrong_field("seeds", f"expected a list of whole numbers, such as [1, 2, 3]; {there}")
-        return ()
-    for n, seed in enumerate(value, 1):
-        if type(seed) is not int or seed < 0:
-            top.wrong_field(
-                f"seeds[{n}]", f"expected a whole number from 0 on; found {toml_kind(seed)}"
-            )
-    once(top, "seeds", value)
-    return tuple(seed for seed in value if type(seed) is int)

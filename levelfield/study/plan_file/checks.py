@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from levelfield.core.errors import UserError
 from levelfield.io import FORMATS
 from levelfield.io.formats import Format
-from levelfield.io.toml import TomlTable, toml_kind
+from levelfield.io.toml import TomlTable
 from levelfield.study.cells import CellKey
+from levelfield.study.plan import Word
 
 T = TypeVar("T")
 
@@ -72,27 +73,17 @@ def attempt(
         return None
 
 
-def option_words(fields: TomlTable, folder: Path) -> dict[str, str]:
+def option_words(options: Mapping[str, Word], folder: Path) -> dict[str, str]:
     """Returns options as a user would write them on the command line.
 
     Args:
-        fields: name -> a string, a number, true or false.
         folder: of the study file; a string that begins with `./` or `../` is a path from there.
     """
-    options = {}
-    for name in fields:
-        match fields.take(name):
-            case bool() as value:
-                options[name] = str(value).lower()
-            case int() | float() as number:
-                options[name] = str(number)
-            case str() as text:
-                options[name] = path_from(text, folder)
-            case other:
-                fields.wrong_field(
-                    name, f"expected a string, a number, true or false; found {toml_kind(other)}"
-                )
-    return options
+    words = {}
+    for name, value in options.items():
+        word = str(value).lower() if isinstance(value, bool) else str(value)
+        words[name] = path_from(word, folder) if isinstance(value, str) else word
+    return words
 
 
 def path_from(text: str, folder: Path) -> str:

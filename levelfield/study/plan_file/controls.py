@@ -5,23 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 from levelfield.core.limits import CELL_REQUESTS
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, toml_kind
 from levelfield.study.cells import value_name
-from levelfield.study.plan import (
-    ControlKind,
-)
+from levelfield.study.plan import ControlKind
 from levelfield.study.plan_file.checks import MISPLACED, check_name, product
 
 
-def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
+def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
     """Returns the kinds of control with all combinations of their values."""
-    example = '[controls.sentiment] sentiment = ["positive", "negative"]'
     kinds = []
-    for name, table in top.tables("controls", example):
-        check_name(table, name)
+    for table in tables:
+        check_name(table, table.name)
         wanted = {a: _values(table, a) for a in table if a not in MISPLACED}
         table.finish(elsewhere=MISPLACED)
         if not wanted:
@@ -34,7 +32,7 @@ def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
             )
             # each value by itself: what else is wrong with the file is said all the same
             singles = tuple({a: value} for a, values in wanted.items() for value in values)
-            kinds.append(ControlKind(name, singles))
+            kinds.append(ControlKind(table.name, singles))
             continue
         combinations = tuple(
             dict(zip(wanted, combination, strict=True))
@@ -43,7 +41,7 @@ def read_controls(top: TomlTable) -> tuple[ControlKind, ...]:
         for alike, n in Counter(map(value_name, combinations)).items():
             if n > 1:
                 table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
-        kinds.append(ControlKind(name, combinations))
+        kinds.append(ControlKind(table.name, combinations))
     return tuple(kinds)
 
 

@@ -3,43 +3,96 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.datasets.prompts import PROMPT_SETS
 from levelfield.io import FORMATS, open_samples, values
 from levelfield.io.problems import Wrong, listed, printable, shown
-from levelfield.io.toml import TomlTable, suggestion
-from levelfield.study.plan import (
-    PromptSet,
-)
+from levelfield.io.toml import TomlTable
+from levelfield.study.plan import PromptSet
 from levelfield.study.plan_file.checks import MISPLACED, check_name, format_of_path, once
 
+_KINDS = ("prompts", "file", "set", "sources")
+"""Keys of which a dataset has one."""
 
-def read_datasets(top: TomlTable, folder: Path) -> tuple[PromptSet, ...]:
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetTable(Options):
+    """A dataset as a study file has it."""
+
+    prompts: tuple[str, ...] | None = option(
+        None,
+        'Prompts; "" asks for a text from the control alone.',
+        fewest=1,
+        blank=True,
+        example='["The lake", "The road"]',
+    )
+    ids: tuple[str, ...] | None = option(
+        None, "Ids of `prompts`, as many.", fewest=1, example='["lake", "road"]'
+    )
+    file: str = option(
+        "",
+        "File of prompts: .txt with one a line (blank lines are none), or .jsonl, .json, .csv, "
+        ".tsv or .parquet with a field `prompt`, and perhaps `id`.",
+        example='"prompts.txt"',
+    )
+    field: str = option("prompt", "Field of `file` that has the prompts.", example='"opening"')
+    set: str | None = option(
+        None,
+        "Prompts of PPLM: "
+        + ", ".join(f"{name} ({len(prompts)})" for name, prompts in PROMPT_SETS.items())
+        + ".",
+        among=tuple(PROMPT_SETS),
+    )
+    sources: str = option(
+        "",
+        "File of sentences to rewrite, with `source` and perhaps `id` and `references`, in place "
+        "of prompts. Systems get `source` in each request and an empty prompt; references are for "
+        "metrics, and no system sees them.",
+        example='"sources.jsonl"',
+    )
+    weight: float | None = option(
+        None,
+        "Weight of the dataset in means over datasets.",
+        above=0,
+        otherwise="number of its prompts",
+    )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns which keys exclude or require each other."""
+        return {
+            "oneOf": [{"required": [key]} for key in _KINDS],
+            "dependentRequired": {"ids": ["prompts"], "field": ["file"]},
+        }
+
+
+def read_datasets(tables: Iterable[TomlTable], folder: Path) -> tuple[PromptSet, ...]:
     """Returns the datasets; each weighs as much as it has prompts unless it says so."""
-    example = '[datasets.openings] prompts = ["The lake"]'
     datasets = []
-    for name, table in top.tables("datasets", example):
-        check_name(table, name)
-        sources = _sources(table, folder) if "sources" in table else []
+    for table in tables:
+        check_name(table, table.name)
+        fields = table.values(DatasetTable, complete=True)
+        sources = _sources(table, fields["sources"], folder) if "sources" in table else []
         prompts = (
             {sample.id: sample.source for sample in sources}
             if "sources" in table
-            else _prompts(table, folder)
+            else _prompts(table, fields, folder)
         )
-        weight = table.number("weight", float(len(prompts)))
         table.finish(elsewhere=MISPLACED)
         datasets.append(
             PromptSet(
-                name,
+                table.name,
                 tuple(prompts.values()),
                 tuple(prompts),
-                weight,
+                fields["weight"] or float(len(prompts)),
                 rewrite="sources" in table,
                 references=tuple(sample.references for sample in sources),
             )
@@ -47,13 +100,14 @@ def read_datasets(top: TomlTable, folder: Path) -> tuple[PromptSet, ...]:
     return tuple(datasets)
 
 
-def _sources(table: TomlTable, folder: Path) -> list[Sample]:
+def _sources(table: TomlTable, name: str, folder: Path) -> list[Sample]:
     """Returns the samples of the file that `sources` names, which have a source each; none if it
     can't be read."""
-    name = table.text("sources", '"sources.jsonl"')
     for key in ("prompts", "file", "set", "ids", "field"):
-        if table.take(key) is not None:
+        if key in table:
             table.wrong_field(key, "does not go with sources, which have a file of their own")
+    if not name:
+        return []
     path = str(folder / Path(name).expanduser())
     records = open_samples([path], ids="any").as_requests(
         lambda sample: "" if sample.source else "the source is empty", "source"
@@ -69,34 +123,23 @@ def _sources(table: TomlTable, folder: Path) -> list[Sample]:
     return samples
 
 
-def _prompts(table: TomlTable, folder: Path) -> dict[str, str]:
+def _prompts(table: TomlTable, fields: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Returns id -> prompt; empty if the table does not say where they are."""
-    prompts = table.texts("prompts", '["The lake", "The road"]', empty=True)
-    ids = table.texts("ids", '["lake", "road"]')
-    file = table.text("file", '"prompts.txt"', default="")
-    field = table.text("field", '"prompt"', default="prompt")
-    of_set = table.text("set", '"pplm"', default="")
-    sources = [key for key in ("prompts", "file", "set") if key in table]
-    if len(sources) != 1:
-        there = f"found {', '.join(sources)}" if sources else "there is none"
-        table.wrong(f"expected one of prompts, file, set; {there}")
+    keys = [key for key in _KINDS if key in table]
+    if len(keys) != 1:
+        there = f"found {', '.join(keys)}" if keys else "there is none"
+        table.wrong(f"expected one of {', '.join(_KINDS)}; {there}")
         return {}
     for key, wants in (("ids", "prompts"), ("field", "file")):
         if key in table and wants not in table:
             table.wrong_field(key, f"goes with {wants} only")
-    if file:
-        return _prompts_of_file(table, folder / Path(file).expanduser(), file, field)
-    if of_set:
-        if of_set not in PROMPT_SETS:
-            table.wrong_field(
-                "set", f"there is no set {shown(of_set)}; {suggestion(of_set, PROMPT_SETS)}"
-            )
-        prompts = PROMPT_SETS.get(of_set, ())
+    if file := fields["file"]:
+        return _prompts_of_file(table, folder / Path(file).expanduser(), file, fields["field"])
+    ids, prompts = fields["ids"], fields["prompts"] or PROMPT_SETS.get(fields["set"], ())
     if "prompts" in table and prompts and ids and len(ids) != len(prompts):
         table.wrong_field("ids", f"{len(ids)} ids for {len(prompts)} prompts; give one for each")
         return {}
     once(table, "ids", ids or ())
-    prompts = prompts or ()
     return dict(zip(ids or _numbered(len(prompts)), prompts, strict=False))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from levelfield.core import registry
@@ -19,26 +19,26 @@ _IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset",
 
 
 def read_metrics(
-    top: TomlTable, folder: Path, datasets: Sequence[PromptSet] = ()
+    top: TomlTable, tables: Iterable[TomlTable], folder: Path, datasets: Sequence[PromptSet]
 ) -> tuple[MetricPlan, ...]:
     """Returns the metrics with their options; they may read sources and references where all
     datasets have them."""
-    fields = set(_IN_STUDIES)
+    readable = set(_IN_STUDIES)
     if datasets and all(dataset.rewrite for dataset in datasets):
-        fields.add("source")
+        readable.add("source")
         if all(any(dataset.references) for dataset in datasets):
-            fields.add("references")
-    example = '"diversity" or {name = "control.average", options = {judges = "offline"}}'
+            readable.add("references")
     plans = []
     members: Counter[str] = Counter()
-    for table in top.list_of_tables("metrics", example, named=True):
-        name = table.text("name", '"diversity"')
+    for table in tables:
+        fields = table.values(MetricPlan, complete=True)
+        name = fields["name"] or ""
         if file := MetricFile.parse(name):
             name = str(MetricFile(folder / file.path, file.cls))
-        options = option_words(table.table("options"), folder)
+        options = option_words(fields["options"], folder)
         table.finish()
         if name:
-            members.update(attempt(table, "", _members, name, options, fields) or ())
+            members.update(attempt(table, "", _members, name, options, readable) or ())
             plans.append(MetricPlan(name, options))
     for name, n in members.items():
         if n > 1:

@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from levelfield.core.options import Options, choices, option, table_schema
 from levelfield.core.sample import Control
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
-from levelfield.study.plan import (
-    ControlKind,
-    SystemPlan,
-    TechniqueSource,
-)
+from levelfield.study.plan import ControlKind, SystemPlan, TechniqueSource
 from levelfield.study.plan_file.checks import MISPLACED, attempt, check_name, once
-from levelfield.study.plan_file.sources import ONLY_FOR, read_source
-from levelfield.study.plan_file.techniques import check_controls, read_defaults
+from levelfield.study.plan_file.sources import elsewhere, read_source, source_schema
+from levelfield.study.plan_file.techniques import TechniqueDefaults, check_controls
 from levelfield.study.postprocess import parse_step
 
 
+@dataclass(frozen=True, kw_only=True)
+class SystemEntry(Options):
+    """What a study file says of every system, wherever its texts come from."""
+
+    name: str = option(help="Name of the system, unique.", example='"gedi"')
+    controls: tuple[str, ...] | None = option(
+        None,
+        "Kinds of control that the system takes part in.",
+        fewest=1,
+        example='["sentiment"]',
+        otherwise="all",
+    )
+    labels: Mapping[str, Mapping[str, str | tuple[str, ...]]] = option(
+        {}, "Words of the system for the values of each attribute, by attribute."
+    )
+    postprocess: tuple[str, ...] | None = option(
+        None,
+        "Steps from the answer to the text, in order.",
+        fewest=1,
+        example='["strip"]',
+        otherwise="none",
+    )
+    prompting: str = option(
+        "", "Note for tables, such as `few-shot`: how a model was prompted.", example='"few-shot"'
+    )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns what goes with each source of texts."""
+        of_sources = source_schema()
+        properties = table_schema(choices(cls))["properties"] | of_sources["properties"]
+        return of_sources | {"properties": properties}
+
+
 def read_systems(
-    top: TomlTable, controls: Sequence[ControlKind], folder: Path
+    top: TomlTable,
+    tables: Iterable[TomlTable],
+    controls: Sequence[ControlKind],
+    defaults: TechniqueDefaults,
 ) -> tuple[SystemPlan, ...]:
     """Returns the systems; each takes part in all kinds of control unless it names some."""
     systems = []
-    defaults = read_defaults(top, folder)
-    for table in top.list_of_tables("systems", '[[systems]] name = "gedi"'):
-        name = table.text("name", '"gedi"')
-        if name:
-            check_name(table, name)
-        taking_part = _taking_part(table, controls)
+    for table in tables:
+        fields = table.values(SystemEntry, without=("labels",), complete=True)
+        if fields["name"]:
+            check_name(table, fields["name"])
+        taking_part = _taking_part(table, fields["controls"], controls)
         system = SystemPlan(
-            name=name,
+            name=fields["name"] or "",
             source=read_source(table, defaults),
             controls=tuple(control.name for control in taking_part),
             labels=_labels(table, controls),
-            postprocess=table.texts("postprocess", '["strip"]') or (),
-            prompting=table.text("prompting", '"few-shot"', default=""),
+            postprocess=fields["postprocess"] or (),
+            prompting=fields["prompting"],
         )
         for n, word in enumerate(system.postprocess, 1):
             attempt(table, f"postprocess[{n}]", parse_step, word)
@@ -49,7 +83,7 @@ def read_systems(
                     "system takes part in: controls = [ … ]",
                 )
         check_controls(table, system, taking_part)
-        table.finish(elsewhere=MISPLACED | ONLY_FOR)
+        table.finish(elsewhere=MISPLACED | elsewhere())
         systems.append(system)
     for key in ("model", "decoding"):
         if key in top and not any(isinstance(s.source, TechniqueSource) for s in systems):
@@ -61,8 +95,9 @@ def read_systems(
     return tuple(systems)
 
 
-def _taking_part(table: TomlTable, controls: Sequence[ControlKind]) -> list[ControlKind]:
-    names = table.texts("controls", '["sentiment"]')
+def _taking_part(
+    table: TomlTable, names: Sequence[str] | None, controls: Sequence[ControlKind]
+) -> list[ControlKind]:
     if names is None:
         return list(controls)
     known = [control.name for control in controls]

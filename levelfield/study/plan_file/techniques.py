@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from levelfield.core.options import choices, required
+from levelfield.core.options import Declaration, choices, option, required
 from levelfield.core.sample import Control
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.study.ask.requests import labels_of
 from levelfield.study.cells import value_name
-from levelfield.study.plan import ControlKind, SystemPlan, TechniqueSource
+from levelfield.study.plan import ControlKind, SystemPlan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import attempt, option_words, path_from
 from levelfield.systems.contract import Decoding
 from levelfield.systems.making import make_technique, technique_class, technique_options
@@ -36,38 +37,97 @@ class TechniqueDefaults:
     decoding: Decoding = field(default_factory=Decoding)
 
 
-def read_defaults(top: TomlTable, folder: Path) -> TechniqueDefaults:
+@dataclass(frozen=True)
+class TechniqueTable(TechniqueSource):
+    """A technique as a study file has it."""
+
+    options: Mapping[str, Word] = option(
+        {}, "Options of the technique, as `levelfield techniques NAME` lists them.", blank=True
+    )
+    model: str = option(
+        "",
+        "Base model of the technique.",
+        example=f'"{OFFLINE_LM}"',
+        otherwise="that of the study, or of the technique",
+    )
+    guide: str = option(
+        "",
+        "Folder that `levelfield train guide` makes; several have commas between them.",
+        example='"./my-guide"',
+    )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns the options of each technique that can be imported."""
+        rules = []
+        for name in TECHNIQUES:
+            with contextlib.suppress(ImportError):
+                known = choices(technique_class(name))
+                options = {key: _word_schema(choice) for key, choice in known.items()}
+                schema = {"properties": options, "additionalProperties": False}
+                rules.append(
+                    {
+                        "if": {
+                            "properties": {"technique": {"const": name}},
+                            "required": ["technique"],
+                        },
+                        "then": {"properties": {"options": schema}},
+                    }
+                )
+        return {"allOf": rules}
+
+
+def _word_schema(choice: Declaration) -> dict[str, Any]:
+    """Returns the schema of an option that may also stand in quotes, as on the command line."""
+    schema = choice.schema()
+    about = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    value = schema["items"] if choice.is_list else schema
+    value.pop("pattern", None)  # in quotes, a word may be empty
+    words = [_WORDS[kind] for kind in choice.item_kinds if kind in _WORDS]
+    words += ["^[nN][oO][nN][eE]$"] if choice.optional else []
+    if not words or str in choice.item_kinds:
+        return about | value
+    return about | {"anyOf": [value, *({"type": "string", "pattern": word} for word in words)]}
+
+
+_WORDS: Mapping[type, str] = {
+    int: r"^\s*[-+]?[0-9]+\s*$",
+    float: r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
+    bool: "^([tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$",
+}
+"""Patterns of values in quotes."""
+
+
+def read_defaults(top: TomlTable, model: str, folder: Path) -> TechniqueDefaults:
     """Returns the base and the decoding that stand at the top of a study file."""
-    model = top.text("model", f'"{OFFLINE_LM}"', default="")
     return TechniqueDefaults(folder, path_from(model, folder), _decoding(top, Decoding()))
 
 
 def read_technique(
-    table: TomlTable, defaults: TechniqueDefaults, timeout_s: float, retries: int
+    table: TomlTable, fields: Mapping[str, Any], defaults: TechniqueDefaults
 ) -> TechniqueSource:
     """Returns a technique that can be made; one without a name, after notes in the table, if it
     can't."""
     folder = defaults.folder
-    name = table.text("technique", '"gedi"')
-    words = {
-        key: path_from(table.text(key, example), folder)
-        for key, example in (("model", f'"{OFFLINE_LM}"'), ("guide", '"./my-guide"'))
-        if key in table
-    }
-    options = table.table("options")
-    for key in set(words) & set(options):
-        options.wrong_field(key, f"the system has its own {key}; leave out one of them")
-    words = option_words(options, folder) | words
-    decoding = _decoding(table, defaults.decoding)
-    wrong = TechniqueSource("", {}, decoding, timeout_s, retries)
+    name = fields["technique"] or ""
+    paths = {key: path_from(fields[key], folder) for key in ("model", "guide") if fields[key]}
+    for key in paths.keys() & fields["options"].keys():
+        table.wrong_field("options", f"{key}: the system has its own {key}; leave out one of them")
+    words = option_words(fields["options"], folder) | paths
+    wrong = TechniqueSource(
+        "",
+        decoding=_decoding(table, defaults.decoding),
+        timeout_s=fields["timeout_s"],
+        retries=fields["retries"],
+    )
     if name not in TECHNIQUES:
         hint = suggestion(name, TECHNIQUES)
         if name:
             table.wrong_field("technique", f"there is no technique {shown(name)}; {hint}")
         return wrong
     if "guide" in words:  # several have commas between them
-        paths = (path_from(part.strip(), folder) for part in words["guide"].split(","))
-        words["guide"] = ",".join(paths)
+        folders = (path_from(part.strip(), folder) for part in words["guide"].split(","))
+        words["guide"] = ",".join(folders)
     known = choices(technique_class(name))
     default = known["model"].default if "model" in known else None
     if default == OFFLINE_LM:
@@ -75,12 +135,12 @@ def read_technique(
     elif isinstance(default, str):  # weights of its own
         words.setdefault("model", default)
     values: dict[str, Any] = {}
-    for option, word in words.items():
-        values |= attempt(table, "", technique_options, name, {option: word}) or {}
+    for key, word in words.items():
+        values |= attempt(table, "", technique_options, name, {key: word}) or {}
     if missing := required(known, words):
         table.wrong(f"{name}: needs {missing[0]}: options = {{ {missing[0]} = … }}")
     elif len(values) == len(words) and attempt(table, "", make_technique, name, values) is not None:
-        return TechniqueSource(name, values, decoding, timeout_s, retries)
+        return wrong.replace(technique=name, options=values)
     return wrong
 
 

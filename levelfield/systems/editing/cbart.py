@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 import regex
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.editor import Editor, editor, resolve_editor
 from levelfield.metrics.keywords import keywords_of
@@ -46,35 +46,35 @@ class CBART(BatchedTechnique):
 
     `max_new_tokens` is how many tokens the editor may add to the prompt and the keywords. Where
     tokens are drawn, `chains` texts are written and the one with the lowest perplexity is kept.
-
-    Args:
-        model: the editor: offline/editor, or what `levelfield train editor` made.
-        passes: at most so many.
-        chains: texts to choose from; greedy decoding writes one.
-        penalty: repetition penalty on the tokens that the text has, on top of the decoding's.
-        eagerness: added to the logit of an insertion, in nats: an editor that learnt little copies
-            too often.
-        ranker: the causal model whose perplexity decides between chains.
-        batch, loading: as of every technique.
     """
 
     name: ClassVar[str] = "cbart"
-    model: str = OFFLINE_EDITOR
-    passes: int = 10
-    chains: int = 5
-    penalty: float = 2.0
-    eagerness: float = 2.0
-    ranker: str = OFFLINE_LM
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, value in (("passes", self.passes), ("chains", self.chains)):
-            if value < 1:
-                raise UserError(f"{name} is {value}; expected a whole number of at least 1")
-        if not 0 < self.penalty < float("inf"):
-            raise UserError(f"penalty is {self.penalty}; expected a number above 0")
-        if not math.isfinite(self.eagerness):
-            raise UserError(f"eagerness is {self.eagerness}; expected a number")
+    model: str = option(
+        OFFLINE_EDITOR,
+        "Editor, which is all that writes: offline/editor, or what `levelfield train editor` made.",
+        metavar="NAME",
+    )
+    passes: int = option(10, "Most passes of a text, by default as published.", least=1)
+    chains: int = option(
+        5,
+        "Texts to draw, by default as published; the one with the lowest perplexity is kept. "
+        "Greedy decoding writes one.",
+        least=1,
+    )
+    penalty: float = option(
+        2.0,
+        "Repetition penalty on all tokens of the text, by default as published, on top of that of "
+        "the decoding.",
+        above=0,
+    )
+    eagerness: float = option(
+        2.0,
+        "Nats added to the logit of an insertion: an editor that learnt little copies too often. "
+        "Published is 0, with a good editor.",
+    )
+    ranker: str = option(
+        OFFLINE_LM, "Causal model whose perplexity decides between chains.", metavar="NAME"
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

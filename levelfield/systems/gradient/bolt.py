@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Never
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.class_lm import ClassLM, class_lm
 from levelfield.generation.encoders import EncoderModel, encoder_model
@@ -53,57 +54,59 @@ class BOLT(GuidedTechnique):
 
     Controls keywords, and attributes that there is a guide for, by default of kind `head`;
     sentiment by the guide that comes with the package; all of them at once.
-
-    Args:
-        iterations: so many texts are written, of which one is kept; by default 8, and at most 100
-            where there are keywords.
-        learning_rate: of AdamW; by default 0.025, and 0.4 where there are keywords.
-        weight_decay: of AdamW.
-        initial: the standard deviation of the biases to begin with; 0 begins with the greedy text.
-        noise: mean and standard deviation of what is added to the biases after each step.
-        gradients: `accumulate` sums them up over the iterations, as the authors' program does;
-            `zero` takes each step by the last alone.
-        fluency: weight of the base's loss.
-        keyword_weight: weight of the energy of keywords.
-        until: whether a text is done with `all` of its keywords, or with `any`.
-        repetition_penalty: θ of `Decoding`, where that has none.
-        memory: so many MiB the graphs of gradients take at most, which bounds the texts that are
-            written at once; no text depends on it.
-        guide: which guides: names or folders with commas between them, each of another attribute,
-            all of one kind: `future`, `class-lm`, `head` or `encoder`; empty for those of kind
-            `head` that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
-    Raises:
-        UserError: a number out of range.
     """
 
     name: ClassVar[str] = "bolt"
     guide_kind: ClassVar[GuideKind] = "head"
-    iterations: int | None = None
-    learning_rate: float | None = None
-    weight_decay: float = 0.01
-    initial: float = 0.5
-    noise: float = 0.01
-    gradients: Gradients = "accumulate"
-    fluency: float = 0.1
-    keyword_weight: float = 0.3
-    until: Literal["all", "any"] = "all"
-    repetition_penalty: float = 1.2
-    memory: int = 2048
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, least in (("iterations", 1), ("memory", 1)):
-            if (n := getattr(self, option)) is not None and n < least:
-                raise UserError(f"{option} is {n}; expected a whole number of at least {least}")
-        for option in ("learning_rate", "repetition_penalty"):
-            if (x := getattr(self, option)) is not None and not x > 0:
-                raise UserError(f"{option} is {x}; expected a number above 0")
-        for option in ("weight_decay", "initial", "noise", "fluency", "keyword_weight"):
-            if not (x := getattr(self, option)) >= 0:
-                raise UserError(f"{option} is {x}; expected a number of at least 0")
+    guide: str = option(
+        "",
+        "Guides: names or folders with commas between them, each of another attribute, all of one "
+        "kind: future, class-lm, head or encoder.",
+        otherwise="those of kind head that come with the package",
+        metavar="NAME",
+    )
+    iterations: int | None = option(
+        None,
+        "Texts that are written, of which one is kept.",
+        least=1,
+        otherwise="8; with keywords at most 100",
+    )
+    learning_rate: float | None = option(
+        None,
+        "Learning rate of AdamW, by default as published.",
+        above=0,
+        otherwise="0.025; with keywords 0.4",
+    )
+    weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
+    initial: float = option(
+        0.5,
+        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
+        least=0,
+    )
+    noise: float = option(
+        0.01,
+        "Mean and standard deviation of what is added to the biases after each step.",
+        least=0,
+    )
+    gradients: Gradients = option(
+        "accumulate",
+        "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
+        "program, which never sets them to zero; zero, the last alone.",
+    )
+    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
+    keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
+    until: Literal["all", "any"] = option(
+        "all", "Keywords with which a text is done: all of them, or any, as the authors have it."
+    )
+    repetition_penalty: float = option(
+        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
+    )
+    memory: int = option(
+        2048,
+        "Most MiB that the graphs of gradients take, which bounds the texts that are written at "
+        "once; no text depends on it.",
+        least=1,
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

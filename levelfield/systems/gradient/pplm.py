@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from typing import ClassVar
 import torch
 
 from levelfield.core.errors import UserError, first_line
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.generation.heads import head_model
 from levelfield.generation.open_rows import OpenRows, frozen
@@ -41,48 +41,36 @@ class PPLM(GuidedTechnique):
     stand for. Several attributes at once: their energies add up.
 
     The gradients go through the base, so there is no processor for `generate` of `transformers`.
-
-    Args:
-        strength: a, the size of a step in ‖g‖^(1 − γ); 0 is the base.
-        bag_scale: multiplies a where all goals are bags: a step reaches words more directly than a
-            label.
-        iterations: m, gradients at every step.
-        gamma: γ; ‖g‖^γ divides a gradient. 1 makes every step as long as a says.
-        fusion: γ_gm, the share of p̃ in the geometric mean with the base.
-        kl: weight of KL(p̃ ‖ p) in the energy.
-        window: so many last tokens of the past are changed; 0 for all.
-        horizon: expected tokens behind the text that heads read.
-        bag: a file with a word in each line, for attributes without a head.
-        guide: which heads: names or folders with commas between them, each of another attribute;
-            empty for those that come with the package.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
-    Raises:
-        UserError: a number out of range.
     """
 
     name: ClassVar[str] = "pplm"
     guide_kind: ClassVar[GuideKind] = "head"
-    strength: float = 0.1
-    bag_scale: float = 0.3
-    iterations: int = 3
-    gamma: float = 1.0
-    fusion: float = 0.9
-    kl: float = 0.01
-    window: int = 0
-    horizon: int = 1
-    bag: str = ""
-    batch: int = 64  # each pass reads all weights, and there are many passes
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, least in (("iterations", 1), ("window", 0), ("horizon", 1)):
-            if (n := getattr(self, option)) < least:
-                raise UserError(f"{option} is {n}; expected a whole number of at least {least}")
-        for option in ("bag_scale", "gamma", "fusion", "kl"):
-            if not (math.isfinite(value := getattr(self, option)) and value >= 0):
-                raise UserError(f"{option} is {value}; expected a number of at least 0")
+    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
+    bag_scale: float = option(
+        0.3,
+        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
+        least=0,
+    )
+    iterations: int = option(3, "Gradients m at every step.", least=1)
+    gamma: float = option(
+        1.0,
+        "Exponent γ: ‖g‖^γ divides a gradient. 1 makes every change of a layer a long, whatever "
+        "the gradient.",
+        least=0,
+    )
+    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
+    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
+    window: int = option(0, "Last tokens of the past that are changed; 0 for all.", least=0)
+    horizon: int = option(1, "Expected tokens after the text that heads read.", least=1)
+    bag: str = option(
+        "", "File with a word in each line, for attributes without a head.", metavar="FILE"
+    )
+    batch: int = option(
+        64,
+        "Texts written at once; no text depends on it. Each pass reads all weights, and there are "
+        "many passes: a text takes half as long among 64 as among 16.",
+        least=1,
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

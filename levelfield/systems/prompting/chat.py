@@ -10,20 +10,20 @@ from typing import Any, ClassVar
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import option
 from levelfield.core.preface import without_preface
 from levelfield.core.progress import Progress, no_progress
-from levelfield.core.sample import Control
 from levelfield.core.signature import signature
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import Completion, Costs, Refusal
 from levelfield.systems.contract import Answer, Decoding, Request, check_requests
-from levelfield.systems.prompting.prompts import Message, Prompts, message, prompts
+from levelfield.systems.prompting.prompts import Message, PromptOptions, message
 from levelfield.systems.stops import until
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChatPrompting:
+class ChatPrompting(PromptOptions):
     """Says in words what the text should be, to a model behind a server.
 
     The messages are those of `prompting`. Not every server lets the assistant's turn be begun, so
@@ -41,40 +41,36 @@ class ChatPrompting:
     sent where it is not off; a server that does not know it says no. Tokens are those that the
     server counts, an opening that is repeated among them.
 
-    Args:
-        model: the server's name of it.
-        base_url: up to and without `/chat/completions`, e.g. `http://localhost:8000/v1`.
-        shots, instructions, examples: as of `prompting`.
-        prefill: begins the assistant's turn with the prompt, for servers that continue it where
-            `continue_final_message` is set, as vLLM's does; every text then begins with its prompt.
-        key_variable: the environment variable with the server's key; it is sent if it is set.
-        concurrency: requests under way at once.
-        timeout: seconds that one request may take.
-        retries: how often a request that failed is sent again.
-
     Raises:
         UserError: no address of a server, a file that can't be read, or more shots than examples.
     """
 
     name: ClassVar[str] = "chat"
-    model: str
-    base_url: str
-    shots: int = 0
-    instructions: str = ""
-    examples: str = ""
-    prefill: bool = False
-    key_variable: str = "OPENAI_API_KEY"
-    concurrency: int = 8
-    timeout: float = 60.0
-    retries: int = 5
+    model: str = option(help="Model, by the name that the server has for it.", metavar="NAME")
+    base_url: str = option(
+        help="Address of the server, up to and without `/chat/completions`, such as "
+        "http://localhost:8000/v1.",
+        metavar="URL",
+    )
+    prefill: bool = option(
+        False,
+        "Begin the assistant's turn with the prompt, for servers that continue it where "
+        "`continue_final_message` is set, as vLLM's does; every text then begins with its prompt.",
+    )
+    key_variable: str = option(
+        "OPENAI_API_KEY",
+        "Environment variable with the key of the server; the key is sent if it is set.",
+        metavar="NAME",
+    )
+    concurrency: int = option(8, "Requests under way at once.", least=1)
+    timeout: float = option(
+        60.0, "Seconds that one request may take, its whole answer included.", above=0, most=86_400
+    )
+    retries: int = option(5, "Times that a request is sent again if it fails.", least=0)
 
     def __post_init__(self) -> None:
-        for option, least in (("concurrency", 1), ("retries", 0)):
-            if (value := getattr(self, option)) < least:
-                raise UserError(f"{option} is {value}; expected a whole number of at least {least}")
-        if not 0 < self.timeout <= 86_400:
-            raise UserError(f"timeout is {self.timeout:g}; expected seconds above 0")
-        _ = self._prompts, self._server
+        super().__post_init__()
+        _ = self._server
 
     @property
     def signature(self) -> str:
@@ -86,10 +82,6 @@ class ChatPrompting:
     def costs(self) -> Costs:
         """What the server was asked so far by this process."""
         return _client(self._server, self.model).costs
-
-    def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
-        return self._prompts.refusal(control)
 
     def generate(
         self,
@@ -180,10 +172,6 @@ class ChatPrompting:
             control=request.control,
             extra=extra,
         )
-
-    @property
-    def _prompts(self) -> Prompts:
-        return prompts(self.shots, self.instructions, self.examples)
 
     @property
     def _server(self) -> Server:

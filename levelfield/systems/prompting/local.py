@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from levelfield.core.sample import Control
 from levelfield.generation.language_model import KEPT, LanguageModel
 from levelfield.io.digest import content_digest
 from levelfield.models.files import load_tokenizer
 from levelfield.models.resolve import resolve_causal
 from levelfield.systems.contract import Request
 from levelfield.systems.prompting.frames import ChatFrame, plain_text
-from levelfield.systems.prompting.prompts import Prompts, prompts
+from levelfield.systems.prompting.prompts import PromptOptions
 from levelfield.systems.technique import LocalTechnique
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompting(LocalTechnique):
+class Prompting(PromptOptions, LocalTechnique):
     """Says in words what the text should be.
 
     p(x_t | system message, shots, task, prompt, x_<t) of the base. The messages go through the
@@ -30,36 +29,17 @@ class Prompting(LocalTechnique):
     The control may have any attributes, several of them at once; few-shot prompts need examples
     that have them.
 
-    Args:
-        shots: examples before the task; 0 is zero-shot. They are balanced over labels, and the
-            same for all values of an attribute.
-        instructions: a TOML file of templates; empty for those that ship.
-        examples: a TOML file of examples; empty for those that ship.
-        model, batch, loading: as of every technique
-            (`LocalTechnique`).
-
     Raises:
         UserError: a file that can't be read, or more shots than examples.
     """
 
     name: ClassVar[str] = "prompting"
-    shots: int = 0
-    instructions: str = ""
-    examples: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._prompts
 
     @property
     def choices(self) -> Mapping[str, str]:
         template = load_tokenizer(resolve_causal(self.model, self.loading)).chat_template
         frame = f"chat@{content_digest(template)}" if template else "plain"
         return {**self._prompts.choices, "frame": frame}
-
-    def refusal(self, control: Control) -> str:
-        """Why a control is not supported; empty if it is."""
-        return self._prompts.refusal(control)
 
     def _start(self, request: Request) -> list[int]:
         base = self.base
@@ -78,10 +58,6 @@ class Prompting(LocalTechnique):
     @property
     def _stops(self) -> tuple[str, ...]:
         return self._prompts.instructions.stop
-
-    @property
-    def _prompts(self) -> Prompts:
-        return prompts(self.shots, self.instructions, self.examples)
 
 
 @functools.lru_cache(maxsize=KEPT)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.core.wanted import wanted_values
 from levelfield.io.problems import listed
@@ -97,3 +98,40 @@ def prompts(shots: int, instructions: str, examples: str) -> Prompts:
     if examples and not shots:
         raise UserError("examples are shown with shots=1 or more, and shots is 0")
     return Prompts(read_instructions(instructions), read_examples(examples), shots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions(Options):
+    """Base of techniques that say in words what the text should be.
+
+    Raises:
+        UserError: a file that can't be read, more shots than examples, or examples without shots.
+    """
+
+    shots: int = option(
+        0,
+        "Examples before the task; 0 is zero-shot. They are balanced over labels, and the same for "
+        "all values of an attribute.",
+        least=0,
+    )
+    instructions: str = option(
+        "", "TOML file of templates.", otherwise="those that ship", metavar="FILE"
+    )
+    examples: str = option(
+        "",
+        "TOML file of examples; shown with shots=1 or more.",
+        otherwise="those that ship",
+        metavar="FILE",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._prompts
+
+    def refusal(self, control: Control) -> str:
+        """Why a control is not supported; empty if it is."""
+        return self._prompts.refusal(control)
+
+    @property
+    def _prompts(self) -> Prompts:
+        return prompts(self.shots, self.instructions, self.examples)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
@@ -17,7 +18,7 @@ from levelfield.systems.contract import Answer, Decoding, Request, check_request
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFreeRewriting(abc.ABC):
+class ModelFreeRewriting(Options, abc.ABC):
     """A technique whose text is a function of source and control: no model, no tokens, no draws.
 
     The decoding changes nothing: `tokens` and `forward_passes` of its answers are 0.

@@ -11,6 +11,7 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError, first_line
+from levelfield.core.options import option
 from levelfield.core.sample import Control
 from levelfield.core.wanted import single_value
 from levelfield.generation.draws import Exponentials
@@ -47,23 +48,19 @@ class Rewriter(BatchedTechnique):
 
     The model is one of `levelfield train rewriter`; its labels say which styles it writes in. Mao
     (2021), section 2.2.2, has several systems of this kind (Lai et al. 2021).
-
-    Args:
-        model: the rewriter, a folder.
-        beams: of a beam search, which takes a greedy decoding and draws nothing; 1 for none.
-        batch: texts written at once; no text depends on it.
-        loading: how models are loaded.
     """
 
     name: ClassVar[str] = "rewriter"
     rewrites: ClassVar[bool] = True
-    model: str = ""
-    beams: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beams < 1:
-            raise UserError(f"beams is {self.beams}; expected a whole number of at least 1")
+    model: str = option(
+        "", "Rewriter: a folder that `levelfield train rewriter` made.", metavar="FOLDER"
+    )
+    beams: int = option(
+        1,
+        "Beams of a search over whole texts, by the mean log-probability of their tokens; above 1 "
+        "it takes a greedy decoding and draws nothing.",
+        least=1,
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

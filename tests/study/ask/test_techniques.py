@@ -48,7 +48,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def source(model: Path) -> TechniqueSource:
-    return TechniqueSource("base", {"model": str(model), "batch": 2}, SHORT, 60.0, 0)
+    return TechniqueSource(
+        "base", {"model": str(model), "batch": 2}, SHORT, timeout_s=60.0, retries=0
+    )
 
 
 @pytest.fixture

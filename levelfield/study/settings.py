@@ -1,0 +1,61 @@
+"""The options of the verbs of a study, as Python and `levelfield study` have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from levelfield.core.limits import JOBS
+from levelfield.core.options import Options, group, option
+from levelfield.io.reading import PathLike
+from levelfield.run.options import Execution
+from levelfield.stats.resampling import DEFAULT, Resampling
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyMeasureOptions(Options):
+    """Which texts of a study are measured, how and where."""
+
+    only: tuple[str, ...] = option(
+        (), "Name of a system to take; may be given again.", metavar="SYSTEM", otherwise="all"
+    )
+    execution: Execution = group(Execution())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRunOptions(StudyMeasureOptions):
+    """How the systems of a study are asked, and their texts measured.
+
+    Devices, workers and time limits are about measuring; a system has a time limit of its own in
+    the study file.
+    """
+
+    jobs: int = option(
+        1,
+        "Number of cells at once; those of a technique run one after the other.",
+        least=1,
+        most=JOBS,
+        flags=("--jobs", "-j"),
+        metavar="N",
+    )
+    scores: bool = option(True, "Get the texts, measure nothing.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyAuditOptions(Options):
+    """What the texts of a study are compared with."""
+
+    training: tuple[PathLike, ...] = option(
+        (),
+        "File of texts that systems were trained on, looked for in theirs, in any format of "
+        "samples; may be given again.",
+        metavar="FILE",
+        is_file=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyReportOptions(Options):
+    """What the report of a study holds."""
+
+    audit: bool = option(True, "Leave the findings of the audit out.")
+    resampling: Resampling = group(DEFAULT, without=("resamples", "permutations", "level"))
