@@ -135,10 +135,10 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     from levelfield.training.pooler.momentum import rated_momentum, train_pooler
 
     apart = ("pooling", "pooler", *choices(Loading))
-    known = {name: its for name, its in options(CDMMomentum).items() if name not in apart}
-    if unknown := sorted(set(chosen.options) - set(known)):
-        raise UserError(f"--option {unknown[0]}: expected one of {', '.join(known)}")
-    values = parsed("cdm.momentum", known, chosen.options)
+    accepted = {name: its for name, its in options(CDMMomentum).items() if name not in apart}
+    if unknown := sorted(set(chosen.options) - set(accepted)):
+        raise UserError(f"--option {unknown[0]}: expected one of {', '.join(accepted)}")
+    values = parsed("cdm.momentum", accepted, chosen.options)
     source = open_samples(files, chosen.reading, ids="file")
     metric = CDMMomentum.of(**values, loading=chosen.loading)
     if metric.turns == "mean":

@@ -69,8 +69,8 @@ def guide(
     run that was killed goes on when it is started again.
     """
     kind = TECHNIQUES[technique]
-    known = settings_of(kind, {**settings, **pairs("--option", options)})
-    spec = GuideSpec.of(kind=kind, settings=known, **words)
+    complete = settings_of(kind, {**settings, **pairs("--option", options)})
+    spec = GuideSpec.of(kind=kind, settings=complete, **words)
     from levelfield.training.guide.build import build_guide
     from levelfield.training.guide.texts import guide_texts
 

@@ -52,9 +52,8 @@ class NegativesPlan(Options):
 class CDMPlan(Options):
     """What a file asks for. A model is a name, or how to train it."""
 
-    corpus: tuple[Path, ...] = option(
+    corpus: tuple[str, ...] = option(
         help="Files of text to learn from, beside the plan.",
-        expected="a list of files",
         example='["dialogues.txt"]',
         fewest=1,
     )
@@ -81,15 +80,15 @@ def load_cdm_plan(path: Path) -> CDMPlan:
     top = TomlTable(read_toml(path, name), "", problems)
     stages = ("amateur", "expert", "negatives", "discriminator")
     whole = top.values(CDMPlan, without=stages)
-    corpus = tuple(path.parent / file for file in whole.get("corpus", ()))
-    for file in corpus:
-        if not file.is_file():
-            top.wrong_field("corpus", f"there is no file {shown(file.name)} beside the plan")
+    names = whole.get("corpus", ())
+    for file in names:
+        if not (path.parent / file).is_file():
+            top.wrong_field("corpus", f"there is no file {shown(file)} beside the plan")
     shared = {"seed": whole.get("seed", 0), "device": whole.get("device", "auto")}
     discriminator = top.table("discriminator")
     plan = {
         **whole,
-        "corpus": corpus,
+        "corpus": [str(path.parent / file) for file in names],
         "amateur": _infiller(top.table("amateur"), shared, "google-t5/t5-small", path.parent),
         "expert": _infiller(top.table("expert"), shared, "google-t5/t5-large", path.parent),
         "negatives": _negatives(top.table("negatives")),

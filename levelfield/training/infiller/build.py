@@ -79,14 +79,14 @@ def build_infiller(
     return build(stepwise(begin), spec, data, out, **account)
 
 
-def _begin(texts: Texts, spec: InfillerSpec, own: Path, device: torch.device) -> tuple[Any, Any]:
+def _begin(texts: Texts, spec: InfillerSpec, folder: Path, device: torch.device) -> tuple[Any, Any]:
     """Model and tokenizer before the first step; the same ones every time. A tokenizer that is
-    trained here is kept at `own`."""
+    trained here is kept in `folder`."""
     if spec.start:
         kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
         model, tokenizer = load_pretrained(resolve(spec.start), kind, device, torch.float32)
-        known = tokenizer.get_vocab()
-        if spec.family == "causal" and any(mark not in known for mark in FIM):
+        vocabulary = tokenizer.get_vocab()
+        if spec.family == "causal" and any(mark not in vocabulary for mark in FIM):
             tokenizer.add_special_tokens({"extra_special_tokens": list(FIM)})
             with torch.random.fork_rng():
                 torch.manual_seed(spec.recipe.seed)
@@ -95,7 +95,7 @@ def _begin(texts: Texts, spec: InfillerSpec, own: Path, device: torch.device) ->
     if spec.tokenizer and not (Path(spec.tokenizer) / "tokenizer.json").is_file():
         raise UserError(f"{spec.tokenizer} holds no tokenizer.json")
     tokenizer = saved_tokenizer(
-        Path(spec.tokenizer) if spec.tokenizer else own,
+        Path(spec.tokenizer) if spec.tokenizer else folder,
         lambda: train_tokenizer(_some(texts()), spec.vocabulary),
     )
     model = new_model(spec.family, spec.size, len(tokenizer), spec.recipe.seed, positions=POSITIONS)

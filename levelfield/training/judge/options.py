@@ -94,9 +94,9 @@ class JudgeOptions(HeldOutOptions):
         """The spec of a recipe, which says everything but the seed and the encoder."""
         from levelfield.training.judge import recipes
 
-        own = ("start", "learning_rate", "allow_pickle")
+        with_model = ("start", "learning_rate", "allow_pickle")
         for key in self._told:
-            if key not in own:
+            if key not in with_model:
                 raise UserError(f"--recipe says what {_flag(key)} would: leave one out")
         spec, told = recipes.spec_of(name), self._told
         if "start" not in told:
@@ -120,8 +120,8 @@ class JudgeOptions(HeldOutOptions):
                 if key in self._told:
                     raise UserError(f"{_flag(key)} is of ratings: it needs --rating ASPECT")
         name = self.arch or "textcnn"
-        known = {key for outline in ARCHITECTURES.values() for key in outline.options}
-        settings = {key: value for key, value in sorted(self._told.items()) if key in known}
+        declared = {key for outline in ARCHITECTURES.values() for key in outline.options}
+        settings = {key: value for key, value in sorted(self._told.items()) if key in declared}
         for key in settings:
             if key not in ARCHITECTURES[name].options:
                 raise UserError(f"{_flag(key)} is no option of --arch {name}")
