@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from levelfield.training.corpus import tokenise
-from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller import Size
+from levelfield.training.infiller.architecture import new_model
 from levelfield.training.infiller.examples import sentence_ends
 from levelfield.training.infiller.format import InfillingFormat
 from levelfield.training.infiller.task import Infilling

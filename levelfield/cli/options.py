@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeVar
@@ -163,7 +164,7 @@ class DeclaredOption(click.Option):
         owner: the class that the command gets a value of.
     """
 
-    def __init__(self, choice: Declaration, owner: type[Options]) -> None:
+    def __init__(self, choice: Declaration, owner: type[Options], prefix: str = "") -> None:
         rule = choice.rule
         is_off = choice.is_flag and choice.default is True
         attrs: dict[str, Any] = {"metavar": rule.metavar or None}
@@ -183,7 +184,7 @@ class DeclaredOption(click.Option):
             attrs |= {"is_flag": False, "flag_value": rule.bare}
         if not choice.is_flag:
             attrs["type"] = INPUT if rule.is_file else None if choice.is_mapping else Word(choice)
-        super().__init__([*choice.flags, choice.name], help=rule.help, **attrs)
+        super().__init__([*choice.flags, prefix + choice.name], help=rule.help, **attrs)
         self.choice = choice
         self.owner = owner
 
@@ -209,6 +210,8 @@ def takes(
     *,
     without: Collection[str] = (),
     among: Mapping[str, Collection[str]] = {},
+    prefix: str = "",
+    as_words: bool = False,
 ) -> Callable[[F], Callable[..., Any]]:
     """Gives a command the options of a class; the command gets them as one value of that class.
 
@@ -216,6 +219,8 @@ def takes(
         name: of the argument that the command gets.
         without: choices that the command does not have; they keep their defaults.
         among: name of a choice -> the names that the command accepts.
+        prefix: tells the choices of two classes apart that have one name and different flags.
+        as_words: whether the command gets them by name instead, to make the value of them itself.
     """
     known = {key: choice for key, choice in choices(cls).items() if key not in without}
     known |= {key: known[key].narrowed(names) for key, names in among.items()}
@@ -223,14 +228,55 @@ def takes(
     def add(command: F) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_options(*args: Any, **words: Any) -> Any:
-            values = {key: _value(choice, words.pop(key)) for key, choice in known.items()}
-            return command(*args, **{name: cls.of(**values)}, **words)
+            values = {key: _value(choice, words.pop(prefix + key)) for key, choice in known.items()}
+            return command(*args, **{name: values if as_words else cls.of(**values)}, **words)
 
         params = with_options.__dict__.setdefault("__click_params__", [])
-        params += [DeclaredOption(choice, cls) for choice in reversed(known.values())]
+        params += [DeclaredOption(choice, cls, prefix) for choice in reversed(known.values())]
         return with_options
 
     return add
+
+
+def takes_given(
+    classes: Mapping[str, type[Options]], name: str, names: Collection[str]
+) -> Callable[[F], Callable[..., Any]]:
+    """Gives a command options of several classes, of which the user's other words choose one.
+
+    The command gets name -> value of those that are given. What a word may be is declared by the
+    first class that has the choice; the class that is chosen checks the value again.
+
+    Args:
+        classes: what is chosen -> its options.
+        name: of the argument that the command gets.
+        names: of the options.
+    """
+    owners = {key: next(c for c in classes.values() if key in choices(c)) for key in names}
+
+    def add(command: F) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_options(*args: Any, **words: Any) -> Any:
+            values = {key: words.pop(key) for key in owners}
+            given = {k: v for k, v in values.items() if v is not None and v is not False}
+            return command(*args, **{name: given}, **words)
+
+        params = with_options.__dict__.setdefault("__click_params__", [])
+        for key, owner in reversed(owners.items()):
+            params.append(DeclaredOption(_without_default(key, classes), owner))
+        return with_options
+
+    return add
+
+
+def _without_default(key: str, classes: Mapping[str, type[Options]]) -> Declaration:
+    """Returns a choice of several classes that says what the default of each is."""
+    having = {label: choices(cls)[key] for label, cls in classes.items() if key in choices(cls)}
+    choice = next(iter(having.values()))
+    defaults = {label: shown for label, its in having.items() if (shown := its.shown_default)}
+    words = [f"{label} {shown}" for label, shown in defaults.items()]
+    otherwise = ", ".join(words) if len(set(defaults.values())) > 1 else choice.shown_default
+    rule = dataclasses.replace(choice.rule, otherwise=otherwise)
+    return dataclasses.replace(choice, default=None, rule=rule)
 
 
 def _value(choice: Declaration, value: Any) -> Any:

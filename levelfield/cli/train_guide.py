@@ -7,13 +7,20 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import FiniteNumber, WholeNumber
-from levelfield.cli.outputs import INPUT, OutputType, Writing
+from levelfield.cli.options import takes, takes_given
+from levelfield.cli.outputs import INPUT, Writing
 from levelfield.cli.terminal import progress_bar, say
-from levelfield.cli.train_recipe import SOURCE
+from levelfield.cli.train_models import FOLDER, SOURCE
 from levelfield.io.reading import pairs
-from levelfield.models.resolve import OFFLINE_LM
-from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_training
+from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec
+from levelfield.training.guide.settings import SETTINGS, GuideData, settings_of
+
+_SETTINGS = {technique: SETTINGS[kind] for technique, kind in TECHNIQUES.items()}
+_DISTINCT = {cls: technique for technique, cls in reversed(_SETTINGS.items())}
+_NAMES = (
+    *("lam", "layers", "rank", "width", "dropout"),
+    *("tokens", "epochs", "batch", "learning_rate"),
+)
 
 
 @click.command(cls=Writing)
@@ -29,75 +36,11 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     multiple=True,
     metavar="NAME|FILE",
     type=INPUT,
-    help="Labelled texts: a data set or a file. May be given several times.",
+    help="Labelled texts: a data set or a file; may be given again.",
 )
-@click.option(
-    "--attribute",
-    required=True,
-    help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples.",
-)
-@click.option("--out", required=True, type=OutputType(), help="The folder of the guide.")
-@click.option("--model", default=OFFLINE_LM, show_default=True, help="The base: a causal model.")
-@click.option(
-    "--held-out",
-    multiple=True,
-    metavar="NAME|FILE",
-    type=INPUT,
-    help="File of texts to try the guide on; of a data set, its part test.",
-)
-@click.option(
-    "--share",
-    type=FiniteNumber(0, 1, min_open=True, max_open=True),
-    default=0.05,
-    show_default=True,
-    help="Share of the texts to try the guide on, where nothing is held out.",
-)
-@click.option(
-    "--sentences",
-    type=WholeNumber(1),
-    default=1,
-    show_default=True,
-    help="Sentences of a passage that is cut from the reviews of a data set.",
-)
-@click.option("--format", "format", help="Format of the files. [default: what their suffix says]")
-@click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
-@click.option(
-    "--lambda",
-    "lam",
-    type=FiniteNumber(0, 1),
-    help="Share of the generative loss; the rest is for telling labels apart; not fudge. "
-    "[default: 0.8]",
-)
-@click.option(
-    "--layers",
-    type=WholeNumber(1),
-    help="Upper layers of the base that learn; of fudge: its own. [default: 15; fudge: 2]",
-)
-@click.option(
-    "--rank", type=WholeNumber(1, 1024), help="Rank of the adapter; not for fudge. [default: 8]"
-)
-@click.option(
-    "--width", type=WholeNumber(16, 1024), help="Width of the network of fudge. [default: 64]"
-)
-@click.option(
-    "--dropout",
-    type=FiniteNumber(0, 1, max_open=True),
-    help="Dropout in the network of fudge. [default: 0.2]",
-)
-@click.option(
-    "--tokens", type=WholeNumber(1), help="Most tokens of a text. [default: 48; fudge: 128]"
-)
-@click.option(
-    "--epochs", type=FiniteNumber(0, min_open=True), help="Passes over the texts. [default: 1]"
-)
-@click.option("--batch", type=WholeNumber(1), help="Texts a step. [default: 16; fudge: 64]")
-@click.option(
-    "--learning-rate",
-    type=FiniteNumber(0, min_open=True),
-    help="Learning rate after the warm-up. [default: 1e-3]",
-)
+@FOLDER
+@takes(GuideSpec, "words", without=("kind", "settings"), as_words=True)
+@takes_given({name: cls for cls, name in reversed(_DISTINCT.items())}, "settings", _NAMES)
 @click.option(
     "--option",
     "-o",
@@ -106,42 +49,17 @@ from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec, guide_trainin
     metavar="NAME=VALUE",
     help="Any other setting of this kind of guide.",
 )
-@click.option(
-    "--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of weights and batches."
-)
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    help="Device that computes: auto (a GPU where there is one), cpu, cuda, cuda:1, mps or xpu.",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(["float32", "bfloat16"]),
-    default="float32",
-    show_default=True,
-    help="Precision of products.",
-)
-@click.option("--allow-pickle", is_flag=True, help="Take a base whose weights are pickled.")
+@takes(GuideData, "chosen", without=("seed",))
 @SOURCE
 def guide(
     technique: str,
     data: tuple[str, ...],
-    attribute: str,
     out: str,
-    model: str,
-    held_out: tuple[str, ...],
-    share: float,
-    sentences: int,
-    format: str | None,
-    mapping: tuple[str, ...],
-    seed: int,
-    device: str,
-    precision: str,
-    allow_pickle: bool,
-    sources: tuple[str, ...],
+    words: dict[str, Any],
+    settings: dict[str, Any],
     options: tuple[str, ...],
-    **settings: Any,
+    chosen: GuideData,
+    sources: tuple[str, ...],
 ) -> None:
     """A guide: what gedi, dexperts, ctrl-lite, fudge and discup learn on a base.
 
@@ -151,30 +69,12 @@ def guide(
     run that was killed goes on when it is started again.
     """
     kind = TECHNIQUES[technique]
-    spec = GuideSpec(
-        kind,
-        attribute,
-        guide_training(kind).settings({**settings, **pairs("--option", options)}),
-        start=model,
-        seed=seed,
-        device=device,
-        precision=precision,
-        allow_pickle=allow_pickle,
-    )
+    complete = settings_of(kind, {**settings, **pairs("--option", options)})
+    spec = GuideSpec.of(kind=kind, settings=complete, **words)
     from levelfield.training.guide.build import build_guide
     from levelfield.training.guide.texts import guide_texts
 
-    texts = guide_texts(
-        data,
-        attribute,
-        held_out=held_out,
-        share=share,
-        seed=seed,
-        format=format,
-        mapping=pairs("--map", mapping),
-        sources=sources,
-        sentences=sentences,
-    )
+    texts = guide_texts(data, spec.attribute, chosen, seed=spec.seed, sources=sources)
     say(f"{len(texts.train):,} texts to train on, {len(texts.test):,} held out")
     for name, value in texts.facts.items():
         say(f"{name.lower()}: {value}")

@@ -52,6 +52,27 @@ class Figures:
     brier: float
     spearman: float | None = None
 
+    def facts(self) -> dict[str, str]:
+        """Returns rows for a model's card."""
+        rank = (
+            {} if self.spearman is None else {"Spearman": f"{self.spearman:.4f} with the ratings"}
+        )
+        confusion = {
+            f"Confusion, {label}": ", ".join(
+                f"{n:,} as {predicted}" for n, predicted in zip(row, self.labels, strict=True)
+            )
+            for label, row in zip(self.labels, self.confusion, strict=True)
+        }
+        return {
+            "Accuracy": f"{self.accuracy:.4f} on {self.n:,} held-out texts",
+            "Macro F1": f"{self.macro_f1:.4f}",
+            **rank,
+            "Calibration error": f"{self.ece:.4f} (10 bins of equally many texts)",
+            "Brier score": f"{self.brier:.4f} (from 0 to 2)",
+            "Without words": f"{self.undecided:,}, counted as wrong",
+            **confusion,
+        }
+
 
 def figures(p: Floats, rows: Labelled) -> Figures:
     """The figures of probabilities (texts, labels), NaN where there are none."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import choices
 from levelfield.io import atomic_writer
 from levelfield.io.json_input import read_json
-from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
@@ -24,13 +24,14 @@ Run = Mapping[str, Any]
 
 
 def run_of(spec: Any, data: str) -> Run:
-    """What a finished model was made with, as JSON has it: its spec, device aside, the revision it
-    began from, and the digest of the data."""
+    """What a finished model was made with, as JSON has it: its spec, without how its start was
+    loaded, the revision it began from, and the digest of the data."""
     made_with = dataclasses.asdict(spec)
-    del made_with["device"]
+    del made_with["loading"]
+    if "allow_pickle" in choices(type(spec)):
+        made_with["allow_pickle"] = spec.loading.allow_pickle
     if spec.start:
-        loading = Loading(allow_pickle=bool(getattr(spec, "allow_pickle", False)))
-        made_with["start"] = resolve(spec.start, loading).label
+        made_with["start"] = resolve(spec.start, spec.loading).label
     run: Run = json.loads(json.dumps({"spec": made_with, "data": data}))
     return run
 

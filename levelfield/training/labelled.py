@@ -314,6 +314,11 @@ class LabelledTexts:
     facts: Mapping[str, str]
     sources: tuple[str, ...]
 
+    @property
+    def digest(self) -> str:
+        """Names the texts to learn from and those held out."""
+        return f"{self.train.digest} {self.test.digest}"
+
 
 def own_texts(
     rows: Labelled, test: Labelled | None, sources: Sequence[str], *, share: float, seed: int

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import safetensors
 import safetensors.torch
@@ -25,54 +25,12 @@ from transformers import PreTrainedModel
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.training.recipe import Recipe
 
 CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """What AdamW keeps of every parameter."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a model is trained; together with the task it decides every number.
-
-    Attributes:
-        steps: how many updates in all.
-        learning_rate: after the warm-up; falls linearly to a tenth over the last `decay` of steps.
-        warmup: steps over which it rises from 0.
-        decay: share of the steps, from the end.
-        weight_decay: of AdamW, on matrices other than the embeddings.
-        embeddings: the learning rate of the input embeddings, in learning rates of the rest. A new
-            T5 has embeddings of deviation 1, about fifteen times its other weights, and was made
-            for an optimizer whose updates grow with what they update (Raffel et al. 2020, 3.1.2).
-        clip: largest norm of the gradient.
-        seed: of weights, batches and dropout.
-        precision: what is multiplied; weights and their updates are float32 either way.
-        every: steps between validations, each of which leaves a checkpoint.
-    """
-
-    steps: int
-    learning_rate: float = 1e-3
-    warmup: int = 100
-    decay: float = 0.5
-    weight_decay: float = 0.01
-    embeddings: float = 1.0
-    clip: float = 1.0
-    seed: int = 0
-    precision: Literal["float32", "bfloat16"] = "float32"
-    every: int = 500
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.every < 1:
-            raise UserError("steps and every must be at least 1")
-        if not 0 <= self.decay <= 1:
-            raise UserError("decay is a share of the steps: between 0 and 1")
-
-    def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
-        up = min(1.0, (step + 1) / max(1, self.warmup))
-        left = (self.steps - step) / max(1, round(self.steps * self.decay))
-        return self.learning_rate * up * (0.1 + 0.9 * min(1.0, left))
 
 
 @dataclass(frozen=True)
@@ -119,11 +77,12 @@ def fit(
         UserError: the folder holds another run's checkpoint, or the loss is no longer a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    device = next(model.parameters()).device
+    recipe = recipe.settled(device.type == "cuda")
     run = _identity(task, recipe)
     optimizer = _adamw(model, recipe)
     done, history = _resume(model, optimizer, folder, run)
     progress(done)
-    device = next(model.parameters()).device
     begin, total, count = time.monotonic(), torch.zeros((), device=device), 0
     model.train()
     for step in range(done, recipe.steps):
@@ -178,7 +137,7 @@ def _adamw(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     of_embeddings = [] if embeddings is None else [embeddings]
     matrices = [p for p in rest if p.ndim > 1]
     others = [p for p in rest if p.ndim <= 1]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": matrices, "scale": 1.0, "weight_decay": recipe.weight_decay},
         {"params": others, "scale": 1.0, "weight_decay": 0.0},
         {"params": of_embeddings, "scale": recipe.embeddings, "weight_decay": 0.0},

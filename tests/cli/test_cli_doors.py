@@ -79,8 +79,8 @@ def test_a_value_outside_is_refused_with_the_same_words_through_all_doors(case: 
     assert f"{choice.name}=" in str(called.value)
     assert f"expected {expected.value.expected}" in str(called.value)
     problems: list[str] = []
-    TomlTable({choice.name: item}, "here", problems).values(option.owner)
-    line = next(problem for problem in problems if problem.startswith(f"here: {choice.name}"))
+    TomlTable({choice.key: item}, "here", problems).values(option.owner)
+    line = next(problem for problem in problems if problem.startswith(f"here: {choice.key}"))
     assert f"expected {expected.value.expected}; found" in line
 
 

@@ -11,7 +11,7 @@ import pytest
 import tiny
 from click.testing import CliRunner
 
-from levelfield.cli.train_pooler import pooler as command
+from levelfield.cli.train_files import pooler as command
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum

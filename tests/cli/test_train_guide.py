@@ -41,7 +41,10 @@ def test_a_guide_is_trained_on_a_file_and_has_figures(run: Run, write: Write, tm
     ("words", "complaint"),
     [
         (("--technique", "cfg"), "'--technique': 'cfg' is not one of"),
-        (("--technique", "gedi", "--lambda", "2"), "'--lambda': 2"),
+        (
+            ("--technique", "gedi", "--lambda", "2"),
+            "'--lambda': \"2\": expected a number",
+        ),
         (("--technique", "gedi", "--data", "nowhere.jsonl"), "nowhere.jsonl"),
     ],
 )

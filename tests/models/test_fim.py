@@ -13,7 +13,8 @@ from levelfield.models.contracts import Gapped, Target
 from levelfield.models.fim import FIM, FimModel
 from levelfield.models.load import load
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller import Size
+from levelfield.training.infiller.architecture import new_model
 from levelfield.training.infiller.tokenizer import train_tokenizer
 
 TEXTS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +19,13 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.small.fasttext_file import check_whole
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
+from levelfield.models.small.shapes import Settings
 from levelfield.models.small.textcnn import check_words
 
 MODEL_TYPE = "levelfield-fasttext"
 FILE = "model.bin"
 LABEL = "§§"
 """Before a label in fastText's files; no word looks like it, since every sign is one of its own."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How fastText is trained.
-
-    Attributes:
-        dimension: of a vector.
-        ngrams: most words of an n-gram.
-        buckets: how many vectors n-grams share.
-        epochs, learning_rate: the rate falls linearly to 0.
-        least_often: how often a word must occur.
-        hierarchical: hierarchical softmax, for very many labels.
-        quantize: make the model small; needs some thousand texts.
-    """
-
-    dimension: int = 16
-    ngrams: int = 2
-    buckets: int = 200_000
-    epochs: int = 10
-    learning_rate: float = 0.3
-    least_often: int = 2
-    hierarchical: bool = False
-    quantize: bool = False
 
 
 class FastTextClassifier:

@@ -22,6 +22,7 @@ from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.small.lexis import PLAIN, SPLITTERS
+from levelfield.models.small.shapes import Shape
 from levelfield.models.torch.loading import pick_device
 
 MODEL_TYPE = "levelfield-textcnn"
@@ -29,26 +30,6 @@ PAD, UNKNOWN = 0, 1
 SPECIAL = 2
 """Ids before those of words."""
 BATCH_TOKENS = 16_384
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a TextCNN is made of.
-
-    Attributes:
-        dimension: of a word's vector.
-        widths: words that a convolution sees at once.
-        channels: convolutions of each width.
-        dropout: of pooled channels; of whole words' vectors half as much.
-    """
-
-    dimension: int = 100
-    widths: tuple[int, ...] = (3, 4, 5)
-    channels: int = 100
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))  # JSON has lists
 
 
 class TextCNN(nn.Module):

@@ -6,3 +6,19 @@ folder: `amateur`, `expert` (unless models are named), `negatives.jsonl` and `di
 stage resumes where it stopped, and a finished one is left as it is: run the command again after a
 kill until it is done.
 """
+
+from dataclasses import dataclass
+
+from levelfield.core.options import Options, option
+
+
+@dataclass(frozen=True)
+class PerturbOptions(Options):
+    """How texts are spoilt by rules."""
+
+    kinds: str = option(
+        "shuffle,drop,repeat,negate",
+        "Kinds of perturbations, with commas between them; substitute is another.",
+    )
+    times: int = option(1, "Most perturbations of a text.", least=1, most=1_000)
+    seed: int = option(0, "Seed of all random choices.", least=0)

@@ -1,55 +1,71 @@
 """The file that says what a run of generative CDM does."""
 
-from __future__ import annotations
+# Annotations stay objects here, since options are read from them.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from levelfield.core.errors import InputError, UserError
+from levelfield.core.options import Options, group, option
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.models.torch.loading import pick_device
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.training.cdm.manipulate import strategy
-from levelfield.training.discriminator.build import DiscriminatorSpec
-from levelfield.training.infiller.architecture import Size
-from levelfield.training.infiller.build import InfillerSpec
-from levelfield.training.loop import Recipe
+from levelfield.training.discriminator import DiscriminatorSpec
+from levelfield.training.infiller import InfillerSpec, Size
+from levelfield.training.recipe import Recipe
 
+S = TypeVar("S", InfillerSpec, DiscriminatorSpec)
 Unit = Literal["turns", "sentences"]
 
-
-@dataclass(frozen=True)
-class NegativesPlan:
-    """How negatives are made.
-
-    Attributes:
-        strategy: where texts are cut, as in Table 3 (`manipulate`).
-        gamma: γ of log p⁻ ∝ log p_a − γ m; 0 samples from the amateur alone (Table 5).
-        unit: what a text is made of: turns (its lines) or sentences.
-        max_tokens: of a new segment.
-        limit: how many texts are used, from the first on; None for all.
-    """
-
-    strategy: str
-    gamma: float
-    unit: Unit
-    max_tokens: int
-    limit: int | None
+INFILLER = InfillerSpec(Recipe(3_000, 3e-4, precision="auto"), size=Size(256, 3, 768))
+DISCRIMINATOR = DiscriminatorSpec(Recipe(1_000, 5e-5, precision="auto"), window=512)
+"""What stages are where the plan says nothing."""
 
 
 @dataclass(frozen=True)
-class CDMPlan:
+class NegativesPlan(Options):
+    """How negatives are made."""
+
+    strategy: str = option(
+        "mixed-multi",
+        "Places where texts are cut, as in Table 3, and how often.",
+        example='"mixed-multi"',
+    )
+    gamma: float = option(
+        1.0,
+        "γ of log p⁻ ∝ log p_a − γ m; 0 samples from the amateur alone (Table 5).",
+        least=0,
+        below=10**6,
+    )
+    unit: Unit = option("turns", "Parts of a text: turns (its lines) or sentences.")
+    max_tokens: int = option(
+        64, "Most tokens of a new segment.", least=0, most=65_536, key="max-tokens"
+    )
+    limit: int | None = option(
+        None, "Number of texts that are used, from the first on; 0 for all.", least=0
+    )
+
+
+@dataclass(frozen=True)
+class CDMPlan(Options):
     """What a file asks for. A model is a name, or how to train it."""
 
-    corpus: tuple[Path, ...]
-    sources: tuple[str, ...]
-    seed: int
-    device: str
-    amateur: str | InfillerSpec
-    expert: str | InfillerSpec
-    negatives: NegativesPlan
-    discriminator: DiscriminatorSpec
+    corpus: tuple[str, ...] = option(
+        help="Files of text to learn from, beside the plan.",
+        example='["dialogues.txt"]',
+        fewest=1,
+    )
+    sources: tuple[str, ...] = option(
+        (), "What the corpus is and its licence, for the cards.", example='["our chats, CC0"]'
+    )
+    seed: int = option(0, "Seed of every stage.", least=0)
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine", "allow_pickle"))
+    amateur: str | InfillerSpec = option(INFILLER, "The weaker infiller.")
+    expert: str | InfillerSpec = option(INFILLER, "The stronger infiller.")
+    negatives: NegativesPlan = option(NegativesPlan(), "How negatives are made.")
+    discriminator: DiscriminatorSpec = option(DISCRIMINATOR, "The classifier of the last stage.")
 
 
 def load_cdm_plan(path: Path) -> CDMPlan:
@@ -62,119 +78,57 @@ def load_cdm_plan(path: Path) -> CDMPlan:
     name = printable(str(path))
     problems: list[str] = []
     top = TomlTable(read_toml(path, name), "", problems)
-    named = top.texts("corpus", '["dialogues.txt"]') or ()
-    corpus = tuple(path.parent / file for file in named)
-    if "corpus" not in top:
-        top.wrong_field("corpus", "expected a list of files; there is none")
-    for file, here in zip(named, corpus, strict=True):
-        if not here.is_file():
+    stages = ("amateur", "expert", "negatives", "discriminator")
+    whole = top.values(CDMPlan, without=stages)
+    names = whole.get("corpus", ())
+    for file in names:
+        if not (path.parent / file).is_file():
             top.wrong_field("corpus", f"there is no file {shown(file)} beside the plan")
-    sources = top.texts("sources", '["our chats, CC0"]') or ()
-    seed = top.whole("seed", 0)
-    device = top.text("device", '"cpu"', default="auto")
-    plan = CDMPlan(
-        corpus=corpus,
-        sources=sources,
-        seed=seed,
-        device=device,
-        amateur=_model(top.table("amateur"), seed, device, "google-t5/t5-small", path.parent),
-        expert=_model(top.table("expert"), seed, device, "google-t5/t5-large", path.parent),
-        negatives=_negatives(top.table("negatives")),
-        discriminator=_discriminator(top.table("discriminator"), seed, device, path.parent),
-    )
+    shared = {"seed": whole.get("seed", 0), "device": whole.get("device", "auto")}
+    discriminator = top.table("discriminator")
+    plan = {
+        **whole,
+        "corpus": [str(path.parent / file) for file in names],
+        "amateur": _infiller(top.table("amateur"), shared, "google-t5/t5-small", path.parent),
+        "expert": _infiller(top.table("expert"), shared, "google-t5/t5-large", path.parent),
+        "negatives": _negatives(top.table("negatives")),
+        "discriminator": _stage(discriminator, DISCRIMINATOR, shared, path.parent),
+    }
+    discriminator.finish()
     top.finish()
     if problems:
         raise InputError([f"{name}: {problem}" for problem in problems])
-    return plan
+    return CDMPlan.of(**plan)
 
 
-def _named(table: TomlTable, key: str, default: str, folder: Path) -> str:
-    """A model's name; one that is a folder beside the file is meant to be that."""
-    name = table.text(key, '"google-t5/t5-small"', default=default)
-    if not name:
-        return ""
-    return str(folder / name) if (folder / name).is_dir() else name
-
-
-def _model(
-    table: TomlTable, seed: int, device: str, default: str, folder: Path
+def _infiller(
+    table: TomlTable, shared: dict[str, Any], default: str, folder: Path
 ) -> str | InfillerSpec:
     if "model" in table:
-        name = _named(table, "model", default, folder)
+        name = table.text("model", '"google-t5/t5-small"', default=default)
         table.finish(elsewhere={"steps": "a model that is taken as it is has no steps; use start"})
-        return name
-    family = _choice(table, "family", ("t5", "causal"))
-    start = _named(table, "start", default, folder)
-    spec = InfillerSpec(
-        recipe=_recipe(table, seed, device, steps=3000, learning_rate=3e-4),
-        family="causal" if family == "causal" else "t5",
-        start="" if start == "random" else start,
-        size=Size(
-            table.whole("width", 256, 8192),
-            table.whole("layers", 3, 96),
-            table.whole("inner", 768, 65_536),
-        ),
-        vocabulary=table.whole("vocabulary", 8192, 1_000_000),
-        tokenizer=_named(table, "tokenizer", "", folder),
-        batch=table.whole("batch", 32, 65_536),
-        window=table.whole("window", 96, 65_536),
-        device=device,
-    )
+        return _beside(name, folder)
+    spec = _stage(table, INFILLER.replace(start=default), shared, folder)
     table.finish()
-    return spec
+    return spec.replace(start="") if spec.start == "random" else spec
 
 
-def _recipe(
-    table: TomlTable, seed: int, device: str, *, steps: int, learning_rate: float
-) -> Recipe:
-    on_gpu = pick_device(device).type == "cuda"
-    return Recipe(
-        steps=max(1, table.whole("steps", steps)),
-        learning_rate=table.number("learning-rate", learning_rate),
-        every=max(1, table.whole("every", 500)),
-        seed=seed,
-        precision="bfloat16" if on_gpu else "float32",
-    )
+def _stage(table: TomlTable, spec: S, shared: dict[str, Any], folder: Path) -> S:
+    """A stage by its table; a model that is a folder beside the plan is meant to be that."""
+    values = table.values(type(spec), without=tuple(shared))
+    names = {name: _beside(values[name], folder) for name in ("start", "tokenizer") & values.keys()}
+    return spec.replace(**{**shared, **values, **names})
+
+
+def _beside(name: str, folder: Path) -> str:
+    return str(folder / name) if name and (folder / name).is_dir() else name
 
 
 def _negatives(table: TomlTable) -> NegativesPlan:
-    gamma = table.take("gamma")
-    if gamma is None:
-        gamma = 1.0
-    if not isinstance(gamma, int | float) or isinstance(gamma, bool) or not 0 <= gamma < 1e6:
-        table.wrong_field("gamma", "expected a number from 0 on")
-        gamma = 1.0
-    plan = NegativesPlan(
-        strategy=table.text("strategy", '"mixed-multi"', default="mixed-multi"),
-        gamma=float(gamma),
-        unit="sentences"
-        if _choice(table, "unit", ("turns", "sentences")) == "sentences"
-        else "turns",
-        max_tokens=table.whole("max-tokens", 64, 65_536),
-        limit=table.whole("limit", 0) or None,
-    )
+    values = table.values(NegativesPlan)
     try:
-        strategy(plan.strategy)
+        strategy(values.get("strategy", NegativesPlan.strategy))
     except UserError as error:
         table.wrong_field("strategy", str(error))
     table.finish()
-    return plan
-
-
-def _discriminator(table: TomlTable, seed: int, device: str, folder: Path) -> DiscriminatorSpec:
-    spec = DiscriminatorSpec(
-        recipe=_recipe(table, seed, device, steps=1000, learning_rate=5e-5),
-        start=_named(table, "start", "offline/minilm", folder),
-        batch=table.whole("batch", 16, 65_536),
-        window=table.whole("window", 512, 65_536),
-        device=device,
-    )
-    table.finish()
-    return spec
-
-
-def _choice(table: TomlTable, key: str, among: tuple[str, ...]) -> str:
-    value = table.text(key, f'"{among[0]}"', default=among[0])
-    if value not in among:
-        table.wrong_field(key, f"there is no {shown(value)}; there are {', '.join(among)}")
-    return value
+    return NegativesPlan(**{**values, "limit": values.get("limit") or None})

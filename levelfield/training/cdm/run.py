@@ -11,7 +11,6 @@ from typing import Literal
 from levelfield.core.progress import Progress
 from levelfield.generation.contrast import load_contrast
 from levelfield.metrics.text import segmenter
-from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.training.cdm.manipulate import Document, strategy
 from levelfield.training.cdm.negatives import make_negatives
@@ -41,7 +40,7 @@ def run_cdm(
     plain = plan.negatives.gamma == 0  # the expert has no part in it
     expert = None if plain else _infiller(plan, "expert", out, notes, bar, amateur)
     chosen = plan.negatives
-    sampler = load_contrast(amateur, expert, chosen.gamma, loading=Loading(plan.device))
+    sampler = load_contrast(amateur, expert, chosen.gamma, loading=plan.loading)
     texts = numbered(corpus_documents(plan.corpus), chosen.unit, chosen.limit)
     with bar("negatives", chosen.limit) as progress:
         negatives = make_negatives(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from levelfield.training.editor import EditorSize
 
 EMBEDDINGS = 0.07
 """Deviation of the embeddings that are taken over; large beside the other weights, so that from the
@@ -14,19 +15,6 @@ first step on states differ from token to token."""
 WEIGHTS = 0.05
 HEAD = 64
 POSITIONS = 128
-
-
-@dataclass(frozen=True)
-class EditorSize:
-    """Of an encoder-decoder that begins from random weights.
-
-    Attributes:
-        layers: of the encoder and of the decoder each.
-        inner: width of the feed-forward layers, in widths of the states.
-    """
-
-    layers: int = 2
-    inner: int = 4
 
 
 def new_body(vocabulary: Any, tokenizer: Any, size: EditorSize, seed: int) -> Any:

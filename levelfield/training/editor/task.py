@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +17,9 @@ from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.models import batching
 from levelfield.models.batching import token_mask
 from levelfield.training.corpus import Corpus
+from levelfield.training.editor import Learn
 from levelfield.training.editor.corruption import IGNORED, Corruption, EditingExample
 from levelfield.training.loop import Loss
-
-Learn = Literal["masks", "all"]
-"""Which tokens the decoder learns: those that it fills in, or all of the text."""
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,21 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.core.errors import UserError
 from levelfield.generation.class_lm import Codes, codes_of
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.batching import buckets, padded
-from levelfield.models.loading import Loading
 from levelfield.models.torch.adapters import AdaptedModel, Adapter
 from levelfield.models.torch.causal import body_and_head
 from levelfield.training.builder import Workplace
 from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.passes_over import passes_over
+from levelfield.training.guide.settings import ClassLMSettings
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 SCALE = 10.0
 """α before training."""
@@ -40,37 +40,6 @@ EVERY = 25
 """Steps between checkpoints."""
 TEST_TOKENS = 2048
 """So many tokens of held-out texts are read at once."""
-
-
-@dataclass(frozen=True)
-class ClassLMSettings:
-    """How a class-conditional model is trained.
-
-    Attributes:
-        lam: λ in [0, 1], the share of the generative loss.
-        layers: how many upper layers get a pair of matrices for each of their linear layers.
-        rank: of the matrices.
-        tokens: a text is cut to so many.
-        epochs: passes over the texts.
-        batch: texts a step.
-        learning_rate: rises over a twentieth of the steps and falls to a tenth.
-    """
-
-    lam: float = 0.8
-    layers: int = 15
-    rank: int = 8
-    tokens: int = 48
-    epochs: float = 1.0
-    batch: int = 16
-    learning_rate: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.lam <= 1:
-            raise UserError(f"lambda is {self.lam}; expected a number from 0 to 1")
-
-    def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
-        """The recipe of so many passes over the texts."""
-        return passes_over(rows, self, spec, every=EVERY)
 
 
 class LearntClassLM(torch.nn.Module):
@@ -209,12 +178,11 @@ def class_lm_loss(
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = ClassLMSettings(**spec.settings)
-    loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
-    base = language_model(spec.start, loading)
+    base = language_model(spec.start, spec.loading)
     codes = codes_of(texts.train.labels, base)
     train, ids = readable(texts.train, base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
-    recipe = settings.recipe(train, spec)
+    recipe = passes_over(train, settings, spec, every=EVERY)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
     model = LearntClassLM(base, codes, settings, spec.seed)
     task = ClassConditional(

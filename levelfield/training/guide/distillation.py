@@ -12,20 +12,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.soft_prompt import PromptEncoder
+from levelfield.training.guide.settings import Normalised
 from levelfield.training.guide.teachers import Teacher, TextBatch
 from levelfield.training.labelled import Labelled
 from levelfield.training.loop import Loss
 from levelfield.training.passes import Passes
-
-Normalised = Literal["candidates", "vocabulary"]
 
 
 class LearntPrompts(torch.nn.Module):
@@ -102,9 +100,6 @@ class CupLoss:
             which knows no p; with 1 the first target is p · exp(y / τ), normalised.
         unlikelihood: weight of the second sum.
         normalised: over which tokens x sums to 1: the candidates, or the authors' whole vocabulary.
-
-    Raises:
-        UserError: a number out of range.
     """
 
     candidates: int = 110
@@ -112,15 +107,6 @@ class CupLoss:
     anchor: float = 1.0
     unlikelihood: float = 1.0
     normalised: Normalised = "vocabulary"
-
-    def __post_init__(self) -> None:
-        if self.candidates < 2:
-            raise UserError(f"candidates is {self.candidates}; expected at least 2")
-        if not self.temperature > 0:
-            raise UserError(f"temperature is {self.temperature}; expected a number above 0")
-        for option in ("anchor", "unlikelihood"):
-            if not (value := getattr(self, option)) >= 0:
-                raise UserError(f"{option} is {value}; expected a number of at least 0")
 
     def __call__(self, logits: torch.Tensor, lesson: Lesson, label: int) -> torch.Tensor:
         """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""

@@ -24,8 +24,9 @@ from torch.nn import functional as F
 from levelfield.models.torch.flow import Flow, FlowShape
 from levelfield.training.folder import STAGE
 from levelfield.training.guide.attributes import AttributeRows
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 FLOW_STAGE = f"{STAGE}flow"
 """The folder of this stage's checkpoint."""

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.batching import buckets
-from levelfield.models.loading import Loading
 from levelfield.models.torch.future import FutureDiscriminator, FutureShape, text_rows
 from levelfield.training.builder import Workplace
 from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.passes_over import passes_over
+from levelfield.training.guide.settings import FutureSettings
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 EVERY = 200
 """Steps between checkpoints."""
@@ -35,43 +35,6 @@ TEST_TOKENS = 4096
 """So many tokens of held-out texts are read at once."""
 PERCENT = (25, 50, 100)
 """Of a held-out text's tokens, after which the discriminator is tried."""
-
-
-@dataclass(frozen=True)
-class FutureSettings:
-    """How a future discriminator is trained.
-
-    Attributes:
-        width, layers: of the network, which has a head of attention for every 16.
-        dropout: in training.
-        tokens: a text is cut to so many.
-        epochs: passes over the texts.
-        batch: texts a step.
-        learning_rate: rises over a tenth of the steps and falls to a tenth.
-    """
-
-    width: int = 64
-    layers: int = 2
-    dropout: float = 0.2
-    tokens: int = 128
-    epochs: float = 1.0
-    batch: int = 64
-    learning_rate: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if self.width < 16 or self.width % 16:
-            raise UserError(f"width is {self.width}; expected a multiple of 16")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout is {self.dropout}; expected a number from 0, below 1")
-
-    @property
-    def shape(self) -> FutureShape:
-        """Of the network."""
-        return FutureShape(self.width, self.layers, self.width // 16, self.dropout)
-
-    def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
-        """The recipe of so many passes over the texts."""
-        return passes_over(rows, self, spec, every=EVERY, warmup=1 / 10)
 
 
 @dataclass(frozen=True)
@@ -118,21 +81,21 @@ class FutureLabels:
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = FutureSettings(**spec.settings)
-    loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
-    base = language_model(spec.start, loading)
+    base = language_model(spec.start, spec.loading)
+    shape = FutureShape(settings.width, settings.layers, settings.width // 16, settings.dropout)
     train, ids = readable(texts.train, base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
-    recipe = settings.recipe(train, spec)
+    recipe = passes_over(train, settings, spec, every=EVERY, warmup=1 / 10)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
-    model = _untrained(base, len(train.labels), settings.shape, spec.seed)
+    model = _untrained(base, len(train.labels), shape, spec.seed)
     read = f"{base.label} {settings}"
     task = FutureLabels(train, ids, base.bos_id, settings.batch, spec.seed, read)
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     tensors = {name: p.detach().half().cpu() for name, p in model.state_dict().items()}
     model.load_state_dict(tensors)  # what is kept is what is tried
     of_test = held_out_figures(model, test, test_ids, base.bos_id)
-    shape = {name: n for name, n in asdict(settings.shape).items() if name != "dropout"}
-    about = {"shape": shape, "figures": of_test}
+    sizes = {name: n for name, n in asdict(shape).items() if name != "dropout"}
+    about = {"shape": sizes, "figures": of_test}
     return TrainedGuide(about, tensors, _facts(model, settings, recipe, of_test), history)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,11 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.heads import mean_states
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.batching import buckets
-from levelfield.models.loading import Loading
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.training.builder import Workplace
 from levelfield.training.figures import figures
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
+from levelfield.training.guide.settings import HeadSettings
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
 from levelfield.training.loop import CHECKPOINT
@@ -38,29 +37,9 @@ BATCH_TOKENS = 2048
 """So many tokens are read at once."""
 
 
-@dataclass(frozen=True)
-class HeadSettings:
-    """How a head is trained.
-
-    Attributes:
-        tokens: a text is cut to so many.
-        l2: weight of |W|² / 2, for W on states of mean 0 and deviation 1.
-    """
-
-    tokens: int = 128
-    l2: float = 0.03
-
-    def __post_init__(self) -> None:
-        if self.tokens < 1:
-            raise UserError(f"tokens is {self.tokens}; expected a whole number of at least 1")
-        if not self.l2 >= 0:
-            raise UserError(f"l2 is {self.l2}; expected a number of at least 0")
-
-
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = HeadSettings(**spec.settings)
-    loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
-    base = language_model(spec.start, loading)
+    base = language_model(spec.start, spec.loading)
     train, ids = readable(texts.train, base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
     place.notes(f"{base.label} reads {len(train):,} texts to learn from, {len(test):,} held out")

@@ -1,15 +1,16 @@
 """What a guide can be: the contract of a kind, and the tables of kinds and techniques."""
 
-from __future__ import annotations
+# Annotations of options stay objects here, since options are read from them.
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from levelfield.core.errors import UserError
-from levelfield.core.options import choices, parsed
+from levelfield.core.options import Options, group, option
 from levelfield.models.guides import GuideKind
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
 
 if TYPE_CHECKING:
@@ -45,30 +46,27 @@ OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
 
 
 @dataclass(frozen=True)
-class GuideSpec:
-    """What to train.
+class GuideSpec(Options):
+    """How a guide is trained."""
 
-    Attributes:
-        kind: a name in `KINDS`.
-        attribute: what the labels are values of; several names with commas between them where
-            the kind allows it.
-        settings: those of the kind.
-        start: the base.
-        seed: of weights and batches.
-        precision: of products; weights and their updates are float32.
-        allow_pickle: take a base whose weights are pickled.
-    """
-
-    kind: GuideKind
-    attribute: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    start: str = OFFLINE_LM
-    seed: int = 0
-    device: str = "auto"
-    precision: str = "float32"
-    allow_pickle: bool = False
+    kind: GuideKind = option(help="Kind of guide.", positional=True)
+    attribute: str = option(
+        help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples; several with "
+        "commas between them where the kind allows it.",
+        positional=True,
+    )
+    settings: Mapping[str, Any] = option({}, "Settings of the kind.")
+    start: str = option(
+        OFFLINE_LM, "Base of the guide: a causal model.", flags=("--model",), metavar="NAME"
+    )
+    seed: int = option(0, "Seed of weights and batches.", least=0)
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32", "Precision of products; weights and their updates are float32."
+    )
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if "," in self.attribute and self.kind not in OF_SEVERAL:
             raise UserError(
                 f"guides of kind {self.kind} have one attribute, not {self.attribute}; train one "
@@ -89,9 +87,9 @@ class TrainedGuide:
     """
 
     settings: Mapping[str, Any]
-    tensors: Mapping[str, torch.Tensor]
+    tensors: "Mapping[str, torch.Tensor]"
     facts: Mapping[str, str]
-    history: list[HistoryRow]
+    history: "list[HistoryRow]"
 
 
 @dataclass(frozen=True)
@@ -99,31 +97,14 @@ class GuideTraining:
     """How guides of one kind are trained.
 
     Attributes:
-        choices: the dataclass of its settings, by the names of the options of `levelfield train
-            guide`; all have defaults.
+        choices: the class of its settings; all have defaults.
         train: trains a guide and tries it on the held-out texts.
         summary: what the guide does, in a few words, for the card.
     """
 
-    choices: type[Any]
-    train: Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]
+    choices: type[Options]
+    train: "Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]"
     summary: str
-
-    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The defaults, and what the user gave in their place; None is not given.
-
-        Args:
-            given: values, or words as the user wrote them.
-
-        Raises:
-            UserError: a setting that the kind does not have, or a word that is no value of it.
-        """
-        own = {name: value for name, value in given.items() if value is not None}
-        known = choices(self.choices)
-        if foreign := sorted(own.keys() - known.keys()):
-            option = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
-            raise UserError(f"--{option} is no option of this kind of guide; leave it out")
-        return {**asdict(self.choices()), **parsed("guide", known, own)}
 
 
 def guide_training(kind: GuideKind) -> GuideTraining:

@@ -29,153 +29,28 @@ from torch.nn import functional as F
 from levelfield.core.arrays import Bools, Codes, Singles
 from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
-from levelfield.generation.rows import prefix_cache
-from levelfield.models.batching import padded
 from levelfield.models.loading import Loading
-from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.flow import FlowShape
-from levelfield.models.torch.latent import (
-    LatentEncoder,
-    PrefixDecoder,
-    PrefixShape,
-    cache_shape,
-    keys_and_values,
-)
 from levelfield.training.builder import Workplace
 from levelfield.training.guide.attributes import AttributeRows, at_most, by_attribute
 from levelfield.training.guide.flow import FLOW_STAGE, FlowSettings, train_flow
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.latent_figures import facts, held_out_figures
+from levelfield.training.guide.latent_network import LearntLatent
 from levelfield.training.guide.passes_over import passes_over
+from levelfield.training.guide.settings import LatentSettings
 from levelfield.training.guide.texts import columns, readable
 from levelfield.training.guide.vectors import sentence_vectors
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.training.loop import Loss, fit
 from levelfield.training.passes import Passes
 
 RECONSTRUCTION, LABELS, GAP = 0.5, 0.2, 3.0
 """Weights of L_R, L_C and L_G."""
 LEARNT, LABELS_LEARNT = 0.1, 0.05
 """L_C below which it counts as learnt, and its weight then."""
-LEAST = 1e-3
-"""Vectors count as this far from their mean at least; those of one text only are no distance."""
 EVERY = 25
 """Steps between checkpoints."""
-
-
-@dataclass(frozen=True)
-class LatentSettings:
-    """How latents, prefixes and the flow are trained.
-
-    Attributes:
-        encoder: a model of sentence embeddings; its weights stay as they are.
-        size: d of a latent.
-        positions: P, virtual positions of a prefix.
-        rank: of the map from latents to keys and values; 0 for full rank.
-        texts: so many of a label at most are learnt from, drawn by the seed; 0 for all.
-        noise: standard deviation of what is added to latents in training.
-        kept: so many latents a label stay in the guide, for the search of MultiCTG.
-        tokens: a text is cut to so many.
-        epochs: passes over the texts.
-        batch: texts a step.
-        learning_rate: rises over a twentieth of the steps and falls to a tenth.
-        head_steps: steps of encoder and head alone, before those with the base.
-        flow_blocks, flow_width, flow_steps: of the flow, and how long it is trained.
-    """
-
-    encoder: str = "offline/minilm"
-    size: int = 64
-    positions: int = 8
-    rank: int = 64
-    texts: int = 0
-    noise: float = 1e-3
-    kept: int = 2000
-    tokens: int = 20
-    epochs: float = 0.5
-    batch: int = 16
-    learning_rate: float = 5e-3
-    head_steps: int = 300
-    flow_blocks: int = 8
-    flow_width: int = 128
-    flow_steps: int = 2000
-
-    def __post_init__(self) -> None:
-        if self.kept < 1:
-            raise UserError(f"kept is {self.kept}; expected a whole number of at least 1")
-        for name in ("noise", "texts", "head_steps"):
-            if (value := getattr(self, name)) < 0:
-                raise UserError(f"{name} is {value}; expected at least 0")
-        self.flow  # noqa: B018  (which checks its own)
-
-    @property
-    def flow(self) -> FlowSettings:
-        """Of the second stage."""
-        shape = FlowShape(self.size, self.flow_blocks, self.flow_width)
-        return FlowSettings(shape, self.flow_steps)
-
-    def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
-        """The recipe of so many passes over the texts."""
-        return passes_over(rows, self, spec, every=EVERY)
-
-
-class LearntLatent(torch.nn.Module):
-    """An encoder of vectors, a decoder into prefixes of a base, and a head for the labels.
-
-    Prefixes begin as what the base keeps of P BOS tokens, so that it writes as behind the end of
-    another text.
-
-    Args:
-        base: its weights stay as they are.
-        vectors: of all texts, (texts, width).
-        labels: of all attributes.
-    """
-
-    def __init__(
-        self,
-        base: LanguageModel,
-        vectors: torch.Tensor,
-        labels: int,
-        settings: LatentSettings,
-        seed: int,
-    ) -> None:
-        super().__init__()
-        base.model.requires_grad_(False)
-        shape = PrefixShape(
-            settings.size, settings.positions, *cache_shape(base.model), settings.rank
-        )
-        begin = torch.tensor([[base.bos_id] * settings.positions], device=base.device)
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
-            torch.manual_seed(seed)
-            mean = vectors.mean(0).cpu()
-            spread = float((vectors.cpu() - mean).norm(dim=1).mean())
-            self.encoder = LatentEncoder(mean, max(spread, LEAST), settings.size)
-            self.decoder = PrefixDecoder(shape, keys_and_values(base.model, begin)[0].cpu())
-            self.head = torch.nn.Linear(settings.size, labels)
-        self.to(base.device)
-        self._bos, self._cache = base.bos_id, functools.partial(prefix_cache, base.model)
-        few = torch.tensor([[base.bos_id] * 2], device=base.device)
-        self._body, self._logits, _ = body_and_head(base.model, few)
-
-    def nats(self, e: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """−log P(text | prefix of e), the sum over the tokens of each text: (rows,)."""
-        return self.nats_behind(self.decoder(e), texts)
-
-    def nats_behind(
-        self, prefix: torch.Tensor | None, texts: Sequence[Sequence[int]]
-    ) -> torch.Tensor:
-        """−log P(text | prefix): (rows,); None for no prefix."""
-        longest = max(map(len, texts))
-        rows = padded([[self._bos, *text[:-1]] for text in texts], self._bos)
-        ids = torch.from_numpy(rows).to(self.head.weight.device)
-        states = self._body(ids, past_key_values=self._cache(prefix))
-        at = [i * longest + t for i, text in enumerate(texts) for t in range(len(text))]
-        row = [i for i, text in enumerate(texts) for _ in text]
-        tokens = [token for text in texts for token in text]
-        where = torch.tensor(at, device=ids.device)
-        logits = self._logits(states.flatten(0, 1)[where], slice(None)).float()
-        nats = F.cross_entropy(logits, torch.tensor(tokens, device=ids.device), reduction="none")
-        sums = torch.zeros(len(texts), device=ids.device)
-        return sums.index_add(0, torch.tensor(row, device=ids.device), nats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,14 +122,18 @@ class LatentTask:
         ]
 
 
+def flow_shape(settings: LatentSettings) -> FlowShape:
+    """Returns the size of the flow of the second stage."""
+    return FlowShape(settings.size, settings.flow_blocks, settings.flow_width)
+
+
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = LatentSettings(**spec.settings)
-    loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
-    base = language_model(spec.start, loading)
+    base = language_model(spec.start, spec.loading)
     some = at_most(texts.train, settings.texts, spec.seed)
-    train, ids, vectors = _read(some, base, settings, loading, place, "train")
-    test, test_ids, test_vectors = _read(texts.test, base, settings, loading, place, "test")
-    recipe = settings.recipe(train, spec)
+    train, ids, vectors = _read(some, base, settings, spec.loading, place, "train")
+    test, test_ids, test_vectors = _read(texts.test, base, settings, spec.loading, place, "test")
+    recipe = passes_over(train, settings, spec, every=EVERY)
     place.notes(f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}")
     parts = by_attribute(train, spec.attribute)
     to_device = torch.from_numpy(vectors).to(base.device)
@@ -271,7 +150,7 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     flow, flow_figures = train_flow(
         [(part, e[part.at]) for part in parts],
         [(part, of_test[part.at]) for part in by_attribute(test, spec.attribute)],
-        settings.flow,
+        FlowSettings(flow_shape(settings), settings.flow_steps),
         spec.seed,
         f"{task.identity} {recipe}",
         place.checkpoint / FLOW_STAGE,

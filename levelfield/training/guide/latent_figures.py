@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from levelfield.models.batching import buckets
 from levelfield.training.guide.attributes import AttributeRows, by_attribute
+from levelfield.training.guide.latent_network import LearntLatent
+from levelfield.training.guide.settings import LatentSettings
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import Recipe
-
-if TYPE_CHECKING:
-    from levelfield.training.guide.latent import LatentSettings, LearntLatent
+from levelfield.training.recipe import Recipe
 
 TEST_TEXTS, TEST_TOKENS = 256, 2048
 """Perplexities are of so many held-out texts at most; so many tokens are read at once."""

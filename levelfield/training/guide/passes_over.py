@@ -6,7 +6,7 @@ from typing import Protocol
 
 from levelfield.training.guide.kinds import GuideSpec
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import Recipe
+from levelfield.training.recipe import Recipe
 
 
 class PassSettings(Protocol):

@@ -7,31 +7,28 @@ Text Generation", section 3. The base stays as it is; `distillation` has the los
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from levelfield.core.errors import UserError
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.generation.rows import normalised
-from levelfield.io.problems import shown
 from levelfield.models.batching import buckets
-from levelfield.models.loading import Loading
 from levelfield.training.builder import Workplace
 from levelfield.training.guide.distillation import (
     CupLoss,
     Distillation,
     LearntPrompts,
-    Normalised,
 )
 from levelfield.training.guide.kinds import GuideSpec, GuideTraining, TrainedGuide
 from levelfield.training.guide.passes_over import passes_over
+from levelfield.training.guide.settings import SoftPromptSettings
 from levelfield.training.guide.teachers import Teacher, TextBatch, teacher_of
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Recipe, fit
+from levelfield.training.loop import fit
+from levelfield.training.recipe import Recipe
 
 EVERY = 25
 """Steps between checkpoints."""
@@ -43,103 +40,51 @@ LIKELY = 0.5
 """Tokens of a larger y speak for the label."""
 
 
-@dataclass(frozen=True)
-class SoftPromptSettings:
-    """How soft prompts are distilled.
+def objective_of(settings: SoftPromptSettings) -> CupLoss:
+    """Returns the loss of a position."""
+    return CupLoss(
+        settings.candidates,
+        settings.temperature,
+        settings.anchor,
+        settings.unlikelihood,
+        settings.normalised,
+    )
 
-    Attributes:
-        prompt: m, how many embeddings a prompt has: one number, or `LABEL=NUMBER` for each label
-            with commas between them.
-        start: the text whose embeddings a prompt begins with, repeated up to m tokens; `{label}`
-            and `{attribute}` are replaced. Empty for zeros, as the authors have it.
-        teacher: the discriminator: a guide by name or folder, or a kind of guide (`class-lm`,
-            `future`), of which the one that comes with the package is taken.
-        candidates, temperature, anchor, unlikelihood, normalised: of the loss (`CupLoss`).
-        tokens: a text is cut to so many.
-        epochs: passes over the texts.
-        batch: texts a step.
-        learning_rate: rises over a twentieth of the steps and falls to a tenth.
-    """
 
-    prompt: str = "10"
-    start: str = " {label}"
-    teacher: str = "class-lm"
-    candidates: int = 110
-    temperature: float = 0.03
-    anchor: float = 1.0
-    unlikelihood: float = 1.0
-    normalised: Normalised = "vocabulary"
-    tokens: int = 30
-    epochs: float = 0.2
-    batch: int = 8
-    learning_rate: float = 2e-3
-
-    def __post_init__(self) -> None:
-        _ = self.objective
-
-    @property
-    def objective(self) -> CupLoss:
-        """The loss of a position."""
-        return CupLoss(
-            self.candidates, self.temperature, self.anchor, self.unlikelihood, self.normalised
-        )
-
-    def lengths(self, labels: Sequence[str]) -> dict[str, int]:
-        """m of each label.
-
-        Raises:
-            UserError: a label without a number or a number without a label, or none at all.
-        """
-        parts = [part.rpartition("=") for part in self.prompt.split(",")]
-        words = {label.strip(): number.strip() for label, _, number in parts}
-        if words.keys() == {""}:
-            words = dict.fromkeys(labels, words[""])
-        if words.keys() != set(labels) or not all(n.isdecimal() and int(n) for n in words.values()):
-            raise UserError(
-                f"prompt is {shown(self.prompt)}; expected a number of at least 1, or one for each "
-                f"label, as in {','.join(f'{label}=10' for label in labels)}"
-            )
-        return {label: int(words[label]) for label in labels}
-
-    def beginnings(
-        self, labels: Sequence[str], attribute: str, base: LanguageModel
-    ) -> list[torch.Tensor]:
-        """What the prompt of each label begins with: (m, width of the embeddings) each."""
-        layer = base.model.get_input_embeddings()
-        starts = []
-        for label, m in self.lengths(labels).items():
-            text = self.start.replace("{label}", label).replace("{attribute}", attribute)
-            ids = base.ids(text)
-            if ids:
-                repeated = [ids[i % len(ids)] for i in range(m)]
-                starts.append(layer(torch.tensor(repeated, device=base.device)).detach().float())
-            else:
-                starts.append(torch.zeros(m, layer.weight.shape[1], device=base.device))
-        return starts
-
-    def recipe(self, rows: Labelled, spec: GuideSpec) -> Recipe:
-        """The recipe of so many passes over the texts."""
-        return passes_over(rows, self, spec, every=EVERY)
+def beginnings(
+    settings: SoftPromptSettings, labels: Sequence[str], attribute: str, base: LanguageModel
+) -> list[torch.Tensor]:
+    """Returns what the prompt of each label begins with: (m, width of the embeddings) each."""
+    layer = base.model.get_input_embeddings()
+    starts = []
+    for label, m in settings.lengths(labels).items():
+        text = settings.start.replace("{label}", label).replace("{attribute}", attribute)
+        ids = base.ids(text)
+        if ids:
+            repeated = [ids[i % len(ids)] for i in range(m)]
+            starts.append(layer(torch.tensor(repeated, device=base.device)).detach().float())
+        else:
+            starts.append(torch.zeros(m, layer.weight.shape[1], device=base.device))
+    return starts
 
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
     settings = SoftPromptSettings(**spec.settings)
-    loading = Loading(device=spec.device, allow_pickle=spec.allow_pickle)
     labels = texts.train.labels
     settings.lengths(labels)  # refused before anything is loaded
-    base = language_model(spec.start, loading)
-    teacher = teacher_of(settings.teacher, spec.attribute, labels, spec.start, loading)
+    base = language_model(spec.start, spec.loading)
+    teacher = teacher_of(settings.teacher, spec.attribute, labels, spec.start, spec.loading)
     train, ids = readable(texts.train, base, settings.tokens)
     test, test_ids = readable(texts.test, base, settings.tokens)
-    recipe = settings.recipe(train, spec)
+    recipe = passes_over(train, settings, spec, every=EVERY)
     place.notes(
         f"{recipe.steps:,} steps of {settings.batch} texts on {base.label}, taught by "
         f"{teacher.guide.label}"
     )
-    model = LearntPrompts(base, settings.beginnings(labels, spec.attribute, base), spec.seed)
+    model = LearntPrompts(base, beginnings(settings, labels, spec.attribute, base), spec.seed)
     read = f"{base.label} {settings} {teacher.guide.label}"
     task = Distillation(
-        train, ids, teacher, base, settings.objective, settings.batch, spec.seed, read
+        train, ids, teacher, base, objective_of(settings), settings.batch, spec.seed, read
     )
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     with torch.inference_mode():

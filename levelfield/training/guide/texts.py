@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load, names
 from levelfield.generation.language_model import LanguageModel
 from levelfield.io import open_samples
+from levelfield.io.reading import ReadingOptions
+from levelfield.training.guide.settings import GuideData
 from levelfield.training.guide.written import as_written
 from levelfield.training.labelled import (
     Labelled,
@@ -28,14 +31,10 @@ TOKENISED = frozenset({"sst2", "yelp-sentences", "nltk-sentence-polarity", "nltk
 def guide_texts(
     data: Sequence[str],
     attribute: str,
+    chosen: GuideData | None = None,
     *,
-    held_out: Sequence[str] = (),
-    share: float = 0.05,
-    seed: int = 0,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
     sources: Sequence[str] = (),
-    sentences: int = 1,
+    **words: Any,
 ) -> LabelledTexts:
     """Labelled texts of sets by name and of files, and those held out.
 
@@ -45,23 +44,25 @@ def guide_texts(
     Args:
         attribute: whose labels are learnt; several with commas between them, of which each text
             has a label of one or more.
-        data, held_out: names of sets, or files; without `held_out` a share of the texts.
-        format, mapping: of files.
+        data: names of sets, or files.
         sources: more lines for the card.
-        sentences: of a passage.
+        words: options of `GuideData`, instead of those there.
 
     Raises:
         UserError, InputError: a file can't be read, a sample has no label.
         FetchError: a set can't be fetched.
     """
 
-    def read(of: Sequence[str], part_is_test: bool) -> list[Sample]:
-        return _samples(of, part_is_test, sentences, format, mapping)
+    chosen = GuideData.of(chosen, **words)
+    held_out = chosen.held_out
+
+    def read(names: Sequence[str], part_is_test: bool) -> list[Sample]:
+        return _samples(names, part_is_test, chosen.sentences, chosen.reading)
 
     rows = _labelled(read(data, False), attribute)
     test = _labelled(read(held_out, True), attribute, rows) if held_out else None
     lines = [_source(name) for name in data if _is_set(name)]
-    return own_texts(rows, test, (*lines, *sources), share=share, seed=seed)
+    return own_texts(rows, test, (*lines, *sources), share=chosen.share or 0.0, seed=chosen.seed)
 
 
 def labelled_texts(data: Sequence[str], attribute: str) -> Labelled:
@@ -74,14 +75,13 @@ def _samples(
     of: Sequence[str],
     part_is_test: bool,
     sentences: int,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
+    reading: ReadingOptions | None = None,
 ) -> list[Sample]:
     named = [name for name in of if _is_set(name)]
     files = [name for name in of if not _is_set(name)]
     samples = [sample for name in named for sample in _of_set(name, part_is_test, sentences)]
     if files:
-        source = open_samples(files, format=format, mapping=mapping, ids="any")
+        source = open_samples(files, reading, ids="any")
         source.check()
         samples += source
     return samples

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from levelfield.training.infiller.format import Family
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of a model that begins from random weights.
-
-    Attributes:
-        width: of the states.
-        layers: of the encoder and of the decoder each; of a causal model in all.
-        inner: width of the feed-forward layers.
-        head: width of an attention head.
-    """
-
-    width: int
-    layers: int
-    inner: int
-    head: int = 64
+from levelfield.training.infiller import Family, Size
 
 
 def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
     """A model with random weights."""
     import transformers
+
+    size = size.settled()
+    assert size.inner
+    assert size.head
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +12,8 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.models.batching import padded
 from levelfield.models.gaps import FIM
+from levelfield.training.infiller import Family
 from levelfield.training.infiller.examples import InfillingExample
-
-Family = Literal["t5", "causal"]
 
 SENTINELS = tuple(f"<extra_id_{i}>" for i in range(10))
 IGNORED = -100

@@ -7,8 +7,8 @@ import numpy as np
 from levelfield.models.contracts import Classifier
 from levelfield.models.small.fasttext import describe, library, train_fasttext
 from levelfield.training.builder import Workplace
-from levelfield.training.judge.architectures import Architecture
-from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.judge import JudgeSpec
+from levelfield.training.judge.architectures import Architecture, splitter
 from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow
 
@@ -30,7 +30,7 @@ def _train(
         spec.fasttext,
         seed=spec.seed,
         copies=COPIES if train.rated else 1,
-        split=spec.split,
+        split=splitter(spec),
     )
     judge.save(place.out, attribute=spec.attribute)
     return judge, []
@@ -40,10 +40,4 @@ def _describe(_: Labelled, spec: JudgeSpec) -> str:
     return f"fastText: {describe(spec.fasttext)}"
 
 
-FASTTEXT = Architecture(
-    _train,
-    _describe,
-    options=("case", "epochs", "ngrams", "quantize"),
-    settings="fasttext",
-    check=library,
-)
+FASTTEXT = Architecture(_train, _describe, library)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from levelfield.models.contracts import Classifier
-from levelfield.models.loading import Loading
 from levelfield.models.small.heads import train_linear
 from levelfield.training.builder import Workplace
+from levelfield.training.judge import JudgeSpec
 from levelfield.training.judge.architectures import Architecture
-from levelfield.training.judge.spec import JudgeSpec
 from levelfield.training.labelled import Labelled
 from levelfield.training.loop import HistoryRow
 
@@ -24,7 +23,7 @@ def _train(
         layers=spec.layers,
         l2=spec.l2,
         device=place.device,
-        loading=Loading(allow_pickle=spec.allow_pickle),
+        loading=spec.loading,
         progress=place.progress,
     )
     judge.save(place.out, attribute=spec.attribute)
@@ -35,4 +34,4 @@ def _describe(_: Labelled, spec: JudgeSpec) -> str:
     return f"linear head on {spec.layers} layers of {spec.start}, L2 {spec.l2:g}"
 
 
-LINEAR = Architecture(_train, _describe, options=("model", "l2", "allow_pickle"), on_encoder=True)
+LINEAR = Architecture(_train, _describe)

@@ -1,76 +1,81 @@
 """The words of `levelfield train judge`: what they mean, and which of them contradict."""
 
-from __future__ import annotations
+# Annotations stay objects here, since options are read from them.
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Sample
-from levelfield.io import open_samples
-from levelfield.training.judge import recipes
-from levelfield.training.judge.architectures import ARCHITECTURES, architecture_named
-from levelfield.training.judge.spec import JudgeSpec
-from levelfield.training.labelled import (
-    LabelledTexts,
-    RatingScale,
-    from_controls,
-    from_ratings,
-    own_texts,
-)
+from levelfield.core.options import choices, group, option
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.training.held_out import HeldOutOptions
+from levelfield.training.judge import ARCHITECTURES, JudgeSpec
+
+if TYPE_CHECKING:
+    from levelfield.core.sample import Sample
+    from levelfield.training.labelled import LabelledTexts, RatingScale
 
 
 @dataclass(frozen=True)
-class JudgeOptions:
-    """The options of the command, by the same names; None and empty where nothing is said.
+class JudgeOptions(HeldOutOptions):
+    """What `levelfield train judge` learns from, and how."""
 
-    Attributes:
-        ends: `--range`.
-        mapping: `--map`.
-    """
-
-    recipe: str | None = None
-    attribute: str | None = None
-    arch: str | None = None
-    held_out: tuple[str, ...] = ()
-    share: float | None = None
-    rating: str | None = None
-    low: str | None = None
-    high: str | None = None
-    ends: tuple[float, float] | None = None
-    format: str | None = None
-    mapping: Mapping[str, str] = field(default_factory=dict)
-    epochs: int | None = None
-    vocabulary: int | None = None
-    case: bool = False
-    half: bool = False
-    ngrams: int | None = None
-    quantize: bool = False
-    model: str | None = None
-    learning_rate: float | None = None
-    l2: float | None = None
-    seed: int = 0
-    device: str = "auto"
-    allow_pickle: bool = False
+    recipe: str | None = option(
+        None,
+        "Data sets and settings by name, instead of FILEs; --model is another encoder for it, and "
+        "--learning-rate its rate.",
+        metavar="NAME",
+    )
+    attribute: str | None = option(
+        None, "Attribute whose labels are learnt: control.ATTRIBUTE of the samples.", metavar="NAME"
+    )
+    arch: str | None = option(
+        None, "Architecture of the judge.", among=tuple(ARCHITECTURES), otherwise="textcnn"
+    )
+    share: float | None = option(
+        None,
+        "Share of the texts to try the judge on, where no file is held out.",
+        above=0,
+        below=1,
+        otherwise="0.1",
+    )
+    rating: str | None = option(
+        None, "Learn from ratings of this aspect, not from labels.", metavar="ASPECT"
+    )
+    low: str | None = option(None, "Label of the lowest rating.", otherwise="low")
+    high: str | None = option(None, "Label of the highest rating.", otherwise="high")
+    ends: tuple[float, ...] | None = option(
+        None,
+        "Lowest and highest rating.",
+        flags=("--range",),
+        otherwise="those that there are",
+    )
+    settings: Mapping[str, Any] = option({}, "Settings of the architecture.")
+    seed: int = option(0, "Seed of weights, batches and of what is held out.", least=0)
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 
     def spec(self, files: Sequence[str]) -> JudgeSpec:
-        """What to train.
+        """Returns what to train.
 
         Raises:
             UserError: options that contradict, or are none of this recipe or architecture.
         """
         if bool(self.recipe) == bool(files):
             raise UserError("expected either FILEs with labels or --recipe NAME")
-        return self._of_recipe(self.recipe) if self.recipe else self._of_files()
+        spec = self._by_recipe(self.recipe) if self.recipe else self._by_files()
+        return spec.replace(seed=self.seed, device=self.loading.device)
 
-    def texts(self, files: Sequence[str]) -> LabelledTexts:
-        """What to train and test on.
+    def texts(self, files: Sequence[str]) -> "LabelledTexts":
+        """Returns what to train and test on.
 
         Raises:
             UserError, InputError: files that can't be read, samples without a label or rating.
             FetchError: a set of the recipe can't be fetched.
         """
+        from levelfield.training.judge import recipes
+        from levelfield.training.labelled import from_controls, from_ratings, own_texts
+
         if self.recipe:
             return recipes.texts_of(self.recipe)
         samples = self._read(files)
@@ -85,61 +90,64 @@ class JudgeOptions:
             test = from_controls(others, attribute, rows.labels) if others is not None else None
         return own_texts(rows, test, (), share=self.share or 0.1, seed=self.seed)
 
-    def _of_recipe(self, name: str) -> JudgeSpec:
+    def _by_recipe(self, name: str) -> JudgeSpec:
         """The spec of a recipe, which says everything but the seed and the encoder."""
-        for option in FOR_FILES:
-            if self._says(option):
-                raise UserError(f"--recipe says what --{_written(option)} would: leave one out")
-        spec = dataclasses.replace(recipes.spec_of(name), seed=self.seed, device=self.device)
-        if not self.model:
-            for option in ("learning_rate", "allow_pickle"):
-                if self._says(option):
-                    raise UserError(
-                        f"--{_written(option)} beside --recipe is of another --model NAME"
-                    )
-            return spec
-        architecture = architecture_named(spec.architecture)
-        if not architecture.on_encoder:
-            raise UserError(f"--model is the encoder, and {name} has none")
-        spec = dataclasses.replace(spec, start=self.model, allow_pickle=self.allow_pickle)
-        if not self.learning_rate:
-            return spec
-        if "learning_rate" not in architecture.options:
-            raise UserError(f"--learning-rate says nothing to {name}")
-        return spec.with_settings({"learning_rate": self.learning_rate})
+        from levelfield.training.judge import recipes
 
-    def _of_files(self) -> JudgeSpec:
+        with_model = ("start", "learning_rate", "allow_pickle")
+        for key in self._told:
+            if key not in with_model:
+                raise UserError(f"--recipe says what {_flag(key)} would: leave one out")
+        spec, told = recipes.spec_of(name), self._told
+        if "start" not in told:
+            if told:
+                flag = _flag(next(iter(told)))
+                raise UserError(f"{flag} beside --recipe is of another --model NAME")
+            return spec
+        if not spec.outline.on_encoder:
+            raise UserError(f"--model is the encoder, and {name} has none")
+        if "learning_rate" in told and "learning_rate" not in spec.outline.options:
+            raise UserError(f"--learning-rate says nothing to {name}")
+        return spec.with_settings(told)
+
+    def _by_files(self) -> JudgeSpec:
         if self.held_out and self.share is not None:
             raise UserError(
                 "--share is of the texts where no file is held out; leave out --held-out"
             )
         if not self.rating:
-            for option in ("low", "high", "ends"):
-                if self._says(option):
-                    raise UserError(f"--{_written(option)} is of ratings: it needs --rating ASPECT")
+            for key in ("low", "high", "ends"):
+                if key in self._told:
+                    raise UserError(f"{_flag(key)} is of ratings: it needs --rating ASPECT")
         name = self.arch or "textcnn"
-        own = architecture_named(name).options
-        every = {o for known in ARCHITECTURES for o in architecture_named(known).options}
-        settings = sorted(option for option in every if self._says(option))
-        if foreign := [option for option in settings if option not in own]:
-            raise UserError(f"--{_written(foreign[0])} is no option of --arch {name}")
+        declared = {key for outline in ARCHITECTURES.values() for key in outline.options}
+        settings = {key: value for key, value in sorted(self._told.items()) if key in declared}
+        for key in settings:
+            if key not in ARCHITECTURES[name].options:
+                raise UserError(f"{_flag(key)} is no option of --arch {name}")
         attribute = self.attribute or self.rating
         if not attribute:
             raise UserError("expected --attribute NAME: whose labels are learnt")
-        spec = JudgeSpec(attribute, name, seed=self.seed, device=self.device)
-        return spec.with_settings(
-            {"start" if o == "model" else o: getattr(self, o) for o in settings}
-        )
+        return JudgeSpec(attribute, name).with_settings(settings)
 
-    def _says(self, option: str) -> bool:
-        return getattr(self, option) not in (None, (), {}, False)
+    @property
+    def _told(self) -> dict[str, Any]:
+        """What the user said, seed and device aside."""
+        apart = ("settings", "seed", "device", "recipe")
+        values = {key: value for key, value in self.to_dict().items() if key not in apart}
+        told = {key: value for key, value in values.items() if value not in (None, (), {}, False)}
+        return {**told, **self.settings}
 
-    def _read(self, files: Sequence[str]) -> list[Sample]:
-        source = open_samples(files, format=self.format, mapping=self.mapping, ids="any")
+    def _read(self, files: Sequence[str]) -> "list[Sample]":
+        from levelfield.io import open_samples
+
+        source = open_samples(files, self.reading, ids="any")
         source.check()
         return list(source)
 
-    def _scale(self, samples: Sequence[Sample], aspect: str) -> RatingScale:
+    def _scale(self, samples: "Sequence[Sample]", aspect: str) -> "RatingScale":
+        from levelfield.training.labelled import RatingScale
+
         values = [value for s in samples for value in s.ratings.get(aspect, {}).values()]
         if not values:
             raise UserError(
@@ -150,14 +158,9 @@ class JudgeOptions:
         return RatingScale(aspect, self.low or "low", self.high or "high", least, most)
 
 
-FOR_FILES = (
-    "attribute", "arch", "held_out", "share", "rating", "low", "high", "ends", "format", "mapping",
-    "epochs", "vocabulary", "case", "half", "ngrams", "quantize", "l2",
-)  # fmt: skip
-"""Options of which a recipe says what they would."""
-_WRITTEN = {"ends": "range", "mapping": "map"}
-
-
-def _written(option: str) -> str:
+def _flag(key: str) -> str:
     """An option as users write it."""
-    return _WRITTEN.get(option, option.replace("_", "-"))
+    for cls in (JudgeOptions, JudgeSpec):
+        if key in choices(cls):
+            return choices(cls)[key].flags[0]
+    return f"--{key.replace('_', '-')}"

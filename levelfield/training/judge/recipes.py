@@ -13,8 +13,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import dataset, load
 from levelfield.io.toml import read_toml
-from levelfield.training.judge.architectures import ARCHITECTURES
-from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.judge import ARCHITECTURES, JudgeSpec
 from levelfield.training.labelled import (
     Labelled,
     LabelledTexts,

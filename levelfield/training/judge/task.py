@@ -11,8 +11,9 @@ import torch
 
 from levelfield.core.arrays import Codes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import Loss, Recipe
+from levelfield.training.loop import Loss
 from levelfield.training.passes import Passes
+from levelfield.training.recipe import Recipe
 
 CHECKPOINT_STEPS = 500
 """Fewest steps between two checkpoints."""

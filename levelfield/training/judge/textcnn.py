@@ -10,11 +10,12 @@ from levelfield.models.batching import padded
 from levelfield.models.contracts import Classifier
 from levelfield.models.small.textcnn import PAD, TextCNN, TextCNNClassifier, Vocabulary
 from levelfield.training.builder import Workplace
-from levelfield.training.judge.architectures import Architecture
-from levelfield.training.judge.spec import JudgeSpec
+from levelfield.training.judge import JudgeSpec
+from levelfield.training.judge.architectures import Architecture, splitter
 from levelfield.training.judge.task import Classification, passes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import HistoryRow, Recipe, fit
+from levelfield.training.loop import HistoryRow, fit
+from levelfield.training.recipe import Recipe
 
 
 def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
@@ -32,7 +33,7 @@ def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
 def _train(
     train: Labelled, spec: JudgeSpec, place: Workplace
 ) -> tuple[Classifier, list[HistoryRow]]:
-    vocabulary = Vocabulary.of(train.texts, most=spec.vocabulary, split=spec.split)
+    vocabulary = Vocabulary.of(train.texts, most=spec.vocabulary, split=splitter(spec))
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.seed)
         model = TextCNN(len(vocabulary.words), len(train.labels), spec.shape).to(place.device)
@@ -59,6 +60,4 @@ def _describe(train: Labelled, spec: JudgeSpec) -> str:
     )
 
 
-TEXTCNN = Architecture(
-    _train, _describe, options=("case", "epochs", "vocabulary", "half", "learning_rate")
-)
+TEXTCNN = Architecture(_train, _describe)

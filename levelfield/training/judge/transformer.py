@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 
 from levelfield.models.contracts import Classifier
-from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
 from levelfield.training.builder import Workplace
+from levelfield.training.judge import JudgeSpec
 from levelfield.training.judge.architectures import Architecture
-from levelfield.training.judge.spec import JudgeSpec
 from levelfield.training.judge.task import Classification, passes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import HistoryRow, Recipe, fit
+from levelfield.training.loop import HistoryRow, fit
+from levelfield.training.recipe import Recipe
 
 
 def recipe_of(train: Labelled, spec: JudgeSpec) -> Recipe:
@@ -33,7 +33,7 @@ def _train(
     train: Labelled, spec: JudgeSpec, place: Workplace
 ) -> tuple[Classifier, list[HistoryRow]]:
     """Trains every weight but the word vectors, of which a few thousand texts show too few."""
-    resolved = resolve(spec.start, Loading(allow_pickle=spec.allow_pickle))
+    resolved = resolve(spec.start, spec.loading)
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(spec.seed)
         model, tokenizer = load_to_tune(resolved, train.labels, place.device)
@@ -60,10 +60,4 @@ def _describe(train: Labelled, spec: JudgeSpec) -> str:
     )
 
 
-TRANSFORMER = Architecture(
-    _train,
-    _describe,
-    options=("model", "epochs", "learning_rate", "allow_pickle"),
-    settings="tuning",
-    on_encoder=True,
-)
+TRANSFORMER = Architecture(_train, _describe)

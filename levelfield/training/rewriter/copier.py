@@ -13,7 +13,8 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained, pick_device
-from levelfield.training.infiller.architecture import Size, new_model
+from levelfield.training.infiller import Size
+from levelfield.training.infiller.architecture import new_model
 
 VOCABULARY = "offline/infill-expert"
 """Whose tokenizer and embeddings a copier has."""

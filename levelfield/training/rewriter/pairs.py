@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from levelfield.core.sample import Sample
 from levelfield.core.wanted import single_value
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
+from levelfield.io.reading import ReadingOptions
+from levelfield.training.rewriter import PairOptions
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,8 @@ class RewritingPairs:
 def rewriting_pairs(
     files: Sequence[str],
     attribute: str,
-    *,
-    held_out: Sequence[str] = (),
-    share: float = 0.1,
-    both_directions: bool = False,
-    labels: Sequence[str] = (),
-    seed: int = 0,
-    format: str | None = None,
-    mapping: Mapping[str, str] = {},
+    chosen: PairOptions | None = None,
+    **words: Any,
 ) -> RewritingPairs:
     """The pairs of files: `source`, `text`, and the style of `text` in `control.ATTRIBUTE`.
 
@@ -72,17 +69,17 @@ def rewriting_pairs(
     those to learn from are left out.
 
     Args:
-        held_out: files to try the rewriter on; without them a share of the pairs.
-        both_directions: every pair is learnt the other way round, too.
-        labels: the styles that there are; those of the pairs if empty.
+        words: options of `PairOptions`, instead of those there.
 
     Raises:
         InputError, UserError: a file can't be read; a pair lacks something or has no such label;
             with both directions, there are not two labels.
     """
-    pairs = _read(files, attribute, format, mapping)
-    test = _read(held_out, attribute, format, mapping) if held_out else []
-    there = tuple(sorted(set(labels) or {pair.label for pair in (*pairs, *test)}))
+    chosen = PairOptions.of(chosen, **words)
+    both_directions, held_out = chosen.both_directions, chosen.held_out
+    pairs = _read(files, attribute, chosen.reading)
+    test = _read(held_out, attribute, chosen.reading) if held_out else []
+    there = tuple(sorted(set(chosen.labels) or {pair.label for pair in (*pairs, *test)}))
     if foreign := sorted({pair.label for pair in (*pairs, *test)} - set(there)):
         raise UserError(f"--label: a pair has {shown(foreign[0])}; there are {', '.join(there)}")
     if both_directions and len(there) != 2:
@@ -94,7 +91,7 @@ def rewriting_pairs(
         learnt = {text for pair in pairs for text in (pair.source, pair.text)}
         test = [pair for pair in test if not {pair.source, pair.text} & learnt]
     else:
-        pairs, test = _split(pairs, share, seed)
+        pairs, test = _split(pairs, chosen.share or 0.0, chosen.seed)
     if not pairs:
         raise UserError("there is no pair to learn from")
     if both_directions:
@@ -104,10 +101,8 @@ def rewriting_pairs(
     return RewritingPairs(attribute, there, _distinct(pairs), _distinct(test))
 
 
-def _read(
-    files: Sequence[str], attribute: str, format: str | None, mapping: Mapping[str, str]
-) -> list[RewritingPair]:
-    source = open_samples(files, format=format, mapping=mapping, ids="any")
+def _read(files: Sequence[str], attribute: str, reading: ReadingOptions) -> list[RewritingPair]:
+    source = open_samples(files, reading, ids="any")
     source.check(wanted=("source",))
     return [_pair(sample, attribute) for sample in source]
 

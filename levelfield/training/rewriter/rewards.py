@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,35 +13,9 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.training.rewriter import RewardSpec
 from levelfield.training.rewriter.pairs import RewritingPair
-
-
-@dataclass(frozen=True)
-class RewardSpec:
-    """Which rewards count, and how much.
-
-    Attributes:
-        style: λ of the judges' mean probability of the wanted style; 0 for none.
-        judges: as of `control.probability`.
-        content: λ of the metric of content, divided by its best value; 0 for none.
-        metric: of samples, by name; `bleu.source` compares with the source, `bleu.references` with
-            the text of the pair.
-    """
-
-    style: float = 0.0
-    judges: str = ""
-    content: float = 0.0
-    metric: str = "bleu.references"
-
-    def __post_init__(self) -> None:
-        for name in ("style", "content"):
-            if not (np.isfinite(value := getattr(self, name)) and value >= 0):
-                raise UserError(f"--{name}-reward is {value}; expected a number of at least 0")
-        if self.style and not self.judges:
-            raise UserError("--style-reward needs a judge: --judge NAME or FOLDER")
-
-    def __bool__(self) -> bool:
-        return bool(self.style or self.content)
 
 
 class Rewards:
@@ -54,10 +27,10 @@ class Rewards:
             value a text.
     """
 
-    def __init__(self, spec: RewardSpec, attribute: str, device: str = "auto") -> None:
+    def __init__(self, spec: RewardSpec, attribute: str, loading: Loading = AS_USUAL) -> None:
         self._attribute = attribute
         self._terms: list[tuple[float, Metric]] = []
-        common = {"device": device}
+        common = {"device": loading.device}
         if spec.style:
             words = {"judges": spec.judges}
             (judged,) = create(["control.probability"], common, words)

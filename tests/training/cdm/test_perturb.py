@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.cli.train_discriminator import perturb as command
+from levelfield.cli.train_models import perturb as command
 from levelfield.core.errors import UserError
 from levelfield.training.cdm import negation
 from levelfield.training.cdm.perturb import (

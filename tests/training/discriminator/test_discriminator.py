@@ -18,15 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from levelfield.cli.train_discriminator import discriminator as command
+from levelfield.cli.train_models import discriminator as command
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.load import load
+from levelfield.models.loading import Loading
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.training.discriminator import build as module
-from levelfield.training.discriminator.build import DiscriminatorSpec, build_discriminator
+from levelfield.training import builder
+from levelfield.training.discriminator import DiscriminatorSpec
+from levelfield.training.discriminator.build import build_discriminator
 from levelfield.training.discriminator.rows import TrainingPair, TrainingPairs, held_out, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, auc, encode
-from levelfield.training.infiller.architecture import Size
+from levelfield.training.infiller import Size
 from levelfield.training.loop import Recipe
 
 SMALL = Size(32, 1, 64, head=16)
@@ -55,7 +57,7 @@ def planted(path: Path, n: int = 60) -> Path:
 def spec(steps: int = 6, **options: object) -> DiscriminatorSpec:
     recipe = Recipe(steps=steps, learning_rate=3e-3, warmup=2, every=2, seed=1)
     given = {"start": "", "size": SMALL, "vocabulary": 330, "batch": 8, "window": 32, **options}
-    return DiscriminatorSpec(recipe, device="cpu", **given)  # type: ignore[arg-type]
+    return DiscriminatorSpec(recipe, loading=Loading("cpu"), **given)  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -345,7 +347,7 @@ def test_a_kill_between_the_last_step_and_the_card_loses_nothing(rows_file, tmp_
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_card", kill)
+        patch.setattr(builder, "write_card", kill)
         with pytest.raises(KilledError):
             build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
     again = build_discriminator([rows_file], spec(2), tmp_path / "b", sources=())
@@ -396,7 +398,7 @@ def test_a_start_that_is_no_encoder_is_refused(rows_file, causal_folders, tmp_pa
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"window": 7}])
 def test_sizes_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(UserError, match="at least"):
+    with pytest.raises(UserError, match=r"=[07]: expected a whole number from [18] to"):
         spec(**wrong)
 
 

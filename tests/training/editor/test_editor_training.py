@@ -18,7 +18,8 @@ from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.systems.contract import Decoding, Request
 from levelfield.systems.editing.cbart import CBART
 from levelfield.training.corpus import tokenise
-from levelfield.training.editor.build import EditorSpec, build_editor
+from levelfield.training.editor import EditorSpec
+from levelfield.training.editor.build import build_editor
 from levelfield.training.editor.corruption import IGNORED, Corruption
 from levelfield.training.editor.sentences import some_sentences
 from levelfield.training.editor.task import Editing, padded

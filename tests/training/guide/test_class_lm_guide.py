@@ -21,14 +21,13 @@ from levelfield.training import loop
 from levelfield.training.guide import class_lm as training
 from levelfield.training.guide.build import build_guide
 from levelfield.training.guide.class_lm import (
-    CLASS_LM,
     ClassConditional,
-    ClassLMSettings,
     LearntClassLM,
     class_lm_loss,
     held_out_figures,
 )
 from levelfield.training.guide.kinds import GuideSpec
+from levelfield.training.guide.settings import ClassLMSettings, settings_of
 from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
@@ -60,7 +59,7 @@ def learner(base: LanguageModel, **settings) -> LearntClassLM:
 
 
 def spec(folder: Path, **settings) -> GuideSpec:
-    chosen = CLASS_LM.settings({**SETTINGS, **settings})
+    chosen = settings_of("class-lm", {**SETTINGS, **settings})
     return GuideSpec("class-lm", "sentiment", chosen, start=str(folder))
 
 
@@ -208,6 +207,6 @@ def test_damaged_settings_are_one_line(folder: Path, tmp_path: Path):
 
 def test_settings_that_are_none_of_the_kind_are_refused():
     with pytest.raises(UserError, match="--candidates is no option of this kind"):
-        CLASS_LM.settings({"candidates": 200, "rank": None})
-    with pytest.raises(UserError, match=r"lambda is 1\.5"):
+        settings_of("class-lm", {"candidates": 200, "rank": None})
+    with pytest.raises(UserError, match=r"lam=1\.5: expected a number from 0 to 1"):
         ClassLMSettings(lam=1.5)

@@ -22,12 +22,11 @@ from levelfield.training.guide import future as training
 from levelfield.training.guide import texts as guide_texts
 from levelfield.training.guide.build import build_guide
 from levelfield.training.guide.future import (
-    FUTURE,
     FutureLabels,
-    FutureSettings,
     held_out_figures,
 )
 from levelfield.training.guide.kinds import GuideSpec
+from levelfield.training.guide.settings import FutureSettings, settings_of
 from levelfield.training.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
@@ -50,7 +49,7 @@ def toy(n: int = 20) -> Labelled:
 
 def built(folder: Path, out: Path, **settings) -> Guide:
     texts = own_texts(toy(), None, [SOURCE], share=0.2, seed=0)
-    chosen = FUTURE.settings({**SETTINGS, **settings})
+    chosen = settings_of("future", {**SETTINGS, **settings})
     return build_guide(texts, GuideSpec("future", "sentiment", chosen, start=str(folder)), out)
 
 
@@ -146,7 +145,7 @@ def test_embeddings_of_the_base_are_not_among_the_weights(folder: Path, tmp_path
 
 @pytest.mark.parametrize(("option", "value"), [("width", 40), ("dropout", 1.0)])
 def test_settings_that_make_no_network_are_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is {value}"):
+    with pytest.raises(UserError, match=f"{option}={value}: expected"):
         FutureSettings(**{option: value})
 
 

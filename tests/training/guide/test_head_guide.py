@@ -16,8 +16,9 @@ from levelfield.generation.language_model import language_model
 from levelfield.models.guides import Guide
 from levelfield.training.guide import head as training
 from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.head import HEAD, HeadSettings, held_out_figures, text_states
+from levelfield.training.guide.head import held_out_figures, text_states
 from levelfield.training.guide.kinds import GuideSpec
+from levelfield.training.guide.settings import HeadSettings, settings_of
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, own_texts
 
@@ -39,7 +40,7 @@ def toy(n: int = 20) -> Labelled:
 
 def built(folder: Path, out: Path, precision: str = "float32", **settings) -> Guide:
     texts = own_texts(toy(), None, [SOURCE], share=0.2, seed=0)
-    chosen = HEAD.settings(settings)
+    chosen = settings_of("head", settings)
     spec = GuideSpec("head", "sentiment", chosen, start=str(folder), precision=precision)
     return build_guide(texts, spec, out)
 
@@ -150,7 +151,7 @@ def test_the_card_has_figures_and_licences(folder: Path, tmp_path: Path):
 
 @pytest.mark.parametrize(("option", "value"), [("tokens", 0), ("l2", -1.0)])
 def test_settings_that_make_no_head_are_refused(option, value):
-    with pytest.raises(UserError, match=f"{option} is {value}"):
+    with pytest.raises(UserError, match=f"{option}={value}: expected"):
         HeadSettings(**{option: value})
 
 

@@ -24,11 +24,11 @@ from levelfield.training.guide.build import build_guide
 from levelfield.training.guide.flow import FlowTask, LearntFlow
 from levelfield.training.guide.kinds import GuideSpec
 from levelfield.training.guide.latent import (
-    LATENT,
-    LatentSettings,
     LatentTask,
     LearntLatent,
+    flow_shape,
 )
+from levelfield.training.guide.settings import LatentSettings, settings_of
 from levelfield.training.guide.texts import guide_texts
 from levelfield.training.labelled import Labelled, from_controls, from_several_controls, own_texts
 
@@ -73,7 +73,7 @@ def rows(attributes: str = BOTH) -> Labelled:
 
 def built(folder: Path, out: Path, attributes: str = BOTH, **settings) -> Guide:
     texts = own_texts(rows(attributes), None, [], share=0.2, seed=0)
-    chosen = LATENT.settings({**SETTINGS, **settings})
+    chosen = settings_of("latent", {**SETTINGS, **settings})
     return build_guide(texts, GuideSpec("latent", attributes, chosen, start=str(folder)), out)
 
 
@@ -173,7 +173,7 @@ def test_the_loss_of_the_flow_is_that_of_its_density():
         for part in by_attribute(rows(), BOTH)
     ]
     task = FlowTask.of(latents, 0, "read")
-    model = LearntFlow(LatentSettings(**SETTINGS).flow.shape, 5, seed=0)
+    model = LearntFlow(flow_shape(LatentSettings(**SETTINGS)), 5, seed=0)
     for parameter in model.parameters():
         parameter.data.normal_(std=0.3, generator=random)
     with torch.random.fork_rng():
@@ -343,7 +343,11 @@ def test_texts_of_files_may_have_several_attributes(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("option", "value", "why"),
-    [("kept", 0, "kept is 0"), ("noise", -1.0, "noise is -1"), ("flow_blocks", 0, "0 blocks")],
+    [
+        ("kept", 0, "kept=0"),
+        ("noise", -1.0, "noise=-1.0"),
+        ("flow_blocks", 0, "flow_blocks=0"),
+    ],
 )
 def test_settings_out_of_range_are_refused(option, value, why):
     with pytest.raises(UserError, match=why):

@@ -31,10 +31,11 @@ from levelfield.training.guide import soft_prompt as training
 from levelfield.training.guide.build import build_guide
 from levelfield.training.guide.distillation import Distillation, LearntPrompts, cup_loss
 from levelfield.training.guide.kinds import GuideSpec
+from levelfield.training.guide.settings import SoftPromptSettings, settings_of
 from levelfield.training.guide.soft_prompt import (
-    SOFT_PROMPT,
-    SoftPromptSettings,
+    beginnings,
     held_out_figures,
+    objective_of,
 )
 from levelfield.training.guide.teachers import ClassTeacher, FutureTeacher, TextBatch, teacher_of
 from levelfield.training.guide.texts import readable
@@ -76,7 +77,7 @@ def rows(n: int = 12) -> Labelled:
 def built(out: Path, **settings) -> Guide:
     base = tiny_model()
     texts = own_texts(rows(), None, [SOURCE], share=0.2, seed=0)
-    chosen = SOFT_PROMPT.settings({**SETTINGS, "teacher": folder_of("future"), **settings})
+    chosen = settings_of("soft-prompt", {**SETTINGS, "teacher": folder_of("future"), **settings})
     return build_guide(texts, GuideSpec("soft-prompt", "sentiment", chosen, start=base), out)
 
 
@@ -95,13 +96,13 @@ def distillation(lm: LanguageModel, teacher=None, **settings) -> Distillation:
     chosen = SoftPromptSettings(**{**SETTINGS, **settings})
     train, ids = readable(rows(), lm, chosen.tokens)
     return Distillation(
-        train, ids, teacher or LikesSome(), lm, chosen.objective, chosen.batch, 0, ""
+        train, ids, teacher or LikesSome(), lm, objective_of(chosen), chosen.batch, 0, ""
     )
 
 
 def learner(lm: LanguageModel, **settings) -> LearntPrompts:
     chosen = SoftPromptSettings(**{**SETTINGS, **settings})
-    return LearntPrompts(lm, chosen.beginnings(LABELS, "sentiment", lm), seed=0)
+    return LearntPrompts(lm, beginnings(chosen, LABELS, "sentiment", lm), seed=0)
 
 
 # -- the loss
@@ -397,8 +398,8 @@ def test_figures_are_those_of_one_text_at_a_time(tmp_path: Path):
         ("prompt", "positive=3", "one for each label"),
         ("prompt", "positive=3,negative=x", "one for each label"),
         ("temperature", 0.0, "expected a number above 0"),
-        ("candidates", 1, "expected at least 2"),
-        ("anchor", -1.0, "at least 0"),
+        ("candidates", 1, "expected a whole number from 2 on"),
+        ("anchor", -1.0, "expected a number from 0 on"),
     ],
 )
 def test_settings_that_make_no_prompt_are_refused(setting, value, message, tmp_path: Path):

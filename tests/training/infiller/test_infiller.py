@@ -13,8 +13,8 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load
 from levelfield.training.corpus import tokenise
-from levelfield.training.infiller.architecture import Size
-from levelfield.training.infiller.build import InfillerSpec, build_infiller
+from levelfield.training.infiller import InfillerSpec, Size
+from levelfield.training.infiller.build import build_infiller
 from levelfield.training.infiller.examples import InfillingExample, draw
 from levelfield.training.infiller.format import IGNORED, InfillingFormat
 from levelfield.training.loop import Recipe

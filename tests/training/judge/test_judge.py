@@ -24,14 +24,15 @@ from levelfield.judges import load as load_judge
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, resolve
-from levelfield.models.small.fasttext import Settings, train_fasttext
-from levelfield.models.small.textcnn import Shape, Vocabulary
+from levelfield.models.small.fasttext import train_fasttext
+from levelfield.models.small.shapes import Settings, Shape
+from levelfield.models.small.textcnn import Vocabulary
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
 from levelfield.training.figures import read_figures
+from levelfield.training.judge import JudgeSpec, Tuning
 from levelfield.training.judge import task as judge_task
 from levelfield.training.judge.build import build_judge
-from levelfield.training.judge.spec import JudgeSpec, Tuning
 from levelfield.training.judge.task import Classification
 from levelfield.training.judge.textcnn import recipe_of
 from levelfield.training.labelled import (
@@ -226,7 +227,7 @@ def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monk
 
 
 def test_an_unknown_architecture_is_refused():
-    with pytest.raises(UserError, match="there is no architecture 'lstm'"):
+    with pytest.raises(UserError, match="architecture=lstm: expected textcnn, fasttext"):
         JudgeSpec("sentiment", "lstm")
 
 

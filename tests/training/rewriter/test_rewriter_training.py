@@ -17,10 +17,10 @@ from levelfield.core.errors import UserError
 from levelfield.generation.seq2seq import open_seq2seq
 from levelfield.models.loading import Loading
 from levelfield.training.loop import Recipe
-from levelfield.training.rewriter import task
-from levelfield.training.rewriter.build import RewriterSpec, build_rewriter
+from levelfield.training.rewriter import RewardSpec, RewriterSpec, task
+from levelfield.training.rewriter.build import build_rewriter
 from levelfield.training.rewriter.pairs import RewritingPair, RewritingPairs, rewriting_pairs
-from levelfield.training.rewriter.rewards import RewardSpec, policy_loss
+from levelfield.training.rewriter.rewards import policy_loss
 from levelfield.training.rewriter.task import Rewriting, greedy_texts
 
 EIGHT = tuple(
@@ -189,7 +189,7 @@ def test_sampled_texts_have_the_gradient_of_the_expected_reward(base, monkeypatc
 def test_rewards_without_a_judge_or_below_zero_are_refused():
     with pytest.raises(UserError, match="--style-reward needs a judge"):
         RewardSpec(style=1.0)
-    with pytest.raises(UserError, match="--content-reward is -1"):
+    with pytest.raises(UserError, match=r"content=-1\.0: expected a number from 0 on"):
         RewardSpec(content=-1.0)
 
 

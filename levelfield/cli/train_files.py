@@ -1,0 +1,227 @@
+"""`levelfield train iwf`, `unigram`, `pooler` and `scales`: files that metrics read."""
+
+# Annotations of options stay objects here, since options are read from them.
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from levelfield.cli.options import takes
+from levelfield.cli.outputs import INPUT, OutputType, Writing
+from levelfield.cli.terminal import progress_bar, say
+from levelfield.cli.train_models import CORPUS
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, choices, group, option, parsed
+from levelfield.io.reading import ReadingOptions
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.training.held_out import ONE_FILE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class CountingOptions(Options):
+    """Whose tokens are counted."""
+
+    model: str = option(
+        help="Model whose vocabulary is counted: a hub name, a folder or an embedded model.",
+        metavar="NAME",
+    )
+    language: str = option("english", "Language of the sentence segmenter.")
+    loading: Loading = group(AS_USUAL, without=("device", "dtype", "batch_tokens", "engine"))
+
+
+@click.command(cls=Writing)
+@CORPUS
+@click.option(
+    "--out",
+    required=True,
+    type=OutputType("word frequencies"),
+    help="The list: one number a vocabulary id.",
+)
+@takes(CountingOptions)
+def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
+    """Inverse word frequencies of a model's tokens in the sentences of texts.
+
+    Reads plain text (also .gz, .xz), and every other format that samples are read from. Give the
+    list to a metric with --option iwf=FILE.
+    """
+    from levelfield.io import atomic_writer
+    from levelfield.metrics.text.iwf import write
+    from levelfield.training.word_lists import corpus_size, count_iwf
+
+    with progress_bar("counting", corpus_size(corpus)) as progress:
+        values = count_iwf(
+            corpus,
+            options.model,
+            language=options.language,
+            loading=options.loading,
+            progress=progress,
+        )
+    with atomic_writer(out) as file:
+        write(values, file)
+    _say(out, values)
+
+
+@click.command(cls=Writing)
+@CORPUS
+@click.option(
+    "--out",
+    required=True,
+    type=OutputType("unigram counts"),
+    help="The list: one number a vocabulary id.",
+)
+@takes(CountingOptions, without=("language",))
+def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
+    """Counts of a causal model's tokens in texts, for SLOR.
+
+    Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
+    read from. Give the counts to the metric with --option corpus=FILE.
+    """
+    from levelfield.io import atomic_writer
+    from levelfield.metrics.text.unigram import write
+    from levelfield.training.word_lists import corpus_size, count_unigrams
+
+    with progress_bar("counting", corpus_size(corpus)) as progress:
+        unigrams = count_unigrams(corpus, options.model, loading=options.loading, progress=progress)
+    with atomic_writer(out) as file:
+        write(unigrams, file)
+    _say(out, unigrams.counts)
+
+
+def _say(out: str, values: "npt.NDArray[Any]") -> None:
+    say(f"{out}: {len(values):,} numbers, {int((values > 0).sum()):,} of them of tokens that occur")
+
+
+@dataclass(frozen=True)
+class PoolerOptions(Options):
+    """Which linear model is learnt, from which ratings."""
+
+    aspect: str = option(help="Aspect whose ratings are learnt: a name in `ratings`.")
+    options: Mapping[str, str] = option(
+        {},
+        "Option of cdm.momentum; may be given again.",
+        flags=("--option", "-o"),
+        metavar="NAME=VALUE",
+    )
+    kind: Literal["auto", "logistic", "ridge"] = option(
+        "auto",
+        "Kind of regression; auto is logistic where all ratings are 0 or 1.",
+    )
+    length: int = option(32, "Numbers a sequence is made of.", least=1, most=4096)
+    seed: int = option(0, "Seed of what is held out.", least=0)
+    reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
+    loading: Loading = group(AS_USUAL)
+
+
+@click.command(cls=Writing)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
+@click.option("--out", required=True, type=OutputType("a pooler"), help="The pooler, a JSON file.")
+@takes(PoolerOptions, "chosen")
+def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
+    """The classifier pooling of cdm.momentum, from rated texts.
+
+    A linear model from a text's momentum to its rating (ridge), or to the probability of label 1
+    where all ratings are 0 or 1 (logistic). The strength of its penalty is what predicts best a
+    fifth of the texts held out; texts of one prompt, source, context or set of keywords are held
+    out together. Use it with --option pooling=classifier --option pooler=FILE.
+    """
+    from levelfield.core.registry import options
+    from levelfield.io import atomic_writer, open_samples
+    from levelfield.metrics.cdm import CDMMomentum
+    from levelfield.training.pooler.momentum import rated_momentum, train_pooler
+
+    apart = ("pooling", "pooler", *choices(Loading))
+    accepted = {name: its for name, its in options(CDMMomentum).items() if name not in apart}
+    if unknown := sorted(set(chosen.options) - set(accepted)):
+        raise UserError(f"--option {unknown[0]}: expected one of {', '.join(accepted)}")
+    values = parsed("cdm.momentum", accepted, chosen.options)
+    source = open_samples(files, chosen.reading, ids="file")
+    metric = CDMMomentum.of(**values, loading=chosen.loading)
+    if metric.turns == "mean":
+        raise UserError("a pooler is of whole sequences: turns=mean can't be used with one")
+    momentum = metric.momentum_signature  # fails before the work if anything is wrong with a model
+    with progress_bar("scoring", None) as progress:
+        rated = rated_momentum(metric, source, chosen.aspect, progress=progress)
+    selected = train_pooler(
+        rated,
+        chosen.aspect,
+        kind=chosen.kind,
+        length=chosen.length,
+        seed=chosen.seed,
+        momentum=momentum,
+    )
+    with atomic_writer(out) as file:
+        selected.pooler.save(file)
+    say(
+        f"{out}: {selected.pooler.kind}, {selected.pooler.trained_on}; "
+        f"Spearman {selected.spearman:.3f} on {selected.held_out} held out, on which the penalty "
+        "was chosen among others"
+    )
+    if rated.left_out:
+        reasons = ", ".join(f"{why}: {n}" for why, n in rated.left_out.items())
+        say(f"note: left out {sum(rated.left_out.values())} ({reasons})")
+
+
+Aspect = Literal["coherence", "consistency", "attribute-relevance"]
+
+
+@dataclass(frozen=True)
+class ScalesOptions(Options):
+    """What the scales are of, and on how much text they are measured."""
+
+    model: str = option("offline/smollm2", "A causal model.", metavar="NAME")
+    encoder: str = option("offline/minilm", "Encoder of the embeddings.", metavar="NAME")
+    aspects: tuple[Aspect, ...] = option(
+        (), "Aspect to measure; may be given again.", flags=("--aspect",), otherwise="all"
+    )
+    attribute: str = option("auto", "Attribute: sentiment, topic, or a TOML file.")
+    judge: str = option("auto", "Judge of the attribute, or none.")
+    language: str = option("english", "Language of the sentence segmenter.")
+    passages: int = option(320, "Number of passages, of all files together.", least=2)
+    seed: int = option(0, "Seed of what is drawn.", least=0)
+    loading: Loading = group(AS_USUAL)
+
+
+@click.command(cls=Writing)
+@CORPUS
+@click.option("--out", required=True, type=OutputType("scales"), help="The scales, a TOML file.")
+@takes(ScalesOptions, "chosen")
+def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
+    """Scales of composite scores, from any text.
+
+    Draws passages from every file of the corpus, degrades half of them, and measures the mean and
+    the standard deviation of each component on them. Reads plain text (also .gz, .xz) with empty
+    lines between documents, and every other format that samples are read from. Give the file to
+    composite metrics with --option scales=FILE.
+    """
+    from levelfield.core.registry import create
+    from levelfield.io import atomic_writer
+    from levelfield.metrics.composite.base import CompositeMetric
+    from levelfield.training.reference import reference_text
+    from levelfield.training.scales import measure_scales, texts_read, write_scales
+    from levelfield.training.word_lists import corpus_size
+
+    apart = ("aspects", "passages", "seed")
+    common = {name: value for name, value in chosen.to_dict().items() if name not in apart}
+    names = [f"composite.{aspect}" for aspect in chosen.aspects or get_args(Aspect)]
+    made = create(names, common, {})
+    metrics = [metric for metric in made if isinstance(metric, CompositeMetric)]
+    for metric in metrics:
+        _ = metric.models(), metric.computation  # what is wrong with them, before the work
+    with progress_bar("drawing", corpus_size(corpus)) as progress:
+        reference = reference_text(
+            corpus,
+            passages=chosen.passages,
+            seed=chosen.seed,
+            language=chosen.language,
+            progress=progress,
+        )
+    with progress_bar("measuring", texts_read(metrics, reference)) as progress:
+        measured = measure_scales(metrics, reference, progress=progress)
+    with atomic_writer(out) as file:
+        file.write(write_scales(measured, reference, chosen.seed))
+    say(f"{out}: {len(measured)} scales from {chosen.passages} passages of {len(corpus)} files")
