@@ -27,6 +27,7 @@ import torch
 from safetensors.numpy import save_file
 
 from levelfield.core.arrays import Ints
+from levelfield.models.loading import Loading
 from levelfield.models.resolve import EARLY_EXIT, resolve
 from levelfield.models.torch.early_exit import unit_rms
 from levelfield.models.torch.loading import load_pretrained
@@ -124,7 +125,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     resolved = resolve(options.model)
-    model, tokenizer = load_pretrained(resolved, "causal", torch.device("cpu"), torch.bfloat16)
+    model, tokenizer = load_pretrained(resolved, "causal", Loading(device="cpu", dtype="bfloat16"))
     files = sorted(path for path in options.corpus.iterdir() if ".txt" in path.suffixes)
     bos = tokenizer.bos_token_id
     if options.untrained:

@@ -27,7 +27,7 @@ from levelfield.models.contracts import Gapped
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import check_same_vocabulary
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 MAX_TOKENS = 64
 _SENTINEL = re.compile(r"<extra_id_\d+>")
@@ -67,7 +67,7 @@ def load_contrast(
                 f"model '{name}' is a {found.kind} and writes no text; negatives need an "
                 "encoder-decoder or a causal language model"
             )
-        model, tokenizer = load_pretrained(found, found.kind, *placement(loading))
+        model, tokenizer = load_pretrained(found, found.kind, loading)
         return Pretrained(model, tokenizer, found.label)
 
     return ContrastSampler(

@@ -19,7 +19,7 @@ from levelfield.models.files import check_finite
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 HEAD = "editing_head."
 """What the names of the head's weights begin with, in the file of the encoder-decoder's."""
@@ -140,8 +140,7 @@ def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
         ModelError: there is no such model, or it is no editor.
     """
     resolved = resolve_editor(name, loading)
-    device, dtype = placement(loading)
-    body, tokenizer = load_pretrained(resolved, "encoder-decoder", device, dtype)
+    body, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     head = EditingHead(body.config.d_model)
     with safetensors.safe_open(resolved.path / WEIGHTS, "pt") as file:
         try:
@@ -150,7 +149,7 @@ def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
         except (safetensors.SafetensorError, RuntimeError) as error:
             raise ModelError(f"model '{name}': its editing head is damaged") from error
     check_finite(resolved, head.named_parameters())
-    network = EditorNetwork(body, head.to(device, dtype)).eval()
+    network = EditorNetwork(body, head.to(body.device, body.dtype)).eval()
     tokens = EditorTokens(tokenizer, body.config)
     return Editor(network, tokens, positions(body.config), resolved.label)
 

@@ -12,7 +12,7 @@ import torch
 from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve_causal
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 KEPT = 4
 """How many models a process keeps, those used last."""
@@ -95,7 +95,7 @@ def open_language_model(
     Args:
         first: the token that precedes every text, if not the tokenizer's own.
     """
-    model, tokenizer = load_pretrained(resolved, "causal", *placement(loading))
+    model, tokenizer = load_pretrained(resolved, "causal", loading)
     id = None if first is None else int(tokenizer.convert_tokens_to_ids(first))
     return wrapped(model, tokenizer, resolved.label, id)
 

@@ -18,7 +18,7 @@ from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 IGNORED = -100
 """The label of what is no token of a target."""
@@ -93,7 +93,7 @@ def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
 def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
     """An encoder-decoder, loaded anew."""
     resolved = resolve(name, loading)
-    model, tokenizer = load_pretrained(resolved, "encoder-decoder", *placement(loading))
+    model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     return as_seq2seq(model, tokenizer, resolved.label)
 
 

@@ -157,7 +157,8 @@ class _LLMJudge(Options, SampleMetric):
             label = resolve(self.model, self.loading).label
             own: dict[str, object] = {"model": label, **choices, "expectation": "exact"}
             return signature(
-                self.name, {**own, **computation(("choices",), REFERENCE, self.loading.dtype)}
+                self.name,
+                {**own, **computation(("choices",), self.loading.replace(engine=REFERENCE))},
             )
         drawn = self._expectation == "samples"
         return signature(

@@ -10,9 +10,12 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from levelfield.core.errors import ModelError, UserError
+
+if TYPE_CHECKING:
+    from levelfield.models.loading import Loading
 
 Kind = Literal[
     "infilling",
@@ -93,13 +96,14 @@ def engine_of(kind: Kind, engine: str) -> str:
     return engine if (kind, engine) in LOADERS else REFERENCE
 
 
-def check_usable(engine: str, dtype: str) -> None:
-    """Nothing, if an engine has a precision and is installed.
+def check_usable(loading: Loading) -> None:
+    """Nothing, if the engine has the precision and is installed.
 
     Raises:
         UserError: it does not have the precision.
         ModelError: it is not installed.
     """
+    engine, dtype = loading.engine, loading.dtype
     precisions = ENGINES[engine].precisions
     if dtype not in precisions:
         having = [name for name, other in ENGINES.items() if dtype in other.precisions]
@@ -116,7 +120,7 @@ def check_usable(engine: str, dtype: str) -> None:
         )
 
 
-def computation(kinds: tuple[Kind, ...], engine: str, dtype: str) -> Mapping[str, str]:
+def computation(kinds: tuple[Kind, ...], loading: Loading) -> Mapping[str, str]:
     """What signatures say of how models of these kinds are computed: the precision, and the engine
     where one computes that is not PyTorch.
 
@@ -124,14 +128,15 @@ def computation(kinds: tuple[Kind, ...], engine: str, dtype: str) -> Mapping[str
         UserError: an engine that computes one of them can't with this precision, or is not
             installed.
 
-    >>> computation(["encoder"], "auto", "float32")
+    >>> from levelfield.models.loading import Loading
+    >>> computation(["encoder"], Loading())
     {'dtype': 'float32'}
     """
-    names = {engine_of(kind, engine) for kind in kinds} or {REFERENCE}
+    names = {engine_of(kind, loading.engine) for kind in kinds} or {REFERENCE}
     for name in sorted(names):
-        check_usable(name, dtype)
+        check_usable(loading.replace(engine=name))
     others = names - {REFERENCE}
-    return {"dtype": dtype, **({"engine": others.pop()} if others else {})}
+    return {"dtype": loading.dtype, **({"engine": others.pop()} if others else {})}
 
 
 def kinds_of(engine: str) -> list[Kind]:

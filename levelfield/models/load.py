@@ -137,7 +137,7 @@ def _load(kind: Kind, name: str, loading: Loading, **options: int) -> object:
             return _made(small, kind, name, loading, **options)
     if loading.engine == REFERENCE:
         return _made(LOADERS[kind, REFERENCE], kind, name, loading, **options)
-    check_usable(loading.engine, loading.dtype)
+    check_usable(loading)
     model = _made(LOADERS[kind, loading.engine], kind, name, loading, **options)
     device = "cpu" if loading.device == "auto" else loading.device
     plain = dataclasses.replace(loading, engine=REFERENCE, dtype="float32", device=device)

@@ -79,6 +79,5 @@ class LoadingOptions(Options):
         Raises:
             UserError: they can't be computed so on this machine.
         """
-        engine = self.loading.engine
-        foreign = engine not in ("auto", REFERENCE)
-        return computation(self.kinds() if foreign else (), engine, self.loading.dtype)
+        foreign = self.loading.engine not in ("auto", REFERENCE)
+        return computation(self.kinds() if foreign else (), self.loading)

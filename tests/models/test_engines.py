@@ -221,10 +221,12 @@ def test_signatures_name_an_engine_only_where_it_computes(
     engine: Callable[..., list[int]],
 ) -> None:
     engine(0.0)
-    assert computation(("encoder",), "ours", "float32") == {"dtype": "float32", "engine": "ours"}
+    ours, exact = Loading(engine="ours"), {"dtype": "float32"}
+    assert computation(("encoder",), ours) == {**exact, "engine": "ours"}
     for kinds in (("causal",), ()):
-        assert computation(kinds, "ours", "float32") == {"dtype": "float32"}
-    assert computation(("encoder",), "torch", "bfloat16") == {"dtype": "bfloat16"}
+        assert computation(kinds, ours) == exact
+    low = Loading(engine="torch", dtype="bfloat16")
+    assert computation(("encoder",), low) == {"dtype": "bfloat16"}
 
 
 def test_a_word_that_names_no_engine_or_precision_is_refused() -> None:

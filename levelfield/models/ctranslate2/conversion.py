@@ -13,6 +13,7 @@ from typing import Any
 from levelfield.core.errors import ModelError
 from levelfield.models.causal import has_windows
 from levelfield.models.files import load_tokenizer
+from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import Kind, Resolved
 
@@ -102,11 +103,9 @@ def convert(resolved: Resolved, dtype: str, into: Path) -> None:
     Raises:
         ModelError: the model's files are damaged, or can't be converted.
     """
-    import torch
-
     from levelfield.models.torch.loading import load_pretrained
 
-    model, _ = load_pretrained(resolved, resolved.kind, torch.device("cpu"), torch.float32)
+    model, _ = load_pretrained(resolved, resolved.kind, Loading(device="cpu"))
     with reading(resolved.name):
         spec = specification(model, load_tokenizer(resolved))
         spec.validate()

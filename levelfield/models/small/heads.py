@@ -61,22 +61,17 @@ class States:
     """What an encoder makes of texts: the mean of its states over a text's tokens, for each of its
     last layers, one after the other. A text longer than the encoder takes keeps its beginning."""
 
-    def __init__(
-        self,
-        resolved: Resolved,
-        layers: int,
-        *,
-        device: torch.device,
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._model, tokenizer = load_pretrained(resolved, "encoder", device, torch.float32)
+    def __init__(self, resolved: Resolved, layers: int, loading: Loading = AS_USUAL) -> None:
+        loading = loading.replace(dtype="float32")
+        self._model, tokenizer = load_pretrained(resolved, "encoder", loading)
         limit = min(int(tokenizer.model_max_length), positions(self._model))
         self._limit = min(limit, 512)
         self._pad = tokenizer.pad_token_id or 0
         self._tokens = Tokens(tokenizer)
-        self._device = device
+        self._device = pick_device(loading.device)
         self._layers = min(layers, int(self._model.config.num_hidden_layers) + 1)
-        self._batch_tokens = batch_tokens or (BATCH_TOKENS if device.type == "cpu" else 65_536)
+        usual = BATCH_TOKENS if self._device.type == "cpu" else 65_536
+        self._batch_tokens = loading.batch_tokens or usual
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         return self._tokens.ids(texts)
@@ -211,7 +206,6 @@ def train_linear(
     start: str,
     layers: int,
     l2: float,
-    device: torch.device,
     loading: Loading = AS_USUAL,
     progress: Progress = no_progress,
 ) -> LinearClassifier:
@@ -221,7 +215,7 @@ def train_linear(
         ModelError: there is no such encoder.
     """
     resolved = resolve(start, loading)
-    states = States(resolved, layers, device=device)
+    states = States(resolved, layers, loading)
     x, _ = states.of(texts, progress=progress)
     known = ~np.isnan(x).any(axis=1)
     head = fit_head(x[known], targets[known], times[known], l2)
@@ -247,6 +241,5 @@ def load_linear(name: str, loading: Loading) -> LinearClassifier:
             f"model '{resolved.name}' was trained on {encoder.encoder} with the checksum "
             f"{encoder.revision[:12]}, and here it has {below.revision[:12]}; train it again"
         )
-    device = pick_device(loading.device)
-    states = States(below, encoder.layers, device=device, batch_tokens=loading.batch_tokens)
+    states = States(below, encoder.layers, loading)
     return LinearClassifier(head, labels, encoder, states)

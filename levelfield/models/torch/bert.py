@@ -17,7 +17,9 @@ from safetensors import safe_open
 from torch.nn import functional
 
 from levelfield.io.json_input import read_json
+from levelfield.models.loading import Loading
 from levelfield.models.tokenizer_file import TokenizerFile, tokenizer_file
+from levelfield.models.torch.loading import placement
 
 _TYPE = "model_type"
 _CONFIG = {
@@ -121,13 +123,14 @@ class BertMean:
         return functional.layer_norm(states, weight.shape, weight, bias, self.eps)
 
 
-def load_bert_mean(folder: Path, device: torch.device, dtype: torch.dtype) -> BertMean | None:
+def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
     """The model of a folder; None if it is anything but a BERT and a mean, or is stored otherwise
     than it is written today.
 
     Raises:
         Exception: whatever its files' damage leads to; see `levelfield.models.reading`.
     """
+    device, dtype = placement(loading)
     file = folder / "model.safetensors"
     config = read_json(folder / "config.json")
     if not file.is_file() or any(config.get(k, v) != v for k, v in _CONFIG.items()):

@@ -20,7 +20,7 @@ from levelfield.models.causal_tokens import CausalTokens
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.token_tree import TokenTree
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 from levelfield.models.torch.softmax import Block, Head, token_log_p
 from levelfield.models.torch.token_tree import attention, reads_trees
 
@@ -201,5 +201,5 @@ def load_causal(name: str, loading: Loading) -> TorchCausalModel:
     Raises:
         ModelError: there is no such model, or it is not a causal one.
     """
-    model, tokenizer = load_pretrained(resolve_causal(name, loading), "causal", *placement(loading))
+    model, tokenizer = load_pretrained(resolve_causal(name, loading), "causal", loading)
     return TorchCausalModel(model, tokenizer, batch_tokens=loading.batch_tokens)

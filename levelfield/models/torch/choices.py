@@ -18,7 +18,7 @@ from levelfield.models.gaps import PLAIN
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.infilling import TorchInfillingModel
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 _DIGITS = tuple("0123456789")
 
@@ -173,6 +173,6 @@ def load_choices(name: str, loading: Loading) -> ChoosingModel:
             "causal or an encoder-decoder model that follows instructions, such as "
             "google/flan-t5-large, or a server with base_url"
         )
-    model, tokenizer = load_pretrained(resolved, resolved.kind, *placement(loading))
+    model, tokenizer = load_pretrained(resolved, resolved.kind, loading)
     choices = CausalChoices if resolved.kind == "causal" else EncoderDecoderChoices
     return choices(model, tokenizer)

@@ -19,7 +19,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
 from levelfield.models.tokens import UNLIMITED, Tokens
 from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_pretrained, placement, places
+from levelfield.models.torch.loading import load_pretrained, places
 
 
 class TorchClassifier(ForwardPass):
@@ -130,7 +130,7 @@ def load_classifier(name: str, loading: Loading) -> TorchClassifier:
         ModelError: there is no such model, or it is not a classifier.
     """
     resolved = resolve(name, loading)
-    model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
+    model, tokenizer = load_pretrained(resolved, "classifier", loading)
     if model.config.problem_type == "regression":
         raise ModelError(f"model '{resolved.name}' gives a number, not a label")
     return TorchClassifier(model, tokenizer, batch_tokens=loading.batch_tokens)

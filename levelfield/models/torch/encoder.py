@@ -19,7 +19,7 @@ from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_body, placement, places
+from levelfield.models.torch.loading import load_body, pick_device, placement, places
 
 
 class TorchSentenceEncoder(ForwardPass):
@@ -33,16 +33,16 @@ class TorchSentenceEncoder(ForwardPass):
     def __init__(self, resolved: Resolved, loading: Loading) -> None:
         if resolved.kind != "encoder":
             raise ModelError(f"model '{resolved.name}' is a {resolved.kind} model, not an encoder")
-        device, dtype = placement(loading)
-        bert = load_bert_mean(resolved.path, device, dtype)
-        self._model: Any = bert or _sentence_transformer(resolved, device, dtype)
+        bert = load_bert_mean(resolved.path, loading)
+        self._model: Any = bert or _sentence_transformer(resolved, loading)
         check_finite(resolved, self._model.named_parameters())
         # the tokenizer's own limit is lifted next
         self._limit = bert.limit if bert else _limit(self._model)
         self._tokens = Tokens(self._model.tokenizer)
         self._pad = self._model.tokenizer.pad_token_id
-        self._device = device
-        self._batch_tokens = loading.batch_tokens or (4096 if device.type == "cpu" else 65536)
+        self._device = pick_device(loading.device)
+        usual = 4096 if self._device.type == "cpu" else 65536
+        self._batch_tokens = loading.batch_tokens or usual
 
     @property
     def vocabulary_size(self) -> int:
@@ -98,16 +98,17 @@ class TorchSentenceEncoder(ForwardPass):
             yield bucket.tolist(), output, [len(row) for row in rows]
 
 
-def _sentence_transformer(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> Any:
+def _sentence_transformer(resolved: Resolved, loading: Loading) -> Any:
     from sentence_transformers import SentenceTransformer
 
+    device, dtype = placement(loading)
     quiet()
     weights = {"dtype": dtype, "use_safetensors": not resolved.pickled}
     model = SentenceTransformer(
         str(resolved.path), device=str(device), local_files_only=True, model_kwargs=weights
     ).eval()
     if _may_lack_weights(resolved, model):
-        load_body(resolved, device, dtype)  # raises if it does: sentence-transformers says nothing
+        load_body(resolved, loading)  # raises if it does: sentence-transformers says nothing
     return model
 
 

@@ -15,7 +15,7 @@ from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
 from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
 
 
@@ -250,5 +250,5 @@ def load_encoder_decoder(name: str, loading: Loading) -> TorchInfillingModel:
 
 
 def _load(resolved: Resolved, loading: Loading, style: GapStyle) -> TorchInfillingModel:
-    model, tokenizer = load_pretrained(resolved, "encoder-decoder", *placement(loading))
+    model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     return TorchInfillingModel(model, tokenizer, batch_tokens=loading.batch_tokens, style=style)

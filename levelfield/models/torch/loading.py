@@ -54,7 +54,7 @@ def placement(loading: Loading) -> tuple[torch.device, torch.dtype]:
         UserError: PyTorch does not compute in this precision here.
         ModelError: there is no such device.
     """
-    check_usable(REFERENCE, loading.dtype)
+    check_usable(loading.replace(engine=REFERENCE))
     return pick_device(loading.device), _TYPES[loading.dtype]
 
 
@@ -64,13 +64,12 @@ _TYPES: Mapping[Precision, torch.dtype] = {
 }
 
 
-def load_pretrained(
-    resolved: Resolved, kind: Kind, device: torch.device, dtype: torch.dtype
-) -> tuple[Any, Any]:
+def load_pretrained(resolved: Resolved, kind: Kind, loading: Loading) -> tuple[Any, Any]:
     """Model (in evaluation mode, on its device) and tokenizer of a resolved name.
 
     Raises:
-        ModelError: the model is of another kind, or its files are damaged.
+        UserError, ModelError: as of `placement`; the model is of another kind, or its files are
+            damaged.
     """
     import transformers
 
@@ -82,16 +81,17 @@ def load_pretrained(
         "encoder": transformers.AutoModel,
         "classifier": transformers.AutoModelForSequenceClassification,
     }
-    return _load(resolved, heads[kind], device, dtype)
+    return _load(resolved, heads[kind], loading)
 
 
-def load_body(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
+def load_body(resolved: Resolved, loading: Loading) -> tuple[Any, Any]:
     """The encoder inside a model, whatever head is on it, and its tokenizer.
 
     A pooler that the weights lack (RoBERTa's do) is no reason to refuse: it changes no token.
 
     Raises:
-        ModelError: the model has no encoder, or its files are damaged.
+        UserError, ModelError: as of `placement`; the model has no encoder, or its files are
+            damaged.
     """
     import transformers
 
@@ -100,7 +100,7 @@ def load_body(resolved: Resolved, device: torch.device, dtype: torch.dtype) -> t
             f"model '{resolved.name}' is a {resolved.kind} model and has no encoder; take one that "
             "has, for example roberta-large"
         )
-    model, tokenizer = _load(resolved, transformers.AutoModel, device, dtype, spare=("pooler.",))
+    model, tokenizer = _load(resolved, transformers.AutoModel, loading, spare=("pooler.",))
     body = model.get_encoder() if resolved.kind == "encoder-decoder" else model
     return body, tokenizer
 
@@ -164,13 +164,13 @@ def classes(labels: Sequence[str]) -> dict[str, Any]:
 def _load(
     resolved: Resolved,
     head: Any,
-    device: torch.device,
-    dtype: torch.dtype,
+    loading: Loading,
     spare: tuple[str, ...] = (),
 ) -> tuple[Any, Any]:
     """As `load_pretrained`; weights whose names begin with `spare` may be missing."""
     import transformers
 
+    device, dtype = placement(loading)
     quiet()
     folder = whole_folder(resolved)
     with reading(resolved.name):

@@ -16,7 +16,7 @@ from levelfield.models.resolve import resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import positions
 from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_pretrained, placement
+from levelfield.models.torch.loading import load_pretrained
 
 
 class TorchPairRegressor(ForwardPass):
@@ -91,7 +91,7 @@ def load_regressor(name: str, loading: Loading) -> TorchPairRegressor:
         ModelError: there is no such model, it is no sequence classifier, or it has labels.
     """
     resolved = resolve(name, loading)
-    model, tokenizer = load_pretrained(resolved, "classifier", *placement(loading))
+    model, tokenizer = load_pretrained(resolved, "classifier", loading)
     if model.config.num_labels != 1:
         raise ModelError(
             f"model '{resolved.name}' has {model.config.num_labels} labels; a model with one "

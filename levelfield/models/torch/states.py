@@ -18,7 +18,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_body, placement, places
+from levelfield.models.torch.loading import load_body, places
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with
@@ -48,7 +48,7 @@ class TorchTokenEncoder(ForwardPass):
     def __init__(self, resolved: Resolved, layer: int, loading: Loading) -> None:
         from transformers import GPT2Tokenizer, RobertaTokenizer
 
-        self._model, tokenizer = load_body(resolved, *placement(loading))
+        self._model, tokenizer = load_body(resolved, loading)
         keep_layers(self._model, layer, resolved.name)
         self._limit = _limit(self._model, tokenizer)  # the tokenizer's own is lifted next
         self._blank = " " if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)) else ""

@@ -47,7 +47,7 @@ def build_editor(
     def begin(spec: EditorSpec, place: Workplace) -> Beginning:
         seed = spec.recipe.seed
         resolved = resolve(spec.start or spec.vocabulary, spec.loading)
-        body, tokenizer = load_pretrained(resolved, "encoder-decoder", place.device, torch.float32)
+        body, tokenizer = load_pretrained(resolved, "encoder-decoder", spec.loading)
         if not spec.start:
             body = new_body(body, tokenizer, spec.size, seed).to(place.device)
         network = EditorNetwork(body, _new_head(body.config.d_model, seed).to(place.device))

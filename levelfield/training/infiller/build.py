@@ -84,7 +84,7 @@ def _begin(texts: Texts, spec: InfillerSpec, folder: Path, device: torch.device)
     trained here is kept in `folder`."""
     if spec.start:
         kind: Kind = "encoder-decoder" if spec.family == "t5" else "causal"
-        model, tokenizer = load_pretrained(resolve(spec.start), kind, device, torch.float32)
+        model, tokenizer = load_pretrained(resolve(spec.start), kind, spec.loading)
         vocabulary = tokenizer.get_vocab()
         if spec.family == "causal" and any(mark not in vocabulary for mark in FIM):
             tokenizer.add_special_tokens({"extra_special_tokens": list(FIM)})

@@ -22,7 +22,6 @@ def _train(
         start=spec.start,
         layers=spec.layers,
         l2=spec.l2,
-        device=place.device,
         loading=spec.loading,
         progress=place.progress,
     )

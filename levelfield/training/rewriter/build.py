@@ -81,7 +81,7 @@ def _begun(spec: RewriterSpec) -> Seq2Seq:
     if spec.start:
         return open_seq2seq(spec.start, spec.loading)
     return as_seq2seq(
-        *new_copier(spec.recipe.seed, spec.loading.device), f"a copier, {VOCABULARY}'s words"
+        *new_copier(spec.recipe.seed, spec.loading), f"a copier, {VOCABULARY}'s words"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained, pick_device
 from levelfield.training.infiller import Size
@@ -34,7 +35,7 @@ COPY = 3.0
 """How large the copied token is in a decoder's state, the last token being 1."""
 
 
-def new_copier(seed: int, device: str = "auto") -> tuple[Any, Any]:
+def new_copier(seed: int, loading: Loading = AS_USUAL) -> tuple[Any, Any]:
     """A small T5 that copies its source, and its tokenizer.
 
     In the first layer of the encoder two heads look at the token before and the one before that,
@@ -47,11 +48,9 @@ def new_copier(seed: int, device: str = "auto") -> tuple[Any, Any]:
     Args:
         seed: of the random weights and projections.
     """
-    pick_device(device)
+    device = pick_device(loading.device)
     resolved = resolve(VOCABULARY)
-    source, tokenizer = load_pretrained(
-        resolved, "encoder-decoder", torch.device("cpu"), torch.float32
-    )
+    source, tokenizer = load_pretrained(resolved, "encoder-decoder", Loading(device="cpu"))
     embeddings = source.get_input_embeddings().weight.detach()
     width = embeddings.shape[1] + 2 * TRACE
     if width % HEAD:
@@ -61,7 +60,7 @@ def new_copier(seed: int, device: str = "auto") -> tuple[Any, Any]:
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(seed + 1)
         _wire(model, embeddings, tokenizer)
-    return model.eval().to(pick_device(device)), tokenizer
+    return model.eval().to(device), tokenizer
 
 
 def _wire(model: Any, embeddings: torch.Tensor, tokenizer: Any) -> None:

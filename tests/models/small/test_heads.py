@@ -27,7 +27,7 @@ def test_an_encoder_whose_positions_begin_behind_the_padding_is_not_read_beyond_
     )
     assert np.isfinite(embedded).all()
     assert cut == [True]
-    states = States(resolve(str(tmp_path)), 2, device=torch.device("cpu"))
+    states = States(resolve(str(tmp_path)), 2, Loading(device="cpu"))
     found, cut = states.of(["the lake " * 100, "the lake"])
     assert np.isfinite(found).all()
     assert cut.tolist() == [True, False]

@@ -211,7 +211,7 @@ def linear(tmp_path):
     targets = np.eye(3)[[0, 1, 2, 0, 1, 2, 0, 1]]
     judge = train_linear(
         TEXTS, targets, np.ones(len(TEXTS)), LABELS,
-        start=encoder(tmp_path / "below"), layers=2, l2=0.1, device=torch.device("cpu"),
+        start=encoder(tmp_path / "below"), layers=2, l2=0.1, loading=Loading(device="cpu"),
     )  # fmt: skip
     (tmp_path / "judge").mkdir()
     judge.save(tmp_path / "judge", attribute="mood")
@@ -249,7 +249,7 @@ def test_a_linear_head_refuses_another_encoder_in_the_place_of_its_own(tmp_path)
 def test_more_layers_than_there_are_means_all(tmp_path):
     few = train_linear(
         TEXTS[:3], np.eye(3), np.ones(3), LABELS,
-        start=str(tmp_path / "below"), layers=9, l2=1.0, device=torch.device("cpu"),
+        start=str(tmp_path / "below"), layers=9, l2=1.0, loading=Loading(device="cpu"),
     )  # fmt: skip
     assert few._states.of(TEXTS[:1])[0].shape == (1, 3 * 16)
 

@@ -23,7 +23,7 @@ TEXTS = [
     "The lake froze.", "", "😀", "مرحبا بالعالم", "word " * 400, "[SEP] and [MASK]",
     "ÉTÉ été\u0301", "火山 naïve", "tab\tline\nend", "\u0000\u200b", "unaffable", "x" * 150,
 ]  # fmt: skip
-CPU, FLOAT = torch.device("cpu"), torch.float32
+CPU = Loading(device="cpu")
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_the_tokenizer_is_that_of_transformers():
 def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):
     file = folder / "model.safetensors"
     save_file({f"bert.{k}": v for k, v in load_file(file).items()}, file)
-    weights = load_bert_mean(folder, CPU, FLOAT).weights
-    plain = load_bert_mean(resolve(OFFLINE_MODEL).path, CPU, FLOAT).weights
+    weights = load_bert_mean(folder, CPU).weights
+    plain = load_bert_mean(resolve(OFFLINE_MODEL).path, CPU).weights
     assert weights.keys() == plain.keys()
     assert all(torch.equal(weights[name], plain[name]) for name in plain)
 
@@ -92,9 +92,9 @@ def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(folder):
     ],
 )
 def test_anything_else_is_left_to_sentence_transformers(folder, file, changes):
-    assert load_bert_mean(folder, CPU, FLOAT) is not None
+    assert load_bert_mean(folder, CPU) is not None
     edit(folder / file, **changes)
-    assert load_bert_mean(folder, CPU, FLOAT) is None
+    assert load_bert_mean(folder, CPU) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_anything_else_is_left_to_sentence_transformers(folder, file, changes):
 )
 def test_a_folder_that_lacks_a_file_is_left_to_sentence_transformers(folder, file):
     (folder / file).unlink()
-    assert load_bert_mean(folder, CPU, FLOAT) is None
+    assert load_bert_mean(folder, CPU) is None
 
 
 def test_weights_that_are_not_there_are_not_drawn(folder):
@@ -110,4 +110,4 @@ def test_weights_that_are_not_there_are_not_drawn(folder):
     weights = load_file(file)
     del weights["encoder.layer.3.output.dense.bias"]
     save_file(weights, file)
-    assert load_bert_mean(folder, CPU, FLOAT) is None
+    assert load_bert_mean(folder, CPU) is None
