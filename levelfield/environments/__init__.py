@@ -21,6 +21,8 @@ from pathlib import Path
 import platformdirs
 
 from levelfield.core.errors import UserError
+from levelfield.io.temporary import is_temporary
+from levelfield.io.writing import file_replacement
 
 Said = Callable[[str], None]
 """Called with each line that the tools say while an environment is made."""
@@ -147,7 +149,7 @@ def create(name: str, path: str | Path = "", *, said: Said = lambda _: None) -> 
             and existing.requirements == plan.requirements
         ):
             return existing
-        if existing is None and where.exists() and (where.is_file() or any(where.iterdir())):
+        if existing is None and where.exists() and (where.is_file() or _holds_files(where)):
             raise UserError(
                 f"{where} is not an environment of levelfield; name another with --path, or empty "
                 "it yourself"
@@ -211,6 +213,10 @@ def _locked(where: Path) -> Iterator[None]:
         lock.release()
 
 
+def _holds_files(where: Path) -> bool:
+    return not all(is_temporary(path.name) for path in where.iterdir())
+
+
 def _write(environment: Environment) -> None:
     environment.path.mkdir(parents=True, exist_ok=True)
     content = {
@@ -218,9 +224,8 @@ def _write(environment: Environment) -> None:
         "requirements": environment.requirements,
         "packages": dict(environment.packages),
     }
-    part = environment.path / f"{_MARK}.part"
-    part.write_text(json.dumps(content, indent=1), "utf-8")
-    part.replace(environment.path / _MARK)
+    with file_replacement(environment.path / _MARK) as path:
+        path.write_text(json.dumps(content, indent=1), "utf-8")
 
 
 def _run(command: Sequence[str], said: Said) -> None:

@@ -12,14 +12,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from safetensors.torch import load_file
-
 from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import (
-    LanguageModel,
-    language_model,
-    open_language_model,
-)
+from levelfield.generation.guides import base_of, check_own_model, weights_on_base
+from levelfield.generation.language_model import LanguageModel, open_language_model
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
@@ -80,15 +75,11 @@ def class_lm(
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    if guide.kind != "class-lm":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected class-lm")
-    guide.check_base(model, loading)
-    base = language_model(model, loading)
     if guide.is_whole:
-        return _whole(guide, base, loading)
-    with reading(guide.name):
+        return _whole(guide, base_of(guide, "class-lm", model, loading), loading)
+    with weights_on_base(guide, "class-lm", model, loading) as (base, tensors):
         adapter = Adapter(base.model, **guide.settings["adapter"])
-        adapter.load_state_dict(load_file(guide.weights, device=str(base.device)))
+        adapter.load_state_dict(tensors)
         scale = float(guide.settings["scale"])
         bias = {label: float(guide.settings["bias"][label]) for label in guide.labels}
     lm = adapted(base, adapter.requires_grad_(False), guide.label)
@@ -98,11 +89,7 @@ def class_lm(
 def _whole(guide: Guide, base: LanguageModel, loading: Loading) -> ClassLM:
     """The class-conditional model of a guide that is a whole model."""
     resolved = resolve_causal(str(guide.path / guide.base), loading)
-    if resolved.revision != guide.revision:
-        raise ModelError(
-            f"guide '{guide.name}': the files in {guide.base} are not those that it was made with; "
-            "convert it again"
-        )
+    check_own_model(guide, resolved)
     lm = open_language_model(resolved, loading)
     same = lm.tokens.digest == base.tokens.digest
     if not same or lm.tokens.vocabulary_size < base.tokens.vocabulary_size:

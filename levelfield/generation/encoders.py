@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import language_model
+from levelfield.generation.guides import base_of, check_own_model
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
@@ -76,20 +76,14 @@ def encoder_model(
     """
     import transformers
 
-    if guide.kind != "encoder":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected encoder")
-    base = language_model(model, loading)
+    base = base_of(guide, "encoder", model, loading)
     if base.tokens.digest != guide.settings.get("vocabulary"):
         raise ModelError(
             f"guide '{guide.name}' has another vocabulary than the base {base.label}; take a base "
             "with the tokenizer that it was made for"
         )
     resolved = resolve(str(guide.path / guide.base))
-    if resolved.revision != guide.revision:
-        raise ModelError(
-            f"guide '{guide.name}': the files in {guide.base} are not those that it was made with; "
-            "convert it again"
-        )
+    check_own_model(guide, resolved)
     quiet()
     device, dtype = placement(loading)
     with reading(guide.name):

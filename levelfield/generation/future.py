@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from safetensors.torch import load_file
 
-from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import language_model
+from levelfield.generation.guides import weights_on_base
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.future import (
     FutureDiscriminator,
@@ -61,15 +58,11 @@ def future_model(
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    if guide.kind != "future":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected future")
-    guide.check_base(model, loading)
-    base = language_model(model, loading)
-    with reading(guide.name):
+    with weights_on_base(guide, "future", model, loading) as (base, tensors):
         shape = FutureShape(**guide.settings["shape"])
         table = base.model.get_input_embeddings().weight
         network = FutureDiscriminator(table, len(guide.labels), shape)
-        network.load_state_dict(load_file(guide.weights))
+        network.load_state_dict(tensors)
     network.requires_grad_(False).eval().to(base.device)
     return FutureModel(guide, network, base.bos_id)
 

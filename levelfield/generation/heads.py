@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.generation.guides import weights_on_base
+from levelfield.generation.language_model import LanguageModel
 from levelfield.models.batching import padded, token_mask
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
 from levelfield.models.resolve import OFFLINE_LM
 
 KEPT = 8
@@ -53,15 +52,9 @@ def head_model(
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    if guide.kind != "head":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected head")
-    guide.check_base(model, loading)
-    base = language_model(model, loading)
-    width = base.model.get_input_embeddings().weight.shape[1]
-    with reading(guide.name):
-        tensors = load_file(guide.weights)
+    with weights_on_base(guide, "head", model, loading) as (base, tensors):
         weight, bias = tensors["weight"].float(), tensors["bias"].float()
-    labels = len(guide.labels)
+    width, labels = base.model.get_input_embeddings().weight.shape[1], len(guide.labels)
     if weight.shape != (width, labels) or bias.shape != (labels,):
         raise ModelError(
             f"guide '{guide.name}': weight is {tuple(weight.shape)} and bias {tuple(bias.shape)}; "

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
+from levelfield.generation.guides import weights_on_base
 from levelfield.generation.intersection import intersection_centres
-from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.generation.language_model import LanguageModel
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.flow import Flow as Flow
 from levelfield.models.torch.flow import FlowShape
@@ -73,13 +72,8 @@ def latent_model(
     Raises:
         ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    if guide.kind != "latent":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected latent")
-    guide.check_base(model, loading)
-    base = language_model(model, loading)
     labels = [(one, label) for one, its in guide.attributes.items() for label in its]
-    with reading(guide.name):
-        tensors = load_file(guide.weights)
+    with weights_on_base(guide, "latent", model, loading) as (base, tensors):
         decoder = PrefixDecoder(PrefixShape(**guide.settings["prefix"]))
         decoder.load_state_dict(_part(tensors, "decoder."))
         latents = {label: tensors[f"latents.{i}"].float() for i, label in enumerate(labels)}

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
+from levelfield.generation.guides import weights_on_base
 from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.models.torch.soft_prompt import PromptedModel
 
@@ -55,9 +54,8 @@ def soft_prompts(
     matrices: list[torch.Tensor] = []
     end = base.tokens.vocabulary_size
     for guide in guides:
-        guide.check_base(model, loading)
         ids[guide.attribute] = {}
-        for label, matrix in matrices_of(guide, base).items():
+        for label, matrix in matrices_of(guide, model, loading).items():
             ids[guide.attribute][label] = tuple(range(end, end + len(matrix)))
             matrices.append(matrix)
             end += len(matrix)
@@ -76,18 +74,15 @@ def with_prompts(base: LanguageModel, prompts: torch.Tensor, label: str) -> Lang
     return LanguageModel(model, base.tokenizer, label, base.tokens, base.ends)
 
 
-def matrices_of(guide: Guide, base: LanguageModel) -> dict[str, torch.Tensor]:
+def matrices_of(guide: Guide, model: str, loading: Loading) -> dict[str, torch.Tensor]:
     """The soft prompt of each label of a guide, (tokens, width of the base's embeddings) each.
 
     Raises:
-        ModelError: the guide is of another kind, or its files are damaged.
+        ModelError: the guide is of another kind or base, or its files are damaged.
     """
-    if guide.kind != "soft-prompt":
-        raise ModelError(f"guide '{guide.name}' is of kind {guide.kind}; expected soft-prompt")
-    table = base.model.get_input_embeddings().weight
-    with reading(guide.name):
-        tensors = load_file(guide.weights, device=str(base.device))
-        matrices = {label: tensors[label].to(table.dtype) for label in guide.labels}
+    with weights_on_base(guide, "soft-prompt", model, loading) as (base, tensors):
+        table = base.model.get_input_embeddings().weight
+        matrices = {label: tensors[label].to(table) for label in guide.labels}
     for label, matrix in matrices.items():
         if matrix.ndim != 2 or matrix.shape[1] != table.shape[1]:
             raise ModelError(

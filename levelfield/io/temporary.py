@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_SUFFIX = ".tmp"
+_PREFIX, _SUFFIX = ".levelfield-", ".tmp"
 
 
 @contextmanager
@@ -80,15 +80,20 @@ def clear(folder: Path) -> None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(_prefix()) and entry.name.endswith(_SUFFIX):
+            if entry.name.startswith(_prefix()) and is_temporary(entry.name):
                 _remove_if_dead(Path(entry.path))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a temporary file or folder of this or another machine has this name."""
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 @functools.cache
 def _prefix() -> str:
     # the name of a target may be as long as names can be, so this one does not hold it
     machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    return f".levelfield-{machine}-"
+    return f"{_PREFIX}{machine}-"
 
 
 def _new(folder: Path) -> Path:

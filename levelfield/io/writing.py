@@ -16,11 +16,46 @@ from levelfield.core.errors import UserError
 from levelfield.core.visible import visible
 from levelfield.io.problems import printable
 from levelfield.io.streams import open_text
-from levelfield.io.temporary import temporary_file
+from levelfield.io.temporary import temporary_file, temporary_folder
 
 STDOUT = "-"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where there is no room."""
+
+
+@contextmanager
+def file_replacement(target: Path) -> Iterator[Path]:
+    """An empty file beside `target`, which takes its place, with its permissions, when all is
+    written; on any error, Ctrl-C included, it is removed and what was at `target` stays.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    # not by tempfile, whose files nobody but their owner may read
+    with temporary_file(target.parent) as path:
+        yield path
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+        if target.exists():
+            path.chmod(stat.S_IMODE(target.stat().st_mode))
+        path.replace(target)
+
+
+@contextmanager
+def folder_replacement(target: Path) -> Iterator[Path]:
+    """A new folder of the same name, which takes the place of `target`, where there is nothing or
+    an empty folder, when all is written; on any error, Ctrl-C included, it is removed.
+
+    Raises:
+        OSError: it can't be made, or `target` holds something.
+    """
+    with temporary_folder(target.parent) as around:
+        folder = around / target.name
+        folder.mkdir()
+        yield folder
+        if target.exists():
+            target.rmdir()
+        folder.replace(target)
 
 
 @contextmanager
@@ -44,31 +79,22 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             yield file
         return
     name = printable(destination)
-    with ExitStack() as stack:
-        try:
-            target = _target(destination)
-            mode = target.stat().st_mode if target.exists() else None
-            _check(name, target, mode)
-            is_file = mode is None or stat.S_ISREG(mode)
-            # not by tempfile, whose files nobody but their owner may read
-            path = stack.enter_context(temporary_file(target.parent)) if is_file else target
-            file = open_text(path)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{name}: can't be written: {_reason(error)}") from error
-        try:
-            with file:
-                yield file
-                if is_file:
-                    file.flush()
-                    os.fsync(file.fileno())
-            if is_file:
-                if mode is not None:
-                    path.chmod(stat.S_IMODE(mode))
-                path.replace(target)
-        except OSError as error:
-            if error.errno in FULL:
+    try:
+        with ExitStack() as stack:
+            try:
+                target = _target(destination)
+                mode = target.stat().st_mode if target.exists() else None
+                _check(name, target, mode)
+                is_file = mode is None or stat.S_ISREG(mode)
+                path = stack.enter_context(file_replacement(target)) if is_file else target
+                file = stack.enter_context(open_text(path))
+            except (OSError, ValueError) as error:
                 raise UserError(f"{name}: can't be written: {_reason(error)}") from error
-            raise
+            yield file
+    except OSError as error:
+        if error.errno in FULL:
+            raise UserError(f"{name}: can't be written: {_reason(error)}") from error
+        raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

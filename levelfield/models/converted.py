@@ -14,7 +14,6 @@ import contextlib
 import functools
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from levelfield.io.json_input import read_json
 from levelfield.io.problems import printable
 from levelfield.io.temporary import temporary_file, temporary_folder
 from levelfield.io.user_cache import user_cache
-from levelfield.io.writing import FULL
+from levelfield.io.writing import FULL, file_replacement, folder_replacement
 from levelfield.models import llama_gguf
 from levelfield.models.reading import reading
 
@@ -158,13 +157,10 @@ def _filled(folder: Path, model: str, write: Callable[[Path], object]) -> Path:
             if _is_as_written(folder):
                 return folder
             shutil.rmtree(folder, ignore_errors=True)  # damaged
-            with temporary_folder(folder.parent) as around:
-                new = around / "whole"
-                new.mkdir()
+            with folder_replacement(folder) as new:
                 write(new)
                 sizes = {path.name: path.stat().st_size for path in new.iterdir()}
                 _write(new / _SIZES, [json.dumps(sizes).encode()])
-                new.rename(folder)
     except OSError as error:
         if error.errno in FULL:
             raise ModelError(
@@ -289,13 +285,9 @@ def _head(file: GGUFReader) -> tuple[bytes, int]:
 
 def _write(target: Path, chunks: Iterable[bytes]) -> None:
     """Puts a file in its place when all of it is on the disk."""
-    with temporary_file(target.parent) as path:
-        with path.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        path.replace(target)
+    with file_replacement(target) as path, path.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 def _no_room(folder: Path, gguf: Path, reason: str | None) -> ModelError:

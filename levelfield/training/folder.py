@@ -14,6 +14,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import choices
 from levelfield.io import atomic_writer
 from levelfield.io.json_input import read_json
+from levelfield.io.temporary import is_temporary
+from levelfield.io.writing import folder_replacement
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
@@ -69,10 +71,9 @@ def saved_tokenizer(folder: Path, train: Callable[[], Any]) -> Any:
     from transformers import AutoTokenizer
 
     if not folder.is_dir():
-        beside = folder.with_name(f"{folder.name}.tmp")
-        shutil.rmtree(beside, ignore_errors=True)
-        train().save_pretrained(beside)
-        beside.replace(folder)
+        tokenizer = train()
+        with folder_replacement(folder) as path:
+            tokenizer.save_pretrained(path)
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
@@ -90,10 +91,15 @@ def _may_be_trained_in(out: Path) -> bool:
     if not out.is_dir():
         return False
     training = out / "training"
-    left = [path.name for path in training.iterdir()] if training.is_dir() else []
+    left = _names(training) if training.is_dir() else set()
     if not left:
-        return not {path.name for path in out.iterdir()} - {training.name}
+        return not _names(out) - {training.name}
     return all(name.startswith((CHECKPOINT, HISTORY, "tokenizer", STAGE)) for name in left)
+
+
+def _names(folder: Path) -> set[str]:
+    """What is in a folder, without the temporary files of a run that was killed."""
+    return {path.name for path in folder.iterdir() if not is_temporary(path.name)}
 
 
 def _finished(out: Path, run: Run) -> list[HistoryRow] | None:

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from transformers import PreTrainedModel
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
+from levelfield.io.writing import file_replacement
 from levelfield.training.recipe import Recipe
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -180,15 +180,11 @@ def _save(
             for moment in MOMENTS:
                 tensors[f"{moment} {name}"] = state[moment].contiguous()
     lines = "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in history)
-    (folder / HISTORY).write_text(lines, encoding="utf-8")
-    beside = folder / f"{CHECKPOINT}.{os.getpid()}"
-    try:
-        safetensors.torch.save_file(
-            tensors, beside, {"run": run, "step": str(step), "history": lines}
-        )
-        beside.replace(folder / CHECKPOINT)
-    finally:
-        beside.unlink(missing_ok=True)
+    with file_replacement(folder / HISTORY) as path:
+        path.write_text(lines, encoding="utf-8")
+    about = {"run": run, "step": str(step), "history": lines}
+    with file_replacement(folder / CHECKPOINT) as path:
+        safetensors.torch.save_file(tensors, path, about)
 
 
 def _resume(

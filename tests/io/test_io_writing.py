@@ -6,13 +6,14 @@ import json
 import os
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
-from levelfield.io.writing import check_writable
+from levelfield.io.writing import check_writable, file_replacement, folder_replacement
 
 
 def test_the_file_is_there_when_all_is_written(tmp_path):
@@ -152,3 +153,35 @@ def test_standard_output_may_be_any_text_stream(monkeypatch):
     with atomic_writer("-") as file:
         file.write("a")
     assert sys.stdout.getvalue() == "a"
+
+
+def test_a_file_is_replaced_with_its_permissions_or_not_at_all(tmp_path):
+    target = tmp_path / "kept.bin"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    with suppress(KeyboardInterrupt), file_replacement(target) as path:
+        path.write_bytes(b"ne")
+        raise KeyboardInterrupt
+    assert target.read_bytes() == b"old"
+    with file_replacement(target) as path:
+        path.write_bytes(b"new")
+    assert target.read_bytes() == b"new"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_takes_the_place_of_nothing_or_of_an_empty_one(tmp_path):
+    target = tmp_path / "made"
+    for content in ("first", "second"):
+        with suppress(KeyboardInterrupt), folder_replacement(target) as folder:
+            raise KeyboardInterrupt
+        with folder_replacement(target) as folder:
+            assert folder.name == "made"
+            (folder / "file").write_text(content)
+        assert (target / "file").read_text() == content
+        (target / "file").unlink()
+    (target / "file").write_text("mine")
+    with pytest.raises(OSError), folder_replacement(target):  # noqa: PT011
+        pass
+    assert (target / "file").read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [target]

@@ -6,6 +6,7 @@ from levelfield.core.errors import UserError
 from levelfield.training.folder import opened
 
 RUN = {"spec": {}, "data": ""}
+TEMPORARY = ".levelfield-00000000-0123456789ab.tmp"
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,7 @@ RUN = {"spec": {}, "data": ""}
         ("training/texts.jsonl",),
         ("training/checkpoint.safetensors", "training/texts.jsonl"),
         ("README.md", "training/"),
+        ("README.md", f"training/{TEMPORARY}"),
     ],
 )
 def test_a_folder_with_files_of_others_is_refused_whatever_their_folders_are_called(
@@ -30,7 +32,14 @@ def test_a_folder_with_files_of_others_is_refused_whatever_their_folders_are_cal
 
 
 @pytest.mark.parametrize(
-    "names", [(), ("training/",), ("training/checkpoint.safetensors", "config.json")]
+    "names",
+    [
+        (),
+        ("training/",),
+        ("training/checkpoint.safetensors", "config.json"),
+        ("training/checkpoint.safetensors", f"training/{TEMPORARY}"),
+        (f"training/{TEMPORARY}", TEMPORARY),
+    ],
 )
 def test_an_empty_folder_and_one_of_a_killed_run_are_taken(tmp_path, names):
     for name in names:

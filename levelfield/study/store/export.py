@@ -13,7 +13,7 @@ from levelfield.core.errors import UserError
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.spreadsheet import csv_text
-from levelfield.io.temporary import temporary_file
+from levelfield.io.writing import file_replacement
 from levelfield.study.cells import CellKey
 from levelfield.study.store.folder import StudyStore
 
@@ -89,9 +89,8 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         if any(isinstance(value, tuple | list) for value in column):
             columns[name] = [[v] if isinstance(v, str) else v for v in column]
     try:
-        with temporary_file(path.parent) as temporary:
-            pl.DataFrame(columns, strict=False).write_parquet(temporary)
-            temporary.replace(path)
+        with file_replacement(path) as file:
+            pl.DataFrame(columns, strict=False).write_parquet(file)
     except OSError as error:
         why = error.strerror or str(error)
         raise UserError(f"{printable(str(path))}: can't be written: {why}") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import choices, parsed
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.writing import folder_replacement
 from levelfield.training.card import Card, write_card
 from levelfield.training.convert.table import LAYOUTS, Layout
 
@@ -90,16 +90,11 @@ def convert(
     chosen = converter.choices(**parsed(f"layout {layout}", known, options))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(out.parent) as beside:
-            folder = beside / out.name  # which guides and models are named by
-            folder.mkdir()
+        with folder_replacement(out) as folder:  # its name is that of guides and models
             from levelfield.training.convert.reading import PublishedFiles
 
             converted = converter.convert(PublishedFiles(source, allow_pickle), folder, chosen)
             write_card(_card(out.name, source, entry, converted), folder)
-            if out.exists():
-                out.rmdir()
-            folder.replace(out)
     except OSError as error:
         raise ModelError(f"{out}: can't be written: {error.strerror or error}") from error
     return converted

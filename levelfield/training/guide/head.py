@@ -21,6 +21,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.heads import mean_states
 from levelfield.generation.language_model import LanguageModel, language_model
+from levelfield.io.writing import file_replacement
 from levelfield.models.batching import buckets
 from levelfield.models.small.heads import Head, fit_head
 from levelfield.training.builder import Workplace
@@ -135,10 +136,9 @@ def _resumed(folder: Path, run: str) -> tuple[torch.Tensor | None, int]:
 
 
 def _save(states: torch.Tensor, batches: int, folder: Path, run: str) -> None:
-    beside = folder / f"{CHECKPOINT}.tmp"
     about = {"run": run, "batches": str(batches)}
-    safetensors.torch.save_file({"states": states}, beside, about)
-    beside.replace(folder / CHECKPOINT)
+    with file_replacement(folder / CHECKPOINT) as path:
+        safetensors.torch.save_file({"states": states}, path, about)
 
 
 HEAD = GuideTraining(

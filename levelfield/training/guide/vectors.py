@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import safetensors.torch
 import torch
 
 from levelfield.core.arrays import Singles
+from levelfield.io.writing import file_replacement
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.encoder import load_encoder
@@ -40,11 +40,7 @@ def sentence_vectors(
     notes(f"{len(texts):,} texts are read by {label}")
     vectors, _ = load_encoder(encoder, loading).sentences(texts)
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
+    with file_replacement(file) as path:
         tensors = {"vectors": torch.from_numpy(vectors)}
-        safetensors.torch.save_file(tensors, beside, {"texts": name})
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+        safetensors.torch.save_file(tensors, path, {"texts": name})
     return vectors
