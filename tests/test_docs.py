@@ -192,7 +192,7 @@ def test_options_that_a_sentence_names_are_there(page: Path):
 def options_of_all() -> dict[str, dict[str, Declaration]]:
     of_metrics = {name: options(metric_class(name)) for name in installed()}
     of_layouts = {
-        f"convert {name}": choices(pkgutil.resolve_name(layout.target).choices)
+        f"convert {name}": choices(pkgutil.resolve_name(layout.target).options)
         for name, layout in LAYOUTS.items()
     }
     of_techniques = {name: choices(technique_class(name)) for name in TECHNIQUES}

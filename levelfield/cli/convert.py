@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say
-from levelfield.io.reading import pairs
-from levelfield.training.convert.table import LAYOUTS
+from levelfield.training.convert.table import LAYOUTS, ConvertOptions
 
 
 @click.command(
@@ -17,22 +17,8 @@ from levelfield.training.convert.table import LAYOUTS
 @click.argument("layout", type=click.Choice(list(LAYOUTS)))
 @click.argument("source", type=INPUT)
 @click.option("--out", required=True, type=OutputType(), help="The folder that is made.")
-@click.option(
-    "--option",
-    "-o",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the layout; docs/convert.md lists them.",
-)
-@click.option(
-    "--allow-pickle",
-    is_flag=True,
-    help="Read pickled weights; only tensors and plain containers are read.",
-)
-def convert(
-    layout: str, source: str, out: str, options: tuple[str, ...], allow_pickle: bool
-) -> None:
+@takes(ConvertOptions, "chosen")
+def convert(layout: str, source: str, out: str, chosen: ConvertOptions) -> None:
     """Convert weights that authors published to a guide or a model folder.
 
     SOURCE is the authors' file or folder, of this LAYOUT. Missing and unknown tensors and wrong
@@ -40,7 +26,5 @@ def convert(
     """
     from levelfield.training.convert import convert as run
 
-    converted = run(
-        layout, source, out, options=pairs("--option", options), allow_pickle=allow_pickle
-    )
+    converted = run(layout, source, out, chosen)
     say(f"{out}: {converted.usage.format(out=out)}")

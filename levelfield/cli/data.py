@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from levelfield.cli.options import JSON
+from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
 from levelfield.core.json_text import json_text
-from levelfield.datasets.loading import load, paths, wanted_files
+from levelfield.datasets.loading import DataOptions, load, paths, wanted_files
 from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
 from levelfield.datasets.registry import dataset, names
 from levelfield.io import as_record, atomic_writer
@@ -105,30 +105,26 @@ def show(name: str, as_json: bool) -> None:
 
 @data.command(name="fetch", cls=Writing)
 @click.argument("name")
-@click.option(
-    "--part", "parts", multiple=True, help="Part to fetch; may be given again. [default: all]"
-)
+@takes(DataOptions, "chosen")
 @click.option("--out", type=OutputType("samples"), help="Write the samples as JSONL; - is stdout.")
-@click.option("--here", is_flag=True, help="Download nothing; leave out what is not here.")
-def fetch_(name: str, parts: tuple[str, ...], out: str | None, here: bool) -> None:
+def fetch_(name: str, chosen: DataOptions, out: str | None) -> None:
     """Get a data set onto this machine, or its samples into a file.
 
     A download that was interrupted goes on where it stopped. With --out, the samples can be read
     by `levelfield score` and `levelfield correlate`.
     """
     one = dataset(name)
-    part = parts or None
     if out is None:
-        files = wanted_files(one, part, here) if parts else one.files
+        files = wanted_files(one, chosen) if chosen.part else one.files
         with progress_bar(f"fetching {name} (bytes)", total_bytes(files)) as progress:
-            local = paths(name, part=part, here=here, progress=progress)
+            local = paths(name, chosen, progress=progress)
         say(f"{name}: {_counted(len(local), 'file')}, verified")
         for path in local.values():
             tell(str(path))
         return
-    size = total_bytes(wanted_files(one, part, here)) if one.loader else 0
+    size = total_bytes(wanted_files(one, chosen)) if one.loader else 0
     with progress_bar(f"fetching {name} (bytes)", size) as progress:
-        samples = load(name, part=part, here=here, progress=progress)
+        samples = load(name, chosen, progress=progress)
     with atomic_writer(out) as file:
         for sample in samples:
             file.write(json_text(as_record(sample)) + "\n")

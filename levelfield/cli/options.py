@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from levelfield.cli.outputs import INPUT
-from levelfield.core.errors import UserError
 from levelfield.core.numerals import finite_number
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
@@ -42,80 +41,6 @@ class FiniteNumber(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-FORMAT = click.option(
-    "--format", "format", help="Format of the files. [default: what their suffix says]"
-)
-MAP = click.option(
-    "--map", "mapping", multiple=True, metavar="FIELD=COLUMN", help="Our field, your column."
-)
-TIME_LIMIT = click.option(
-    "--time-limit",
-    type=FiniteNumber(0, 10**8, min_open=True),
-    metavar="SECONDS",
-    help="End the run if a metric takes longer for one call (64 texts at most).",
-)
-
-
-class WorkersType(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """A number of processes, or `auto`."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | Literal["auto"]:
-        if value == "auto":
-            return "auto"
-        count: int = WholeNumber(1).convert(value, param, ctx)
-        return count
-
-
-DTYPE = click.option(
-    "--dtype",
-    type=click.Choice(["float32", "bfloat16", "int8"]),
-    default="float32",
-    show_default=True,
-    help="Precision of the weights; int8 requires an --engine that has it.",
-)
-ENGINE = click.option(
-    "--engine",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help="Engine that computes: torch (auto), openvino or ctranslate2, where it serves the models.",
-)
-WORKERS = click.option(
-    "--workers",
-    type=WorkersType(),
-    metavar="N",
-    help="Processes that score, or actors of --ray; auto: what processors, memory and GPUs allow. "
-    "[default: 1; auto with --ray]",
-)
-
-
-class RayAddressType(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """The address of a Ray cluster."""
-
-    name = "address"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from levelfield.run.options import check_address
-
-        try:
-            return check_address(str(value))
-        except UserError as error:
-            self.fail(str(error), param, ctx)
-
-
-RAY = click.option(
-    "--ray",
-    type=RayAddressType(),
-    is_flag=False,
-    flag_value="local",
-    metavar="[ADDRESS]",
-    help="Score by a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; without an address Ray is "
-    "started on this machine.",
-)
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
 

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from levelfield.cli.options import RAY, WORKERS, WholeNumber
+from levelfield.cli.options import takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
-
-if TYPE_CHECKING:
-    from levelfield.run.options import Workers
+from levelfield.papers.choices import DefaultsOptions, TableOptions
 
 
 @click.command(cls=Writing)
 @click.argument("id", required=False, metavar="[ID]")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
-@click.option(
-    "--model",
-    default="",
-    help="Model for tables of a metric. [default: offline/minilm where such a table is asked for]",
-)
-@click.option(
-    "--pairs",
-    is_flag=True,
-    help="Take pairs of text and rater for thesis.3 and .5 to .9, with ROUGE of raw texts.",
-)
-@WORKERS
-@RAY
-@click.option(
-    "--metric",
-    "-m",
-    "metrics",
-    multiple=True,
-    help="Metric or family to measure, with defaults; may be given again. [default: all]",
-)
-@click.option(
-    "--without",
-    multiple=True,
-    metavar="METRIC",
-    help="Metric or family to leave out, with defaults; may be given again.",
-)
-@click.option(
-    "--most",
-    type=WholeNumber(1),
-    metavar="TEXTS",
-    help="Measure so many texts of a set at most, with defaults: whole clusters of them.",
-)
+@takes(TableOptions, "chosen")
+@takes(DefaultsOptions, "defaults", without=("workers", "ray"))
 @click.option(
     "--markdown",
     type=OutputType("Markdown tables"),
@@ -57,13 +24,8 @@ if TYPE_CHECKING:
 def reproduce(
     id: str | None,
     as_json: bool,
-    model: str,
-    pairs: bool,
-    workers: Workers,
-    ray: str | None,
-    metrics: tuple[str, ...],
-    without: tuple[str, ...],
-    most: int | None,
+    chosen: TableOptions,
+    defaults: DefaultsOptions,
     markdown: str | None,
 ) -> None:
     """Derive published numbers again from released data, and say which come out the same.
@@ -78,33 +40,18 @@ def reproduce(
     from levelfield import papers
 
     if id and papers.is_of_defaults(id):
-        if model or pairs:
+        if chosen.model or chosen.pairs:
             raise UserError(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
-        _defaults(
-            id,
-            as_json,
-            markdown,
-            metrics=metrics,
-            without=without,
-            most=most,
-            workers=workers,
-            ray=ray,
-        )
+        _defaults(id, defaults.replace(execution=chosen.execution), as_json, markdown)
         return
-    if metrics or without or most or markdown:
+    if defaults != DefaultsOptions() or markdown:
         raise UserError(
             "--metric, --without, --most and --markdown are of `levelfield reproduce defaults`"
         )
     report = papers.reproduce(
-        id,
-        model=model,
-        pairs=pairs,
-        workers=workers,
-        ray=ray,
-        stages=progress_bar,
-        note=lambda note: say(f"note: {note}"),
+        id, chosen, stages=progress_bar, note=lambda note: say(f"note: {note}")
     )
     if as_json:
         tell_json(report.to_dict())
@@ -120,14 +67,11 @@ def reproduce(
         print_tables(report.reproductions, report.facts)
 
 
-def _defaults(id: str, as_json: bool, markdown: str | None, **words: Any) -> None:
+def _defaults(id: str, chosen: DefaultsOptions, as_json: bool, markdown: str | None) -> None:
     from levelfield import papers
 
     report = papers.agreement_of_defaults(
-        id,
-        **words,
-        stages=progress_bar,
-        note=lambda note: say(f"note: {note}"),
+        id, chosen, stages=progress_bar, note=lambda note: say(f"note: {note}")
     )
     if markdown:
         from levelfield.io import atomic_writer

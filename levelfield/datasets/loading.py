@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.datasets.registry import DataSet, dataset
@@ -16,12 +19,30 @@ Parts = Mapping[str, Mapping[str, Path]]
 """Part -> path as published -> the local copy: what loaders read."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(Options):
+    """Which parts of a data set are read, and whether they are downloaded."""
+
+    part: str | tuple[str, ...] | None = option(
+        None,
+        "Part to fetch; may be given again.",
+        metavar="PART",
+        otherwise="all",
+    )
+    here: bool = option(False, "Download nothing; leave out what is not here.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parts = (self.part,) if isinstance(self.part, str) else self.part
+        object.__setattr__(self, "part", parts or None)
+
+
 def load(
     name: str,
+    chosen: DataOptions | None = None,
     *,
-    part: str | Sequence[str] | None = None,
-    here: bool = False,
     progress: Progress = no_progress,
+    **words: Any,
 ) -> list[Sample]:
     """The samples of a data set, with their ratings or labels.
 
@@ -29,9 +50,9 @@ def load(
 
     Args:
         name: as `names()` has it.
-        part: one part or several; all if None. `dataset(name).parts` names them.
-        here: whether to leave out what is not on this machine, instead of downloading it.
+        chosen: which parts, of `dataset(name).parts`; and whether they are downloaded.
         progress: called with bytes obtained, `sum(f.bytes for f in …files)` in all.
+        words: choices of `DataOptions` by name, such as `part="sentiment"`.
 
     Raises:
         UserError: no such set or part; the set has no samples; a file is not as published.
@@ -45,57 +66,52 @@ def load(
         )
     module, _, function = data_set.loader.partition(":")
     read: Callable[[Parts], list[Sample]] = getattr(importlib.import_module(module), function)
-    return read(_parts(data_set, part, here, progress))
+    return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
 
 
 def paths(
     name: str,
+    chosen: DataOptions | None = None,
     *,
-    part: str | Sequence[str] | None = None,
-    here: bool = False,
     progress: Progress = no_progress,
+    **words: Any,
 ) -> dict[str, Path]:
     """Path as published -> local copy, of all files or those of some parts; see `load`."""
     data_set = dataset(name)
-    if part is None:
-        chosen = [f for f in data_set.files if not here or local_copy(f)]
-        return {file.path: _fetch(file, progress) for file in chosen}
-    parts = _parts(data_set, part, here, progress)
+    chosen = DataOptions.of(chosen, **words)
+    if chosen.part is None:
+        files = [f for f in data_set.files if not chosen.here or local_copy(f)]
+        return {file.path: _fetch(file, progress) for file in files}
+    parts = _parts(data_set, chosen, progress)
     return {path: local for files in parts.values() for path, local in files.items()}
 
 
-def wanted_files(
-    data_set: DataSet, part: str | Sequence[str] | None, here: bool
-) -> list[Published]:
+def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
     """The files that `load` reads, each once."""
-    chosen = _chosen(data_set, part, here).values()
-    return list(dict.fromkeys(file for files in chosen for file in files))
+    parts = _chosen(data_set, chosen).values()
+    return list(dict.fromkeys(file for files in parts for file in files))
 
 
-def _parts(
-    data_set: DataSet, part: str | Sequence[str] | None, here: bool, progress: Progress
-) -> Parts:
-    chosen = _chosen(data_set, part, here)
+def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
+    parts = _chosen(data_set, chosen)
     local: dict[Published, Path] = {}
-    for file in dict.fromkeys(file for files in chosen.values() for file in files):
+    for file in dict.fromkeys(file for files in parts.values() for file in files):
         local[file] = _fetch(file, progress)
-    return {p: {f.path: local[f] for f in files} for p, files in chosen.items()}
+    return {p: {f.path: local[f] for f in files} for p, files in parts.items()}
 
 
-def _chosen(
-    data_set: DataSet, part: str | Sequence[str] | None, here: bool
-) -> Mapping[str, Sequence[Published]]:
-    names = data_set.default if part is None else (part,) if isinstance(part, str) else tuple(part)
-    chosen = {one: data_set.part(one) for one in dict.fromkeys(names)}
-    if not here:
-        return chosen
+def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Published]]:
+    names = dict.fromkeys(chosen.part or data_set.default)
+    parts = {name: data_set.part(name) for name in names}
+    if not chosen.here:
+        return parts
     if data_set.loose:
-        complete = {one: tuple(f for f in files if local_copy(f)) for one, files in chosen.items()}
-        complete = {one: files for one, files in complete.items() if files}
+        complete = {name: tuple(filter(local_copy, files)) for name, files in parts.items()}
+        complete = {name: files for name, files in complete.items() if files}
     else:
-        complete = {one: files for one, files in chosen.items() if all(map(local_copy, files))}
+        complete = {name: files for name, files in parts.items() if all(map(local_copy, files))}
     if not complete:
-        what = f" ({', '.join(chosen)})" if part else ""
+        what = f" ({', '.join(parts)})" if chosen.part else ""
         raise FetchError(
             f"of data set {data_set.name}{what} nothing is on this machine; "
             f"`levelfield data fetch {data_set.name}` downloads it"

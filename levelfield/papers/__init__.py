@@ -3,13 +3,16 @@
 >>> from levelfield import papers
 >>> [table.id for table in papers.tables("thesis.10")]
 ['thesis.10']
+
+Reports are imported when they are first used: the options of a command need none of them.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from levelfield.papers.answers import QUESTIONS, Grid, Question, QuestionAnswer, answer, questions
-from levelfield.papers.defaults import DefaultsReport, SetAgreement, agreement_of_defaults
+from levelfield.papers.choices import DefaultsOptions, TableOptions
 from levelfield.papers.rated import RATED_SETS, RatedSet, is_of_defaults, rated_sets
 from levelfield.papers.recipes.released import Scoring
-from levelfield.papers.report import PaperReport, reproduce
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import (
     PAPERS,
@@ -23,10 +26,15 @@ from levelfield.papers.tables import (
 )
 from levelfield.papers.verdict import Derived, Outcome, Verdict, judge
 
+if TYPE_CHECKING:
+    from levelfield.papers.defaults import DefaultsReport, SetAgreement, agreement_of_defaults
+    from levelfield.papers.report import PaperReport, reproduce
+
 __all__ = [
     "PAPERS",
     "QUESTIONS",
     "RATED_SETS",
+    "DefaultsOptions",
     "DefaultsReport",
     "Derived",
     "Fact",
@@ -43,6 +51,7 @@ __all__ = [
     "Reproduction",
     "Scoring",
     "SetAgreement",
+    "TableOptions",
     "Verdict",
     "agreement_of_defaults",
     "answer",
@@ -57,3 +66,13 @@ __all__ = [
     "tables",
     "tally",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("PaperReport", "reproduce"):
+        from levelfield.papers import report as module
+    elif name in ("DefaultsReport", "SetAgreement", "agreement_of_defaults"):
+        from levelfield.papers import defaults as module  # type: ignore[no-redef]
+    else:
+        raise AttributeError(f"module 'levelfield.papers' has no attribute '{name}'")
+    return getattr(module, name)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from levelfield.core.errors import LevelfieldError, UserError, first_line
+from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.core.metric import Metric
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import create, installed, matching, metric_class
@@ -21,10 +21,11 @@ from levelfield.io.records import FIELDS
 from levelfield.meta.correlate import Correlation, correlations
 from levelfield.meta.join import join, merged_columns
 from levelfield.meta.sources import read_ratings, read_scores
+from levelfield.papers.choices import FEWEST, DefaultsOptions
 from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
 from levelfield.run import options
-from levelfield.run.options import Workers
+from levelfield.run.options import Note
 from levelfield.run.places import one_cluster
 from levelfield.run.readiness import lacks_offline
 from levelfield.run.result import ScoreResult
@@ -35,8 +36,6 @@ from levelfield.stats.estimate import finite
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
-FEWEST = 20
-"""So many values a metric needs; of fewer, a correlation says nothing."""
 
 Kind = Literal["without", "many texts", "lacking", "field", "few", "failed"]
 """Why a metric is in no table: the user goes without it; its value is of many texts; it lacks
@@ -167,14 +166,11 @@ class DefaultsReport:
 
 def agreement_of_defaults(
     id: str = PREFIX,
+    chosen: DefaultsOptions | None = None,
     *,
-    metrics: Sequence[str] = (),
-    without: Sequence[str] = (),
-    most: int | None = None,
-    workers: Workers = None,
-    ray: str | None = None,
     stages: Stages = no_stages,
-    note: Callable[[str], object] = lambda _: None,
+    note: Note = lambda _: None,
+    **words: Any,
 ) -> DefaultsReport:
     """Scores the rated sets on this machine with metrics as they are by default, and correlates.
 
@@ -184,30 +180,25 @@ def agreement_of_defaults(
 
     Args:
         id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
-        metrics: metrics and families; all that are installed if empty.
-        without: metrics and families that are not scored, such as those that would take hours; the
-            report names them.
-        most: scores so many texts of a set at most: whole clusters, the same at each run. None
-            scores all.
-        workers, ray: where it is scored, as for `score`.
+        chosen: which metrics, on how many texts, and where.
         stages: told of the progress of each metric on each set.
         note: called with what there is to know of a run.
+        words: choices of `DefaultsOptions` by name.
 
     Raises:
-        UserError: there is no such set or metric.
+        UserError: there is no such set or metric, or an option does not accept its value.
         FetchError: a file on this machine is not as published.
 
     >>> report = agreement_of_defaults("defaults.ctrleval", metrics=["ctrleval"])  # doctest: +SKIP
     >>> report.to_polars()  # doctest: +SKIP
     """
-    if most is not None and most < FEWEST:
-        raise UserError(f"expected {FEWEST} texts of a set or more, found {most}")
-    chosen = rated_sets(id)
-    names = _members(metrics) or [*installed()]
-    spared = [name for name in _members(without) if name in names]
-    words = [id.lower(), *(f"--metric {name}" for name in metrics)]
-    words += [f"--without {name}" for name in without]
-    words += [] if most is None else [f"--most {most}"]
+    chosen = DefaultsOptions.of(chosen, **words)
+    rated = rated_sets(id)
+    names = _members(chosen.metrics) or [*installed()]
+    spared = [name for name in _members(chosen.without) if name in names]
+    command = ["levelfield reproduce", id.lower(), *(f"--metric {m}" for m in chosen.metrics)]
+    command += [f"--without {name}" for name in chosen.without]
+    command += [] if chosen.most is None else [f"--most {chosen.most}"]
     told: set[str] = set()
 
     def note_once(line: str) -> None:
@@ -217,15 +208,20 @@ def agreement_of_defaults(
 
     def run(samples: Sequence[Sample], names: Sequence[str], *, stages: Stages) -> ScoreResult:
         result = score(
-            samples, names, by="none", workers=workers, ray=ray, stages=stages, note=note_once
+            samples,
+            names,
+            by="none",
+            execution=chosen.execution,
+            stages=stages,
+            note=note_once,
         )
         for line in result.notes:
             note_once(line)
         return result
 
-    with one_cluster(ray):
-        sets = [_agreement(rated, names, spared, most, stages, run) for rated in chosen]
-    return DefaultsReport(tuple(sets), f"levelfield reproduce {' '.join(words)}")
+    with one_cluster(chosen.execution.ray):
+        sets = [_agreement(each, names, spared, chosen.most, stages, run) for each in rated]
+    return DefaultsReport(tuple(sets), " ".join(command))
 
 
 def _members(names: Sequence[str]) -> list[str]:

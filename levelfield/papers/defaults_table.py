@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from levelfield.core.registry import matching
+from levelfield.papers.choices import FEWEST
 from levelfield.papers.defaults import (
-    FEWEST,
     Kind,
     LeftOut,
     MetricAgreement,

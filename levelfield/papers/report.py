@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -15,12 +15,13 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.papers.answers import QuestionAnswer, answer, questions
+from levelfield.papers.choices import TableOptions
 from levelfield.papers.recipes.released import NO_MODEL, Scoring
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
 from levelfield.run.keeper import keeping
-from levelfield.run.options import Execution, Workers
+from levelfield.run.options import Execution, Note
 from levelfield.run.places import scoring_place
 
 DEFAULT_MODEL = "offline/minilm"
@@ -95,55 +96,47 @@ class PaperReport:
 
 def reproduce(
     id: str | None = None,
+    chosen: TableOptions | None = None,
     *,
-    model: str = "",
-    pairs: bool = False,
-    workers: Workers = None,
-    ray: str | None = None,
     stages: Stages = no_stages,
-    note: Callable[[str], object] = lambda _: None,
+    note: Note = lambda _: None,
+    **words: Any,
 ) -> PaperReport:
     """Derives published numbers again from what of the released data is on this machine.
 
     Args:
         id: a table (`lpf.8`), a part of one, a paper, `all`, or a question (`thesis.rq1`). None is
             `all`.
-        model: for tables of a metric; `DEFAULT_MODEL`, where it is installed, if such a table is
-            named. Without an id, or for `all`, such tables are derived only with a model.
-        pairs: correlations of the thesis (`thesis.3`, `thesis.5` to `thesis.9`) over pairs of a
-            text and a rater, with ROUGE of the raw texts.
-        workers, ray: where it is scored, as for `score`.
+        chosen: how, and where metrics are scored. Without a model, tables of a metric that are
+            named have `DEFAULT_MODEL`, where it is installed.
         stages: told of the progress of each metric.
         note: called where nothing can be kept in the cache.
+        words: choices of `TableOptions` by name.
 
     Raises:
-        UserError: there is no such table.
+        UserError: there is no such table, or an option does not accept its value.
         FetchError: a file on this machine is not as published.
         ModelError: the model can't be loaded.
     """
+    chosen = TableOptions.of(chosen, **words)
     id = id or None  # an empty word names nothing
     asked = questions(id or "")
-    chosen = tables(id or "all") if not asked else []
+    published = tables(id or "all") if not asked else []
+    model = chosen.model
     if not model and id not in (None, "all") and find_spec(_PACKAGE):
         model = DEFAULT_MODEL
-    used = any(question.scored for question in asked) or any(table.scored for table in chosen)
-    with _scoring(model if used else "", workers, ray, stages, note) as scored:
-        scoring = replace(scored, pairs=pairs)
+    used = any(question.scored for question in asked) or any(table.scored for table in published)
+    with _scoring(model if used else "", chosen.execution, stages, note) as scored:
+        scoring = replace(scored, pairs=chosen.pairs)
         return PaperReport(
-            tuple(derive(table, scoring) for table in chosen),
-            tuple(facts_about(chosen)),
+            tuple(derive(table, scoring) for table in published),
+            tuple(facts_about(published)),
             tuple(answer(question, scoring) for question in asked),
         )
 
 
 @contextlib.contextmanager
-def _scoring(
-    model: str,
-    workers: Workers,
-    ray: str | None,
-    stages: Stages,
-    note: Callable[[str], object],
-) -> Iterator[Scoring]:
+def _scoring(model: str, execution: Execution, stages: Stages, note: Note) -> Iterator[Scoring]:
     """With the cache of values, or without it and a note where there can't be one."""
     if not model:
         yield NO_MODEL
@@ -151,7 +144,7 @@ def _scoring(
 
     notes: list[str] = []
     with (
-        scoring_place(Execution(workers=workers, ray=ray), (), _SAMPLES, notes.append) as executor,
+        scoring_place(execution, (), _SAMPLES, notes.append) as executor,
         keeping(notes, executor=executor) as keeper,
     ):
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from levelfield.core.limits import DRAWS
 from levelfield.core.options import Options, option
@@ -13,8 +13,6 @@ Correction = Literal["holm", "bonferroni"]
 Family = Literal["metric", "run"]
 """Comparisons that p is adjusted over: those under one metric, or all of a run. Of comparisons of
 metrics: those on one rated aspect, or all of a run."""
-
-FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 @dataclass(frozen=True)

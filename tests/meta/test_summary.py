@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from levelfield.meta.summary import POINTS, summarise
 from levelfield.meta.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.multiplicity import holm
-from levelfield.stats.resampling import FAMILIES, Resampling
+from levelfield.stats.resampling import Family, Resampling
 
 NAN = float("nan")
 
@@ -234,7 +235,7 @@ def test_one_shared_input_says_so():
     assert math.isnan(c.low)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", get_args(Family))
 def test_holm_runs_over_the_comparisons_of_a_metric_or_of_all(family):
     rows = study(["x", "y", "z"], metrics=2, shift=0.3)
     summaries = summarise(

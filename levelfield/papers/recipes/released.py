@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
-from levelfield.core.scores import Scores
 from levelfield.datasets import dataset, load
 from levelfield.io.fetch import fetch, local_copy
 from levelfield.papers.tables import Gap
 from levelfield.papers.verdict import Derived
+
+if TYPE_CHECKING:
+    from levelfield.core.metric import Metric
+    from levelfield.core.scores import Scores
 
 Cells = Mapping[tuple[str, str], Derived]
 """(row, column) -> what a recipe makes of it; the table itself says what the others lack."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.core.options import choices, parsed
+from levelfield.core.options import Options, choices, make, parsed
 from levelfield.io.writing import folder_replacement
 from levelfield.training.card import Card, write_card
-from levelfield.training.convert.table import LAYOUTS, Layout
+from levelfield.training.convert.table import LAYOUTS, ConvertOptions, Layout
 
 if TYPE_CHECKING:
     from levelfield.training.convert.reading import PublishedFiles
@@ -41,12 +41,12 @@ class Converter:
     """How files of one layout are converted.
 
     Attributes:
-        choices: the dataclass of its options, all with defaults.
+        options: the class of its options, all with defaults.
         convert: reads the source and writes a new folder. Raises `ModelError` where a file, a
             tensor or a shape is not what the layout has.
     """
 
-    choices: type[Any]
+    options: type[Options]
     convert: Callable[[PublishedFiles, Path, Any], Converted]
 
 
@@ -54,9 +54,8 @@ def convert(
     layout: str,
     source: Path | str,
     out: Path | str,
-    *,
-    options: Mapping[str, Any] = {},
-    allow_pickle: bool = False,
+    chosen: ConvertOptions | None = None,
+    **words: Any,
 ) -> Converted:
     """Converts what authors published to a folder of ours.
 
@@ -67,14 +66,15 @@ def convert(
         layout: a name in `LAYOUTS`.
         source: the authors' file or folder.
         out: a folder that is empty or not there.
-        options: of the layout, as values or as words.
-        allow_pickle: read weights that are pickled. Only tensors and plain containers are read
-            (`torch.load` with `weights_only`); anything else in the file is refused.
+        chosen: options of the layout, and whether weights that are pickled are read.
+        words: its choices by name, such as `allow_pickle=True`.
 
     Raises:
-        UserError: there is no such layout or option, or `out` holds something.
+        UserError: there is no such layout or option, an option does not accept its value, or `out`
+            holds something.
         ModelError: a file is missing, pickled or damaged, or not of the layout.
     """
+    chosen = ConvertOptions.of(chosen, **words)
     entry = layout_entry(layout)
     source, out = Path(source).expanduser(), Path(out).expanduser()
     if not source.exists():
@@ -83,17 +83,18 @@ def convert(
         raise UserError(f"{out} is not empty; give another folder")
     converter = pkgutil.resolve_name(entry.target)
     assert isinstance(converter, Converter)
-    known = choices(converter.choices)
-    if foreign := sorted(options.keys() - known.keys()):
+    known = choices(converter.options)
+    if foreign := sorted(chosen.options.keys() - known.keys()):
         there = f"there are {', '.join(known)}" if known else "there is none"
         raise UserError(f"layout {layout} has no option '{foreign[0]}'; {there}")
-    chosen = converter.choices(**parsed(f"layout {layout}", known, options))
+    options = make(converter.options, parsed(f"layout {layout}", known, chosen.options))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with folder_replacement(out) as folder:  # its name is that of guides and models
             from levelfield.training.convert.reading import PublishedFiles
 
-            converted = converter.convert(PublishedFiles(source, allow_pickle), folder, chosen)
+            files = PublishedFiles(source, chosen.allow_pickle)
+            converted = converter.convert(files, folder, options)
             write_card(_card(out.name, source, entry, converted), folder)
     except OSError as error:
         raise ModelError(f"{out}: can't be written: {error.strerror or error}") from error

@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.core.options import Options, option
 from levelfield.models.causal_tokens import load_causal_tokens
 from levelfield.models.files import quiet
 from levelfield.models.loading import Loading
@@ -42,18 +43,16 @@ _SHAPE = (
 """What of a configuration decides what a model computes."""
 
 
-@dataclass(frozen=True)
-class BOLTOptions:
-    """How a discriminator is converted.
+@dataclass(frozen=True, kw_only=True)
+class BOLTOptions(Options):
+    """How a discriminator is converted."""
 
-    Args:
-        variant: what it tells apart, which is the attribute of the guide: `sentiment` or
-            `toxicity`.
-        model: a model with the vocabulary that the discriminator reads, by name or folder.
-    """
-
-    variant: Variant = "sentiment"
-    model: str = "openai-community/gpt2-large"
+    variant: Variant = option("sentiment", "What it tells apart: the attribute of the guide.")
+    model: str = option(
+        "openai-community/gpt2-large",
+        "Model with the vocabulary that the discriminator reads, by name or folder; its tokenizer "
+        "must be there.",
+    )
 
 
 def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converted:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from levelfield.core.errors import ModelError
+from levelfield.core.options import Options, option
 from levelfield.generation.editor import HEAD, WEIGHTS, Action, EditingHead
 from levelfield.models.files import quiet
 from levelfield.models.reading import reading
@@ -38,16 +39,17 @@ _SHARED = "model.shared.weight"
 _AUTHORS_HEAD = "classification_head."
 
 
-@dataclass(frozen=True)
-class CBARTOptions:
-    """How a model is converted.
+@dataclass(frozen=True, kw_only=True)
+class CBARTOptions(Options):
+    """How a model is converted."""
 
-    Args:
-        tokenizer: the model whose tokenizer is taken, where the folder has none:
-            `facebook/bart-base`, or a folder.
-    """
-
-    tokenizer: str = ""
+    tokenizer: str = option(
+        "",
+        "Model whose tokenizer is taken, where the folder has none: facebook/bart-base, or a "
+        "folder.",
+        blank=True,
+        otherwise="the folder's own",
+    )
 
 
 def _convert(source: PublishedFiles, out: Path, options: CBARTOptions) -> Converted:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import ModelError
+from levelfield.core.options import Options, option
 from levelfield.training.convert import Converted, Converter
 from levelfield.training.convert.gpt2 import write_gpt2
 from levelfield.training.convert.reading import PublishedFiles
@@ -17,16 +18,17 @@ from levelfield.training.convert.reading import PublishedFiles
 PREFIX = "finetuned_gpt2_"
 
 
-@dataclass(frozen=True)
-class DExpertsOptions:
-    """How experts are converted.
+@dataclass(frozen=True, kw_only=True)
+class DExpertsOptions(Options):
+    """How experts are converted."""
 
-    Args:
-        tokenizer: the model whose tokenizer the experts take, where their folders have none:
-            `gpt2-large`, or a folder.
-    """
-
-    tokenizer: str = ""
+    tokenizer: str = option(
+        "",
+        "Model whose tokenizer the experts take, where their folders have none: gpt2-large, or a "
+        "folder.",
+        blank=True,
+        otherwise="the folders' own",
+    )
 
 
 def _convert(source: PublishedFiles, out: Path, options: DExpertsOptions) -> Converted:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import Options, option
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.soft_prompt import PromptEncoder
@@ -26,21 +27,21 @@ OURS = {"embedding": "embedding", "lstm": "lstm_head", "mlp": "mlp_head"}
 """Module of `PromptEncoder` -> the authors' name."""
 
 
-@dataclass(frozen=True)
-class DisCupOptions:
-    """How prompts of DisCup are converted.
+@dataclass(frozen=True, kw_only=True)
+class DisCupOptions(Options):
+    """How prompts of DisCup are converted."""
 
-    Args:
-        model: the base that they were learnt on, by name or folder; the authors' is GPT-2 large.
-        attribute: what the labels are values of.
-        labels: the labels, with commas between them; each is in the name of one file.
-    """
-
-    model: str = "openai-community/gpt2-large"
-    attribute: str = "sentiment"
-    labels: str = "negative,positive"
+    model: str = option(
+        "openai-community/gpt2-large",
+        "Base that the prompts were learnt on, by name or folder; the authors' is GPT-2 large.",
+    )
+    attribute: str = option("sentiment", "Attribute that the labels are values of.")
+    labels: str = option(
+        "negative,positive", "Labels, with commas between them; each is in the name of one file."
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(set(self.names)) < 2:
             raise UserError(f"labels is '{self.labels}'; expected at least two, as in good,bad")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import Options, option
 from levelfield.models.files import load_tokenizer
 from levelfield.training.convert import Converted, Converter
 from levelfield.training.convert.gpt2 import write_gpt2
@@ -37,23 +38,29 @@ _ATTRIBUTES: Mapping[Variant, str] = {
 }
 
 
-@dataclass(frozen=True)
-class GeDiOptions:
-    """How a GeDi is converted.
+@dataclass(frozen=True, kw_only=True)
+class GeDiOptions(Options):
+    """How a GeDi is converted."""
 
-    Args:
-        variant: which of the three it is: `sentiment`, `topic` or `detoxifier`.
-        topics: labels and the words that stand for them, of `topic`; the model learnt those of AG
-            News, and takes others, too.
-        tokenizer: the model whose tokenizer it takes, where its folder has none: `gpt2-medium`, or
-            a folder.
-    """
-
-    variant: Variant = "sentiment"
-    topics: str = "World=world,Sports=sports,Business=business,Sci/Tech=science"
-    tokenizer: str = ""
+    variant: Variant = option(
+        "sentiment",
+        "Which of the authors' three models it is; a detoxifier has the attribute toxicity and the "
+        "labels dirty and clean.",
+    )
+    topics: str = option(
+        "World=world,Sports=sports,Business=business,Sci/Tech=science",
+        "Labels of the variant topic and the word that stands for each: the model learnt those of "
+        "AG News; other words of one token work as the authors' zero-shot topics do.",
+    )
+    tokenizer: str = option(
+        "",
+        "Model whose tokenizer is taken, where the folder has none: gpt2-medium, or a folder.",
+        blank=True,
+        otherwise="the folder's own",
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.variant == "topic" and len(self.words) < 2:
             raise UserError(
                 f"topics is '{self.topics}'; expected LABEL=WORD for at least two topics"

@@ -22,6 +22,7 @@ import torch
 import transformers
 
 from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import Options, option
 from levelfield.models.batching import buckets, padded, token_mask
 from levelfield.models.files import load_tokenizer
 from levelfield.models.loading import Loading
@@ -39,35 +40,36 @@ TOKENS = 100
 BATCH_TOKENS = 4096
 
 
-@dataclass(frozen=True)
-class MultiCTGOptions:
-    """How a checkpoint of MultiCTG is converted.
+@dataclass(frozen=True, kw_only=True)
+class MultiCTGOptions(Options):
+    """How a checkpoint of MultiCTG is converted."""
 
-    Args:
-        data: labelled texts whose latents the guide keeps: names of sets or files, with commas
-            between them; the authors take those that the checkpoint learnt from.
-        attribute: whose labels they have; several with commas between them.
-        kept: latents of a label at most.
-        model: the base, by name or folder; the authors' is GPT-2 medium.
-        encoder: a model of the same shape as the checkpoint's encoder, by name or folder; its
-            configuration and tokenizer are used.
-        positions: P.
-    """
-
-    data: str = ""
-    attribute: str = "sentiment,topic"
-    kept: int = 2000
-    model: str = "openai-community/gpt2-medium"
-    encoder: str = "google-bert/bert-base-uncased"
-    positions: int = 20
+    data: str = option(
+        "",
+        "Labelled texts whose latents the guide keeps: names of sets or files, with commas between "
+        "them; the authors take those that the checkpoint learnt from. Required.",
+        blank=True,
+    )
+    attribute: str = option(
+        "sentiment,topic", "Attribute of the texts' labels; several with commas between them."
+    )
+    kept: int = option(2000, "Most latents of a label.", least=1)
+    model: str = option(
+        "openai-community/gpt2-medium", "Base, by name or folder; the authors' is GPT-2 medium."
+    )
+    encoder: str = option(
+        "google-bert/bert-base-uncased",
+        "Model of the same shape as the checkpoint's encoder, by name or folder; its configuration "
+        "and tokenizer are used.",
+    )
+    positions: int = option(20, "Positions P of a prefix.", least=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.data.strip():
             raise UserError(
                 "a guide needs latents of labelled texts: give them as -o data=NAME,FILE"
             )
-        if self.kept < 1 or self.positions < 1:
-            raise UserError("kept and positions are whole numbers of at least 1")
 
 
 def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Converted:

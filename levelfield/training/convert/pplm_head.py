@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.models.files import quiet
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
@@ -30,22 +31,28 @@ LABELS: Mapping[Variant, tuple[str, ...]] = {
 """The labels of the authors' heads, in the order of their rows."""
 
 
-@dataclass(frozen=True)
-class PPLMHeadOptions:
-    """How a head is converted.
+@dataclass(frozen=True, kw_only=True)
+class PPLMHeadOptions(Options):
+    """How a head is converted."""
 
-    Args:
-        variant: what the head tells apart: `sentiment` (five labels of SST), `clickbait` or
-            `toxicity`; the attribute of the guide.
-        labels: of the rows, with commas between them, in place of the authors' five. With
-            `,,positive,negative,` rows without a label are left out, and `positive` is the authors'
-            `very positive`.
-        model: the base that the head reads, by name or folder.
-    """
-
-    variant: Variant = "sentiment"
-    labels: str = ""
-    model: str = "openai-community/gpt2-medium"
+    variant: Variant = option(
+        "sentiment",
+        "What the head tells apart: the attribute of the guide, with five labels of SST for "
+        "sentiment.",
+    )
+    labels: str = option(
+        "",
+        "Labels of the rows, with commas between them, in place of the authors'; rows without a "
+        "label are left out, and with ,,positive,negative, the label positive is the authors' very "
+        "positive.",
+        blank=True,
+        otherwise="the authors'",
+    )
+    model: str = option(
+        "openai-community/gpt2-medium",
+        "Base that the head reads, by name or folder; its files must be there, and the guide fits "
+        "no other.",
+    )
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -7,6 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from levelfield.core.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions(Options):
+    """How published files are converted.
+
+    Weights that are pickled are read with `torch.load` and `weights_only`; anything but tensors and
+    plain containers in such a file is refused.
+    """
+
+    options: Mapping[str, Any] = option(
+        {},
+        "Option of the layout; docs/convert.md lists them.",
+        flags=("--option", "-o"),
+        metavar="NAME=VALUE",
+    )
+    allow_pickle: bool = option(
+        False, "Read pickled weights; only tensors and plain containers are read."
+    )
 
 
 @dataclass(frozen=True)
