@@ -83,6 +83,12 @@ class RatingCriterion(Options):
         example='"Compare names and numbers."',
     )
 
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns what only a Likert scale has."""
+        likert = {"properties": {"scale": {"const": "likert"}}, "required": ["scale"]}
+        return {"dependentSchemas": {"points": likert, "labels": likert}}
+
 
 @dataclass(frozen=True)
 class TextPart:

@@ -19,7 +19,8 @@ _RTL = frozenset(
     | {"ur", "yi"}
 )
 _RTL_SCRIPTS = frozenset({"adlm", "arab", "hebr", "nkoo", "rohg", "syrc", "thaa"})
-_TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+"""Of a language, after BCP 47."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +110,7 @@ class BalancedItem:
 
 def is_language(tag: object) -> bool:
     """Returns whether it looks like a language tag of BCP 47."""
-    return isinstance(tag, str) and _TAG.fullmatch(tag) is not None
+    return isinstance(tag, str) and TAG.fullmatch(tag) is not None
 
 
 def direction_of(language: str) -> Direction:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from levelfield.rating.units import is_language
+from levelfield.rating.units import TAG, is_language
 
 LANGUAGE: Mapping[str, Any] = {
     "fits": is_language,
     "expected": "the tag of a language, such as en or pt-BR",
     "example": '"en"',
+    "schema": lambda: {"pattern": f"^{TAG.pattern}$"},
 }
 """What the tag of a language has to be, for `option`."""
 

@@ -125,7 +125,10 @@ class RatingStudyTable(Options):
         "that use the same ids (file).",
     )
     show: tuple[Literal["source", "prompt", "context"], ...] = option(
-        ("source",), "What raters see above a text, in this order.", example='["source"]'
+        ("source",),
+        "What raters see above a text, in this order; `[]` for nothing.",
+        example='["source"]',
+        schema=lambda: {"uniqueItems": True},
     )
     direction: str = option(
         "", "Attribute of the control whose values are the directions.", example='"formality"'
@@ -157,6 +160,14 @@ class RatingStudyTable(Options):
         example='[[practice]] text = "Rain is expected."',
     )
     completion: LastPage = option(LastPage(), "What a rater gets at the end.")
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns that a file has one task, or tasks by direction."""
+        return {
+            "not": {"required": ["task", "tasks"]},
+            "dependentRequired": {"tasks": ["direction"]},
+        }
 
 
 def schema() -> dict[str, Any]:

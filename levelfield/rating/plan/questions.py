@@ -6,6 +6,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from levelfield.core.limits import RATERS, SURVEYS
 from levelfield.core.options import Options, option
@@ -58,6 +59,12 @@ class RatingDesign(Options):
         example='"with:baseline"',
         schema=lambda: {"pattern": "^(all|with:.+)$"},
     )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns what only a pairwise design has."""
+        pairwise = {"properties": {"kind": {"const": "pairwise"}}, "required": ["kind"]}
+        return {"dependentSchemas": {"pairs": pairwise}}
 
     @property
     def system(self) -> str:
