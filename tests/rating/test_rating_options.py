@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tomllib
@@ -16,10 +17,15 @@ from levelfield.cli import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options
 from levelfield.rating import schema
+from levelfield.rating.export.documents import export
+from levelfield.rating.links import change_link
 from levelfield.rating.model import RatingCriterion
 from levelfield.rating.plan.cards import ExampleCard, PracticeCard
 from levelfield.rating.plan.file import LastPage, NegativeControls, RatingStudyTable, read_study
+from levelfield.rating.plan.freezing import freeze
 from levelfield.rating.plan.questions import RatingDesign
+from levelfield.rating.settings import ExportOptions, LinkOptions, Serving, StoreOptions
+from levelfield.rating.store import RatingStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,6 +140,8 @@ def test_every_key_has_a_description() -> None:
 
 
 LIKERT = f'{CRITERIA}\nscale = "likert"'
+PAIR = f'{CRITERIA}\nscale = "pairwise"'
+PAIRS = '[design]\nkind = "pairwise"\n[[examples]]\n'
 CARD = '[[practice]]\ntext = "a"\naccept ='
 GOOD = [
     {"criteria": f'{LIKERT}\npoints = 2\nlabels = ["no", "yes"]'},
@@ -143,6 +151,7 @@ GOOD = [
     {"below": f"{CARD} {{ content = [1, 30] }}"},
     {"below": "[tasks]\nformal = 'Do.'", "above": 'direction = "formality"'},
     {"above": "show = []"},
+    {"below": f'{PAIRS}texts = ["a", "b"]', "criteria": PAIR},
 ]
 BAD = [
     {"criteria": f"{CRITERIA}\npoints = 3"},
@@ -157,6 +166,8 @@ BAD = [
     {"below": f"{CARD} {{ content = true }}"},
     {"below": '[[examples]]\nsource = "a"'},
     {"below": '[[examples]]\ntext = "a"\ntexts = ["a", "b"]'},
+    {"below": f"{PAIRS}texts = []", "criteria": PAIR},
+    {"below": f'{PAIRS}texts = ["a"]', "criteria": PAIR},
     {"below": "[tasks]\nformal = 'Do.'"},
     {"below": "[tasks]\nformal = 'Do.'", "above": 'direction = "f"\ntask = "Go."'},
     {"below": '[design]\npairs = "all"'},
@@ -186,3 +197,63 @@ def test_the_schema_and_the_reader_refuse_the_same(tmp_path: Path, parts: dict[s
     file = study_of(tmp_path, parts)
     assert read_study(file)[1]
     assert complaints(tomllib.loads(file.read_text("utf-8")))
+
+
+# -- the command line
+
+ADDRESS = "--url {}: expected an address such as https://example.org/ratings"
+TYPED: list[tuple[list[str], type[Options], dict[str, Any], str]] = [
+    (["serve", "--port", "-1"], Serving, {"port": -1}, "expected a whole number from 0 to 65,535"),
+    (["serve", "--port", "65536"], Serving, {"port": 65536}, "expected a whole number from 0 to"),
+    (["serve", "--url", "x"], Serving, {"url": "x"}, ADDRESS.format("x")),
+    (["serve", "--url", "http://x/r"], Serving, {"url": "http://x/r"}, "put them elsewhere"),
+    (["links", "--url", "ftp://x"], LinkOptions, {"url": "ftp://x"}, ADDRESS.format("ftp://x")),
+    (["links", "--slot", "0"], LinkOptions, {"slot": 0}, "expected a whole number from 1 on"),
+    (["links", "--slot", "x"], LinkOptions, {"slot": "x"}, "expected a whole number from 1 on"),
+    (["links", "--new"], LinkOptions, {"new": True}, "--new: say for which --slot"),
+    (
+        ["links", "--slot", "1", "--new", "--revoke"],
+        LinkOptions,
+        {"slot": 1, "new": True, "revoke": True},
+        "only one of --new, --revoke, --reassign",
+    ),
+]
+"""Words, options, the same in Python, what is said of them."""
+
+
+@pytest.mark.parametrize(("words", "cls", "values", "said"), TYPED)
+def test_a_command_and_python_refuse_a_value_with_the_same_words(
+    tmp_path: Path, words: list[str], cls: type[Options], values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        cls.of(**values)
+    file = write_study(tmp_path, rewrites(2))
+    done = CliRunner().invoke(levelfield, ["rate", words[0], str(file), *words[1:]])
+    assert done.exit_code != 0
+    message = f"{done.output} {done.exception}"
+    assert said in " ".join(message.replace("│", " ").split())
+    assert not file.with_suffix(".sqlite").exists()
+
+
+def test_functions_take_options_whole_or_by_name(tmp_path: Path) -> None:
+    file = write_study(tmp_path, rewrites(4))
+    path = StoreOptions().path(file)
+    assert path == tmp_path / "STUDY.sqlite"
+    assert StoreOptions(store="other.sqlite").path(file) == Path("other.sqlite")
+    with contextlib.closing(RatingStore.create(path, freeze(file))) as store:
+        link = change_link(store, slot=2, new=True)
+        assert link is not None
+        assert link.startswith("http://127.0.0.1:8765/r/")
+        chosen = LinkOptions(slot=2, new=True)
+        link = change_link(store, chosen, url="https://example.org/x/")
+        assert link is not None
+        assert link.startswith("https://example.org/x/r/")
+        assert change_link(store, slot=2, revoke=True) is None
+        assert [state.state for state in store.links()] == ["none", "revoked"]
+        with pytest.raises(UserError, match="--slot 3: the study has 2 slots"):
+            change_link(store, slot=3, new=True)
+        with pytest.raises(UserError, match="there is no option 'slots'; did you mean 'slot'"):
+            change_link(store, slots=1)
+        whole = export(store, tmp_path / "a", ExportOptions(excluded=True))
+        by_name = export(store, tmp_path / "b", excluded=True)
+        assert [file.name for file in whole] == [file.name for file in by_name]

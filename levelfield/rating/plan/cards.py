@@ -68,8 +68,8 @@ class ItemCard(Options):
     texts: tuple[str, ...] | None = option(
         None,
         "Texts to judge: two in a pairwise design, two or more in a ranking.",
-        fewest=2,
         example='["Rain is expected.", "It will rain."]',
+        schema=lambda: {"minItems": 2},
     )
     direction: str = option("", "Direction of the item.", example='"formal"')
     task: str = option(
@@ -90,7 +90,9 @@ class ExampleCard(ItemCard):
     """An item with answers and why."""
 
     answers: Mapping[str, str] = option(
-        {}, "Good answers in words, by criterion.", example='"high: nothing is missing"'
+        {},
+        "Good answers in words, by criterion.",
+        example='{ content = "high: nothing is missing" }',
     )
     why: str = option("", "Why these answers are good.", example='"Nothing is missing."')
 
@@ -103,7 +105,7 @@ class PracticeCard(ItemCard):
         {},
         "Answers that pass, by criterion: the lowest and the highest, or in a pair first, second "
         "or neither. An order can't be checked.",
-        example="[50, 100]",
+        example="{ content = [50, 100] }",
         schema=lambda: {"additionalProperties": _ACCEPTED},
     )
     hint: str = option(
@@ -115,9 +117,8 @@ def read_examples(tables: Iterable[TomlTable], questions: Questions) -> tuple[Wo
     examples = []
     for table in tables:
         fields = _values(table, ExampleCard, questions)
-        answers = table.table("answers")
         for criterion in fields["answers"]:
-            questions.criterion(answers, criterion)
+            questions.criterion(table.table("answers"), criterion)
         words = {"answers": fields["answers"], "why": fields["why"]}
         examples.append(WorkedExample(**_shown(table, fields, questions), **words))
         table.finish(elsewhere=MISPLACED)
@@ -193,7 +194,8 @@ def _texts(table: TomlTable, fields: Mapping[str, Any], design: Design) -> tuple
             table.wrong_field("text", f"expected {expected}; there is none")
         return (fields["text"] or "",)
     texts: tuple[str, ...] = fields["texts"] or ()
-    if "texts" not in table or (design == "pairwise" and len(texts) > 2):
+    was_read = fields["texts"] is not None or "texts" not in table
+    if was_read and (len(texts) < 2 or (design == "pairwise" and len(texts) > 2)):
         wants = "two" if design == "pairwise" else "at least two"
         table.wrong_field("texts", f"expected {wants} texts; found {len(texts)}")
     return texts

@@ -117,7 +117,7 @@ class RatingStudyTable(Options):
         {},
         "Fields of samples that are called otherwise in the files.",
         key="map",
-        example='"output"',
+        example='{ text = "output" }',
     )
     ids: Literal["given", "file"] = option(
         "given",
@@ -138,7 +138,7 @@ class RatingStudyTable(Options):
         {},
         "What was wanted of a text, by direction. `{topic}` becomes what the control of the sample "
         "wants of `topic`; a brace as such is written twice.",
-        example=TASK,
+        example=f"{{ formal = {TASK} }}",
     )
     names: Headings = option(Headings(), "Words above texts.")
     design: RatingDesign = option(RatingDesign(), "What an item is, and who sees which.")
