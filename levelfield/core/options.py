@@ -351,7 +351,11 @@ class Declaration:
         if rule.help:
             otherwise = f" Default: {rule.otherwise}." if rule.otherwise else ""
             found["description"] = rule.help + otherwise
-        if isinstance(self.default, str | int | float | bool) and self.default != "":
+        if (
+            not rule.otherwise
+            and isinstance(self.default, str | int | float)
+            and self.default != ""
+        ):
             found["default"] = self.default
         return found | dict(rule.schema() if rule.schema else {})
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
+
+from levelfield.core.options import Options, json_schema, option
 
 Design = Literal["direct", "pairwise", "ranking"]
 ScaleKind = Literal["slider", "likert", "pairwise", "ranking"]
@@ -27,31 +30,64 @@ FORMAT = 1
 """Of the frozen document; raised when an older reader could misread it."""
 
 
+_ID = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,60}")
+IDENTIFIER: Mapping[str, Any] = {
+    "fits": _ID.fullmatch,
+    "schema": lambda: {"pattern": f"^{_ID.pattern}$"},
+}
+"""What a word has to be that names files and columns, for `option`."""
+
+
+def expected_identifier(example: str) -> str:
+    """Returns what `IDENTIFIER` accepts, in words."""
+    return f"up to 60 letters a to z, digits, - _ and ., such as {example}"
+
+
 @dataclass(frozen=True)
-class RatingCriterion:
-    """One question that is asked of every item.
+class RatingCriterion(Options):
+    """One question that is asked of every item."""
 
-    Attributes:
-        id: a word for files: `content`. Becomes the aspect of the ratings.
-        title: a heading for raters.
-        statement: what they agree with, or are asked.
-        scale: how they answer. pairwise: which of two texts, or neither; ranking: an order, best
-            first, ties allowed.
-        points: of a Likert scale, 2 to 11; the ends of a slider are `SLIDER`.
-        low, high: what the ends mean, in words.
-        labels: of every point of a Likert scale, if each has one.
-        help: more about it, Markdown, on its own card of the instructions.
-    """
+    id: str = option(
+        help="Word for files, unique; becomes the aspect of the ratings.",
+        positional=True,
+        expected=expected_identifier('"content"'),
+        example='"content"',
+        **IDENTIFIER,
+    )
+    title: str = option(help="Heading for raters.", positional=True, example='"Content"')
+    statement: str = option(
+        help="What raters agree with, or are asked.",
+        positional=True,
+        example='"Both texts say the same."',
+    )
+    scale: ScaleKind = option(
+        "slider",
+        "How raters answer: on a line from 1 to 100 without numbers (slider), by points (likert), "
+        "which of two texts or neither (pairwise), or by an order, best first, ties allowed "
+        "(ranking).",
+        otherwise="slider; in a pairwise design pairwise, in a ranking ranking",
+    )
+    low: str = option(
+        "", "What the low end of a slider or a Likert scale means.", example='"disagree"'
+    )
+    high: str = option("", "What the high end means.", example='"agree"')
+    points: int = option(5, "Points of a Likert scale.", least=2, most=11)
+    labels: tuple[str, ...] = option(
+        (),
+        "Labels of a Likert scale, one for each point.",
+        example='["poor", "fair", "good"]',
+    )
+    help: str = option(
+        "",
+        "More about it, Markdown, on its own card of the instructions.",
+        example='"Compare names and numbers."',
+    )
 
-    id: str
-    title: str
-    statement: str
-    scale: ScaleKind
-    low: str = ""
-    high: str = ""
-    points: int = 5
-    labels: tuple[str, ...] = ()
-    help: str = ""
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns what only a Likert scale has."""
+        likert = {"properties": {"scale": {"const": "likert"}}, "required": ["scale"]}
+        return {"dependentSchemas": {"points": likert, "labels": likert}}
 
 
 @dataclass(frozen=True)
@@ -158,14 +194,31 @@ class Practice:
     hint: str
 
 
-@dataclass(frozen=True)
-class Words:
-    """What raters read around the items; Markdown."""
+@dataclass(frozen=True, kw_only=True)
+class PageFile(Options):
+    """A file in place of a page."""
 
-    welcome: str = ""
-    consent: str = ""
-    instructions: str = ""
-    thanks: str = ""
+    file: str = option(help="Markdown file, UTF-8.", example='"consent.md"')
+
+
+def _page(help: str, example: str) -> Any:
+    """Declares a page, which a study file may say as a string or as a `PageFile`."""
+    return option(
+        "",
+        help,
+        example=f'"{example}" or {{ file = "page.md" }}',
+        schema=lambda: json_schema(PageFile) | {"type": ["string", "object"]},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Options):
+    """What raters read around the items: Markdown, a string or `{ file = "consent.md" }`."""
+
+    welcome: str = _page("First page.", "Welcome.")
+    consent: str = _page("What raters agree to: what is kept and why.", "I agree.")
+    instructions: str = _page("How to rate.", "Read both texts.")
+    thanks: str = _page("Last page.", "Thank you.")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from levelfield.rating.model import Candidate, ControlKind, Design, Item, TextPa
 from levelfield.rating.units import BalancedItem, Output, Unit, normal
 
 Kind = Literal["auto", "shuffled", "dropped", "other"]
-KINDS = ("auto", "shuffled", "dropped", "other")
 
 LEAST_SENTENCES = 3
 """Of a text that can be shuffled or dropped from; two sentences often go in any order."""

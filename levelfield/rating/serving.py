@@ -8,26 +8,15 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.rating.links import HOST, PORT, Address, new_links
+from levelfield.rating.address import Address
+from levelfield.rating.links import new_links
 from levelfield.rating.plan.check import check_study
 from levelfield.rating.plan.freezing import freeze
+from levelfield.rating.settings import Serving
 from levelfield.rating.store import RatingStore
-
-
-@dataclass(frozen=True)
-class Serving:
-    """How a study is served.
-
-    Attributes:
-        host, port: where the server listens; port 0 is any that is free.
-        address: where browsers reach it; None if they ask at host and port.
-    """
-
-    host: str = HOST
-    port: int = PORT
-    address: Address | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +65,15 @@ class ServedStudy:
 
 @contextlib.contextmanager
 def served_study(
-    file: str | os.PathLike[str], store: str | os.PathLike[str], serving: Serving
+    file: str | os.PathLike[str],
+    store: str | os.PathLike[str],
+    chosen: Serving | None = None,
+    **words: Any,
 ) -> Iterator[ServedStudy]:
     """Freezes a study into its store unless it is there, listens, and makes the links.
+
+    Args:
+        words: options by name, as in `Serving`.
 
     Raises:
         UserError: packages of the app are missing, the study has problems, the store has ratings of
@@ -86,6 +81,7 @@ def served_study(
             address.
         StoreUnavailable: the disk says no.
     """
+    serving = Serving.of(chosen, **words)
     _check_installed()
     with (
         contextlib.closing(served_store(file, store)) as opened,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.rating.model import Candidate, Design, Direction, Item, TextPart
 
@@ -18,25 +19,41 @@ _RTL = frozenset(
     | {"ur", "yi"}
 )
 _RTL_SCRIPTS = frozenset({"adlm", "arab", "hebr", "nkoo", "rohg", "syrc", "thaa"})
-_TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+"""Of a language, after BCP 47."""
 
 
-@dataclass(frozen=True)
-class Show:
+@dataclass(frozen=True, kw_only=True)
+class Headings(Options):
+    """The words above texts; of a study in another language than English, say all that it shows."""
+
+    source: str = option("Original", "Above a source.", example='"Original"')
+    prompt: str = option("Beginning", "Above a prompt.", example='"Beginning"')
+    text: str = option("Text", "Above a text to judge.", example='"Rewritten"')
+    speakers: str | tuple[str, ...] = option(
+        ("A", "B"),
+        "Above the turns of a context, in turn.",
+        key="context",
+        fewest=1,
+        example='["A", "B"]',
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.speakers, str):
+            object.__setattr__(self, "speakers", (self.speakers,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show(Headings):
     """What of a sample raters see, and what they read above it.
 
     Attributes:
         fields: of source, prompt and context, those that stand above the texts.
-        source, prompt, text: the words above them.
-        speakers: above the turns of a context, in turn.
         language: of a text whose sample doesn't say.
     """
 
     fields: tuple[str, ...] = ()
-    source: str = "Original"
-    prompt: str = "Beginning"
-    text: str = "Text"
-    speakers: tuple[str, ...] = ("A", "B")
     language: str = "en"
 
 
@@ -93,7 +110,7 @@ class BalancedItem:
 
 def is_language(tag: object) -> bool:
     """Returns whether it looks like a language tag of BCP 47."""
-    return isinstance(tag, str) and _TAG.fullmatch(tag) is not None
+    return isinstance(tag, str) and TAG.fullmatch(tag) is not None
 
 
 def direction_of(language: str) -> Direction:

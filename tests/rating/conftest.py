@@ -12,7 +12,7 @@ import pytest
 from raters_of_store import STUDY, Now
 from rating_study import small_study
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 from levelfield.rating.model import Frozen
 from levelfield.rating.store import RatingStore
 

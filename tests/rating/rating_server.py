@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import click
 from levelfield.cli.rate.links import links
 from levelfield.cli.rate.results import backup, export, status, withdraw
 from levelfield.cli.rate.serve import serve
-from levelfield.cli.rate.study import check, init
+from levelfield.cli.rate.study import check, init, schema
 
 
 @click.group()
@@ -20,5 +20,5 @@ def rate() -> None:
     """
 
 
-for _command in (init, check, serve, links, status, export, backup, withdraw):
+for _command in (init, check, schema, serve, links, status, export, backup, withdraw):
     rate.add_command(_command)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT
 from levelfield.core.errors import UserError
+from levelfield.rating.settings import StoreOptions
 
 if TYPE_CHECKING:
     from levelfield.rating.store import RatingStore
@@ -22,34 +24,16 @@ def _in_folder(_context: click.Context, _argument: click.Parameter, file: str) -
 
 
 STUDY = click.argument("file", metavar="STUDY.toml", type=INPUT, callback=_in_folder)
-STORE = click.option(
-    "--store",
-    metavar="FILE",
-    type=INPUT,
-    help="File of the ratings. [default: STUDY.sqlite beside STUDY.toml]",
-)
-URL = click.option(
-    "--url",
-    default="",
-    metavar="ADDRESS",
-    help="Address at which browsers reach the pages, such as https://example.org/ratings.",
-)
-
-
-def store_path(file: str, store: str | None) -> Path:
-    """The store of a study file."""
-    return Path(store) if store else Path(file).with_suffix(".sqlite")
+STORE = takes(StoreOptions, "where")
 
 
 @contextlib.contextmanager
-def open_store(file: str, store: str | None, *, read_only: bool = False) -> Iterator[RatingStore]:
+def open_store(file: str, where: StoreOptions, *, read_only: bool = False) -> Iterator[RatingStore]:
     from levelfield.rating.store import RatingStore
 
     with (
         usable_store(),
-        contextlib.closing(
-            RatingStore.open(store_path(file, store), read_only=read_only)
-        ) as opened,
+        contextlib.closing(RatingStore.open(where.path(file), read_only=read_only)) as opened,
     ):
         yield opened
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from levelfield.cli.options import JSON
+from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.rate.options import STORE, STUDY, open_store
 from levelfield.cli.terminal import console, say, tell, tell_json
 from levelfield.core.errors import UserError
+from levelfield.rating.settings import ExportOptions, StoreOptions
 
 if TYPE_CHECKING:
     from levelfield.rating.status import RatingStatus
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 @STUDY
 @STORE
 @JSON
-def status(file: str, store: str | None, as_json: bool) -> None:
+def status(file: str, where: StoreOptions, as_json: bool) -> None:
     """Say how far every rater is, and who fails by the negative samples."""
     from levelfield.rating.status import rating_status
 
-    with open_store(file, store, read_only=True) as opened:
+    with open_store(file, where, read_only=True) as opened:
         found = rating_status(opened)
     if as_json:
         tell_json(found.to_dict())
@@ -73,14 +74,14 @@ _FILES = (
     type=OutputType(files=dict.fromkeys(_FILES, "an export of ratings")),
     help="Folder for the files.",
 )
-@click.option("--with-excluded", is_flag=True, help="Also raters who were excluded or replaced.")
-def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
+@takes(ExportOptions)
+def export(file: str, where: StoreOptions, out: str, options: ExportOptions) -> None:
     """Write ratings, events and a codebook; may be done while the study is served."""
     from levelfield.rating.export.documents import export as write
 
-    with open_store(file, store, read_only=True) as opened:
-        written = write(opened, out, excluded=with_excluded)
-        left_out = {} if with_excluded else opened.excluded()
+    with open_store(file, where, read_only=True) as opened:
+        written = write(opened, out, options)
+        left_out = {} if options.excluded else opened.excluded()
     for path in written:
         tell(str(path))
     for rater, reason in left_out.items():
@@ -91,9 +92,9 @@ def export(file: str, store: str | None, out: str, with_excluded: bool) -> None:
 @STUDY
 @click.argument("target", metavar="FILE", type=OutputType(new=True))
 @STORE
-def backup(file: str, target: str, store: str | None) -> None:
+def backup(file: str, target: str, where: StoreOptions) -> None:
     """Copy the store, of one moment, while it is served."""
-    with open_store(file, store, read_only=True) as opened:
+    with open_store(file, where, read_only=True) as opened:
         opened.backup(Path(target))
     say(f"wrote {target}, {Path(target).stat().st_size:,} bytes")
 
@@ -103,7 +104,7 @@ def backup(file: str, target: str, store: str | None) -> None:
 @click.argument("rater")
 @STORE
 @click.option("--yes", is_flag=True, help="Needed: what they said is deleted for good.")
-def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
+def withdraw(file: str, rater: str, where: StoreOptions, yes: bool) -> None:
     """Delete what a rater said, for one who asks for it and has no link any more.
 
     That and when they answered stays; exports and backups made before keep what they had.
@@ -112,7 +113,7 @@ def withdraw(file: str, rater: str, store: str | None, yes: bool) -> None:
 
     if not yes:
         raise UserError(f"what {rater} said would be deleted for good; say so with --yes")
-    with open_store(file, store) as opened:
+    with open_store(file, where) as opened:
         try:
             opened.withdraw(rater)
         except RequestRefused as error:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from levelfield.cli.options import WholeNumber
-from levelfield.cli.rate.options import STORE, STUDY, URL, store_path, usable_store
+from levelfield.cli.options import takes
+from levelfield.cli.rate.options import STORE, STUDY, usable_store
 from levelfield.cli.terminal import say, tell
+from levelfield.rating.settings import Serving, StoreOptions
 
 if TYPE_CHECKING:
     from levelfield.rating.serving import ServedStudy
@@ -20,43 +20,19 @@ _UNENCRYPTED = (
 )
 
 
-@dataclass(frozen=True)
-class ServeOptions:
-    """The words of `levelfield rate serve`."""
-
-    file: str
-    store: str | None
-    host: str
-    port: int
-    url: str
-
-
 @click.command()
 @STUDY
 @STORE
-@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for every interface.")
-@click.option(
-    "--port",
-    type=WholeNumber(0, 65535),
-    default=8765,
-    show_default=True,
-    help="Port that the server listens on.",
-)
-@URL
-def serve(**words: Any) -> None:
+@takes(Serving)
+def serve(file: str, where: StoreOptions, options: Serving) -> None:
     """Open a study to raters until Ctrl-C.
 
     The first time the study is frozen into the store, and a link for every rater is printed. Every
     time a fresh link for the organiser is printed.
     """
-    from levelfield.rating.links import Address
-    from levelfield.rating.serving import Serving, served_study
+    from levelfield.rating.serving import served_study
 
-    options = ServeOptions(**words)
-    address = Address.of(options.url) if options.url else None
-    serving = Serving(options.host, options.port, address)
-    path = store_path(options.file, options.store)
-    with usable_store(), served_study(options.file, path, serving) as study:
+    with usable_store(), served_study(file, where.path(file), options) as study:
         _greet(study)
         if not study.address.is_https and not study.address.is_local:
             say(_UNENCRYPTED)

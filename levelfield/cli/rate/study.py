@@ -50,6 +50,14 @@ def check(file: str, as_json: bool) -> None:
         click.get_current_context().exit(2)
 
 
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of study files, for editors that complete and check TOML."""
+    from levelfield.rating import schema
+
+    tell_json(schema(), indent=2)
+
+
 def _print(study: StudyCheck) -> None:
     from rich.table import Table
     from rich.text import Text

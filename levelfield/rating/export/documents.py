@@ -24,21 +24,26 @@ from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import negative_of
 from levelfield.rating.results.raters import counted
 from levelfield.rating.results.ratings import answers_of, records, sample_ratings
+from levelfield.rating.settings import ExportOptions
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import LogRow, RaterState
 
 
 def export(
-    store: RatingStore, folder: str | os.PathLike[str], *, excluded: bool = False
+    store: RatingStore,
+    folder: str | os.PathLike[str],
+    chosen: ExportOptions | None = None,
+    **words: Any,
 ) -> list[Path]:
     """Writes all files into a folder, each whole or not at all; those there are replaced.
 
     Args:
-        excluded: also the ratings of raters who were excluded or replaced.
+        words: options by name, as in `ExportOptions`.
 
     Raises:
         UserError: it can't be written.
     """
+    excluded = ExportOptions.of(chosen, **words).excluded
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)

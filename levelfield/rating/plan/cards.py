@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from levelfield.core.options import Options, choices, option
 from levelfield.io.problems import Wrong, listed, shown
 from levelfield.io.toml import TomlTable, suggestion, toml_kind
 from levelfield.rating.model import (
@@ -16,13 +19,17 @@ from levelfield.rating.model import (
     TextPart,
     WorkedExample,
 )
-from levelfield.rating.plan.fields import MISPLACED, language_tag
+from levelfield.rating.plan.fields import LANGUAGE, MISPLACED, TASK
+from levelfield.rating.plan.questions import UNREAD
 from levelfield.rating.units import Show, part
 
 PLACES = {"first": 0, "second": 1, "neither": -1}
 """How a study file names the answers to a pair."""
 
 _OPAQUE_BYTES = 12
+
+_RANGE = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+_ACCEPTED = {"anyOf": [_RANGE, {"enum": [*PLACES]}]}
 
 
 @dataclass(frozen=True)
@@ -41,109 +48,166 @@ class Questions:
     def criterion(self, table: TomlTable, id: str) -> RatingCriterion | None:
         """Returns the criterion of this id; without one, notes that in the table."""
         ids = {criterion.id: criterion for criterion in self.criteria}
-        if id not in ids:
+        if id not in ids and UNREAD not in ids:
             table.wrong_field(id, f"there is no such criterion; {suggestion(id, ids)}")
         return ids.get(id)
 
 
-@dataclass(frozen=True)
-class _Card:
+@dataclass(frozen=True, kw_only=True)
+class ItemCard(Options):
     """What an example or a practice item shows."""
 
-    given: tuple[TextPart, ...]
-    candidates: tuple[TextPart, ...]
-    task: str
-    direction: str
+    source: str = option("", "Source, if the study shows it.", example='"It rains."')
+    prompt: str = option("", "Prompt, if the study shows it.", example='"It rains."')
+    context: tuple[str, ...] | None = option(
+        None, "Turns of a dialogue, if the study shows them.", fewest=1, example='["Hello!", "Hi."]'
+    )
+    text: str | None = option(
+        None, "Text to judge, in a direct design.", example='"Rain is expected."'
+    )
+    texts: tuple[str, ...] | None = option(
+        None,
+        "Texts to judge: two in a pairwise design, two or more in a ranking.",
+        example='["Rain is expected.", "It will rain."]',
+        schema=lambda: {"minItems": 2},
+    )
+    direction: str = option("", "Direction of the item.", example='"formal"')
+    task: str = option(
+        "", "What was wanted of it.", otherwise="the task of the direction", example=TASK
+    )
+    language: str | None = option(
+        None, "Language of the texts.", otherwise="that of the study", **LANGUAGE
+    )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns that there is one text or there are several."""
+        return {"oneOf": [{"required": [name]} for name in ("text", "texts")]}
 
 
-def read_examples(top: TomlTable, questions: Questions) -> tuple[WorkedExample, ...]:
+@dataclass(frozen=True, kw_only=True)
+class ExampleCard(ItemCard):
+    """An item with answers and why."""
+
+    answers: Mapping[str, str] = option(
+        {},
+        "Good answers in words, by criterion.",
+        example='{ content = "high: nothing is missing" }',
+    )
+    why: str = option("", "Why these answers are good.", example='"Nothing is missing."')
+
+
+@dataclass(frozen=True, kw_only=True)
+class PracticeCard(ItemCard):
+    """An item that is answered before the rating."""
+
+    accept: Mapping[str, str | tuple[int, ...]] = option(
+        {},
+        "Answers that pass, by criterion: the lowest and the highest, or in a pair first, second "
+        "or neither. An order can't be checked.",
+        example="{ content = [50, 100] }",
+        schema=lambda: {"additionalProperties": _ACCEPTED},
+    )
+    hint: str = option(
+        "", "Hint after a first answer outside of that.", example='"Look at the number again."'
+    )
+
+
+def read_examples(tables: Iterable[TomlTable], questions: Questions) -> tuple[WorkedExample, ...]:
     examples = []
-    for table, card in _cards(top, "examples", questions):
-        answers = table.table("answers")
-        words = {}
-        for criterion in answers:
-            words[criterion] = answers.text(criterion, '"high: nothing is missing"')
-            questions.criterion(answers, criterion)
-        why = table.text("why", '"Nothing is missing."', default="")
-        examples.append(
-            WorkedExample(card.given, card.candidates, card.task, card.direction, words, why)
-        )
+    for table in tables:
+        fields = _values(table, ExampleCard, questions)
+        for criterion in fields["answers"]:
+            questions.criterion(table.table("answers"), criterion)
+        words = {"answers": fields["answers"], "why": fields["why"]}
+        examples.append(WorkedExample(**_shown(table, fields, questions), **words))
+        table.finish(elsewhere=MISPLACED)
     return tuple(examples)
 
 
-def read_practice(top: TomlTable, questions: Questions) -> tuple[Practice, ...]:
+def read_practice(tables: Iterable[TomlTable], questions: Questions) -> tuple[Practice, ...]:
     items = []
-    for table, card in _cards(top, "practice", questions):
+    for table in tables:
+        fields = _values(table, PracticeCard, questions, "accept")
         accept = table.table("accept")
         ranges = {}
         for name in accept:
-            value = accept.take(name)
             criterion = questions.criterion(accept, name)
             if criterion is not None:
                 try:
-                    ranges[name] = _range(criterion, value)
+                    ranges[name] = _range(criterion, accept.take(name))
                 except Wrong as wrong:
                     accept.wrong_field(name, str(wrong))
         if not list(accept) and questions.design != "ranking":
             table.wrong_field("accept", "expected the answers that pass, such as { content = … }")
-        hint = table.text("hint", '"Look at the number again."', default="")
+        card = _shown(table, fields, questions)
+        del card["direction"]
         opaque = secrets.token_urlsafe(_OPAQUE_BYTES)
-        items.append(Practice(opaque, card.given, card.candidates, card.task, ranges, hint))
+        items.append(Practice(opaque, **card, accept=ranges, hint=fields["hint"]))
+        table.finish(elsewhere=MISPLACED)
     return tuple(items)
 
 
-def _cards(top: TomlTable, key: str, questions: Questions) -> Iterator[tuple[TomlTable, _Card]]:
-    """Yields each table of a list with what it shows; notes the fields that the caller leaves."""
-    if key not in top:
-        top.take(key)
-        return
-    for table in top.list_of_tables(key, f'[[{key}]] text = "Rain is expected."'):
-        language = language_tag(table, "language", questions.show.language)
-        given = _given(table, questions.show, language)
-        texts = _texts(table, questions.design)
-        task, direction = _task(table, questions.tasks)
-        candidates = tuple(part(questions.show.text, text, language) for text in texts)
-        yield table, _Card(given, candidates, task, direction)
-        table.finish(elsewhere=MISPLACED)
+def _values(
+    table: TomlTable, cls: type[ItemCard], questions: Questions, *without: str
+) -> dict[str, Any]:
+    """Returns the values of a table, with what goes with another design left unread."""
+    other = "texts" if questions.design == "direct" else "text"
+    return table.values(cls, without=(other, *without), complete=True)
 
 
-def _given(table: TomlTable, show: Show, language: str) -> tuple[TextPart, ...]:
-    values = {name: table.text(name, '"It rains."', default="") for name in ("source", "prompt")}
-    turns = table.texts("context", '["Hello!", "Hi."]') or ()
-    given: list[TextPart] = []
-    for name in ("source", "prompt"):
-        if values[name] and name not in show.fields:
+def _shown(table: TomlTable, fields: Mapping[str, Any], questions: Questions) -> dict[str, Any]:
+    """Returns what an item shows, by the names that an example and a practice item have."""
+    show = questions.show
+    language = fields["language"] or show.language
+    task, direction = _task(table, fields, questions.tasks)
+    return {
+        "given": _given(table, fields, show, language),
+        "candidates": tuple(
+            part(show.text, text, language) for text in _texts(table, fields, questions.design)
+        ),
+        "task": task,
+        "direction": direction,
+    }
+
+
+def _given(
+    table: TomlTable, fields: Mapping[str, Any], show: Show, language: str
+) -> tuple[TextPart, ...]:
+    for name in ("source", "prompt", "context"):
+        if fields[name] and name not in show.fields:
             table.wrong_field(name, f'is not shown; say show = ["{name}"] for the whole study')
-    if turns and "context" not in show.fields:
-        table.wrong_field("context", 'is not shown; say show = ["context"] for the whole study')
+    given: list[TextPart] = []
     for name in show.fields:
         if name == "context":
-            speakers = show.speakers
-            given += [part(speakers[n % len(speakers)], t, language) for n, t in enumerate(turns)]
-        elif values.get(name):
-            above = show.source if name == "source" else show.prompt
-            given.append(part(above, values[name], language))
+            above = itertools.cycle(show.speakers)
+            given += [part(next(above), turn, language) for turn in fields["context"] or ()]
+        elif fields[name]:
+            given.append(part(getattr(show, name), fields[name], language))
     return tuple(given)
 
 
-def _texts(table: TomlTable, design: Design) -> tuple[str, ...]:
+def _texts(table: TomlTable, fields: Mapping[str, Any], design: Design) -> tuple[str, ...]:
     if design == "direct":
-        return (table.text("text", '"Rain is expected."'),)
-    texts = table.texts("texts", '["Rain is expected.", "It will rain."]') or ()
-    wants = "two" if design == "pairwise" else "at least two"
-    if len(texts) < 2 or (design == "pairwise" and len(texts) > 2):
+        if "text" not in table:
+            expected = choices(ItemCard)["text"].expected
+            table.wrong_field("text", f"expected {expected}; there is none")
+        return (fields["text"] or "",)
+    texts: tuple[str, ...] = fields["texts"] or ()
+    was_read = fields["texts"] is not None or "texts" not in table
+    if was_read and (len(texts) < 2 or (design == "pairwise" and len(texts) > 2)):
+        wants = "two" if design == "pairwise" else "at least two"
         table.wrong_field("texts", f"expected {wants} texts; found {len(texts)}")
     return texts
 
 
-def _task(table: TomlTable, tasks: Mapping[str, str]) -> tuple[str, str]:
+def _task(table: TomlTable, fields: Mapping[str, Any], tasks: Mapping[str, str]) -> tuple[str, str]:
     """Returns the task in words, and its direction."""
-    direction = table.text("direction", '"formal"', default="")
+    task, direction = fields["task"], fields["direction"]
     if direction and tasks and not {direction, ""} & tasks.keys():
         table.wrong_field(
             "direction", f"no task is for {shown(direction)}; {suggestion(direction, tasks)}"
         )
-    task = table.text("task", '"Make it formal."', default="")
     template = tasks.get(direction, tasks.get("", ""))
     if not task and "{" not in template:
         task = template

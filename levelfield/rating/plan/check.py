@@ -133,7 +133,7 @@ def check_study(path: str | os.PathLike[str]) -> StudyCheck:
         merged=len(draft.samples) - texts,
         systems=Counter(sample.system for sample in draft.samples),
         directions=Counter(unit.direction for unit in draft.units),
-        raters=draft.study.raters,
+        raters=draft.study.design.raters,
         surveys=tuple(_count(questions, draft.study) for questions in draft.surveys),
     )
 
@@ -182,7 +182,7 @@ def _warnings(draft: Draft) -> Iterator[str]:
 
 
 def _of_file(study: StudyFile) -> Iterator[str]:
-    if study.raters == 1:
+    if study.design.raters == 1:
         yield "one rater a survey: agreement can't be measured; have raters = 2 or more"
     for criterion in study.criteria:
         if _unlabelled(criterion):
@@ -199,7 +199,7 @@ def _of_file(study: StudyFile) -> Iterator[str]:
         yield "no worked examples: raters begin without having seen one; write [[examples]]"
     elif lacking := [direction for direction in directions if direction not in shown_ones]:
         yield f"no worked example for {listed(lacking)}"
-    if study.completion_url and "{code}" not in study.completion_url:
+    if study.completion.url and "{code}" not in study.completion.url:
         yield "completion: url has no {code}, so the page it leads to doesn't learn the code"
     default = Show()
     if not study.language.lower().startswith("en"):

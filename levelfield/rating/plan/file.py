@@ -9,20 +9,170 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal
 
-from levelfield.core.limits import RATERS, SURVEYS
-from levelfield.io.problems import printable, shown
+from levelfield.core.limits import SURVEYS
+from levelfield.core.options import Options, json_schema, option, schema_document
+from levelfield.io.problems import printable
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.rating.model import Design, Practice, RatingCriterion, Words, WorkedExample
-from levelfield.rating.negatives import KINDS, Kind
-from levelfield.rating.plan.cards import Questions, read_examples, read_practice
-from levelfield.rating.plan.fields import MISPLACED, choice, from_one, identifier, language_tag
-from levelfield.rating.plan.questions import DESIGNS, pairs_with_system, read_criteria, read_tasks
-from levelfield.rating.plan.shown import field_names, read_show, read_words, sample_files
-from levelfield.rating.units import Show
+from levelfield.rating.model import (
+    IDENTIFIER,
+    Practice,
+    RatingCriterion,
+    Words,
+    WorkedExample,
+    expected_identifier,
+)
+from levelfield.rating.negatives import Kind
+from levelfield.rating.plan.cards import (
+    ExampleCard,
+    PracticeCard,
+    Questions,
+    read_examples,
+    read_practice,
+)
+from levelfield.rating.plan.fields import LANGUAGE, MISPLACED, TASK
+from levelfield.rating.plan.questions import RatingDesign, read_criteria, read_design, tasks_of
+from levelfield.rating.plan.shown import check_field_names, read_show, read_words, sample_files
+from levelfield.rating.units import Headings, Show
 
-FAIL_RULES = ("not-lowest", "none")
+FailRule = Literal["not-lowest", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeControls(Options):
+    """Texts that are bad on purpose, and who fails by them."""
+
+    negative: int = option(0, "Negative samples in each survey.", least=0, most=SURVEYS)
+    kind: Kind = option(
+        "auto",
+        "How they are made of the text of another unit: its sentences in another order (shuffled), "
+        "half of them (dropped), the text as it is (other), or what suits the texts (auto).",
+    )
+    rule: FailRule = option(
+        "not-lowest",
+        "Who fails: a rater who does not put the negative sample below the median of the real "
+        "texts on the first criterion (not-lowest), or nobody (none).",
+    )
+
+    @property
+    def fail_rule(self) -> FailRule:
+        """The rule as far as there is a negative sample to judge by."""
+        return self.rule if self.negative else "none"
+
+
+def _is_address(url: str) -> bool:
+    begins = url.startswith(("https://", "http://"))
+    return not url or (begins and url.isprintable() and " " not in url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastPage(Options):
+    """What a rater gets at the end."""
+
+    code: str = option(
+        "random",
+        "Code that a rater gets: one of their own (random), or this one for all, as crowd "
+        "platforms want it.",
+        example='"random" or "C1A2B3"',
+    )
+    url: str = option(
+        "",
+        "Address where a rater goes then; `{code}` in it becomes the code.",
+        fits=_is_address,
+        expected="an address that begins with https:// or http:// and has no blanks",
+        example='"https://example.org/done?code={code}"',
+        schema=lambda: {"pattern": r"^https?://\S*$"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingStudyTable(Options):
+    """A study file of ratings."""
+
+    id: str = option(
+        help="Word for files.",
+        expected=expected_identifier('"formality"'),
+        example='"formality"',
+        **IDENTIFIER,
+    )
+    title: str = option(help="What raters read above all.", example='"Formal and informal"')
+    samples: tuple[str, ...] = option(
+        help="Files of samples, in any format that `levelfield score` reads.",
+        fewest=1,
+        example='["rewrites.jsonl"]',
+    )
+    version: int = option(
+        1, "Version of the study; raise it with every change after the first rating.", least=1
+    )
+    language: str = option(
+        "en", "Language of the pages, and of texts that don't say theirs: a tag.", **LANGUAGE
+    )
+    contact: str = option("", "Whom raters can ask.", example='"ratings@example.org"')
+    duration: str = option("", "How long it takes, in words.", example='"about 40 minutes"')
+    consent_version: str = option(
+        "1", "Version of the words of the consent; change it when they change.", example='"1"'
+    )
+    mapping: Mapping[str, str] = option(
+        {},
+        "Fields of samples that are called otherwise in the files.",
+        key="map",
+        example='{ text = "output" }',
+    )
+    ids: Literal["given", "file"] = option(
+        "given",
+        "Ids of samples: as they are (given), or with the name of the file before each, for files "
+        "that use the same ids (file).",
+    )
+    show: tuple[Literal["source", "prompt", "context"], ...] = option(
+        ("source",),
+        "What raters see above a text, in this order; `[]` for nothing.",
+        example='["source"]',
+        schema=lambda: {"uniqueItems": True},
+    )
+    direction: str = option(
+        "", "Attribute of the control whose values are the directions.", example='"formality"'
+    )
+    task: str = option("", "What was wanted of every text, if directions don't say.", example=TASK)
+    tasks: Mapping[str, str] = option(
+        {},
+        "What was wanted of a text, by direction. `{topic}` becomes what the control of the sample "
+        "wants of `topic`; a brace as such is written twice.",
+        example=f"{{ formal = {TASK} }}",
+    )
+    names: Headings = option(Headings(), "Words above texts.")
+    design: RatingDesign = option(RatingDesign(), "What an item is, and who sees which.")
+    criteria: tuple[RatingCriterion, ...] = option(
+        help="Questions that are asked of every item, in this order.",
+        fewest=1,
+        example='[[criteria]] id = "content"',
+    )
+    controls: NegativeControls = option(NegativeControls(), "Texts that are bad on purpose.")
+    words: Words = option(Words(), "Pages around the items, Markdown.")
+    examples: tuple[ExampleCard, ...] = option(
+        (),
+        "Items with answers, shown before the rating.",
+        example='[[examples]] text = "Rain is expected."',
+    )
+    practice: tuple[PracticeCard, ...] = option(
+        (),
+        "Items that are answered before the rating, with two tries.",
+        example='[[practice]] text = "Rain is expected."',
+    )
+    completion: LastPage = option(LastPage(), "What a rater gets at the end.")
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns that a file has one task, or tasks by direction."""
+        return {
+            "not": {"required": ["task", "tasks"]},
+            "dependentRequired": {"tasks": ["direction"]},
+        }
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON schema (draft 2020-12) of rating study files, for editors."""
+    return schema_document(json_schema(RatingStudyTable), "A rating study of levelfield")
 
 
 @dataclass(frozen=True)
@@ -37,8 +187,6 @@ class StudyFile:
         attribute: of the control, that gives the direction; empty for none.
         tasks: by direction, or the one task at `""`. Templates: `{topic}` is what the control
             wants of the topic.
-        pairs_with: a system that stands in every pair; empty for all pairs.
-        negatives: negative samples a survey.
         texts: files that words are in.
 
     The others are as in `Frozen`.
@@ -51,27 +199,20 @@ class StudyFile:
     language: str
     contact: str
     duration: str
+    consent_version: str
     samples: tuple[Path, ...]
     mapping: Mapping[str, str]
     ids: Literal["given", "file"]
     show: Show
     attribute: str
     tasks: Mapping[str, str]
-    design: Design
-    surveys: int
-    raters: int
-    seed: int
-    pairs_with: str
+    design: RatingDesign
     criteria: tuple[RatingCriterion, ...]
-    negatives: int
-    negative_kind: Kind
-    fail_rule: Literal["not-lowest", "none"]
+    controls: NegativeControls
     words: Words
-    consent_version: str
     examples: tuple[WorkedExample, ...]
     practice: tuple[Practice, ...]
-    completion: str
-    completion_url: str
+    completion: LastPage
     texts: tuple[Path, ...] = ()
 
 
@@ -85,74 +226,47 @@ def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]
     file = Path(path).absolute()
     problems: list[str] = []
     top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
-    language = language_tag(top, "language", "en")
-    show = read_show(top, language)
-    design_table = top.table("design")
-    design = choice(design_table, "kind", DESIGNS, "direct")
-    surveys = from_one(design_table, "surveys", 1, SURVEYS)
-    raters = from_one(design_table, "raters", 2, RATERS)
-    seed = design_table.whole("seed", 1)
-    pairs_with = pairs_with_system(design_table, design)
-    design_table.finish(elsewhere=MISPLACED)
-    criteria = read_criteria(top, design)
-    attribute = top.text("direction", '"formality"', default="")
-    tasks = read_tasks(top, attribute)
-    controls = top.table("controls")
-    negatives = controls.whole("negative", 0, SURVEYS)
-    negative_kind = cast(Kind, choice(controls, "kind", KINDS, "auto"))
-    rule = choice(controls, "rule", FAIL_RULES, "not-lowest")
-    if rule == "not-lowest" and "rule" in controls and not negatives:
-        controls.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
-    controls.finish(elsewhere=MISPLACED)
+    fields = top.values(RatingStudyTable, complete=True)
+    attribute, of_show = fields.pop("direction"), fields.pop("show")
+    files = sample_files(top, fields.pop("samples") or (), file.parent)
+    check_field_names(top, fields["mapping"])
+    tasks = tasks_of(top, fields.pop("task"), fields.pop("tasks"), attribute)
+    show = read_show(top, of_show, fields["language"])
+    design = read_design(top)
+    criteria = read_criteria(top, top.inside(RatingStudyTable, "criteria"), design.kind)
+    questions = Questions(design.kind, criteria, show, tasks)
     words, texts = read_words(top, file.parent)
-    completion = top.table("completion")
-    code = completion.text("code", '"random" or "C1A2B3"', default="random")
-    url = completion_address(completion)
-    completion.finish(elsewhere=MISPLACED)
-    questions = Questions(design, criteria, show, tasks)
     study = StudyFile(
+        **fields | {"id": fields["id"] or "", "title": fields["title"] or ""},
         file=file,
-        id=identifier(top, "id", '"formality"'),
-        version=from_one(top, "version", 1),
-        title=top.text("title", '"Formal and informal"'),
-        language=language,
-        contact=top.text("contact", '"ratings@example.org"', default=""),
-        duration=top.text("duration", '"about 40 minutes"', default=""),
-        samples=sample_files(top, file.parent),
-        mapping=field_names(top),
-        ids=choice(top, "ids", ("given", "file"), "given"),
+        samples=files,
         show=show,
         attribute=attribute,
         tasks=tasks,
         design=design,
-        surveys=surveys,
-        raters=raters,
-        seed=seed,
-        pairs_with=pairs_with,
         criteria=criteria,
-        negatives=negatives,
-        negative_kind=negative_kind,
-        fail_rule="none" if rule == "none" or not negatives else "not-lowest",
+        controls=_controls(top),
         words=words,
-        consent_version=top.text("consent_version", '"1"', default="1"),
-        examples=read_examples(top, questions),
-        practice=read_practice(top, questions),
-        completion=code,
-        completion_url=url,
+        examples=read_examples(top.inside(RatingStudyTable, "examples"), questions),
+        practice=read_practice(top.inside(RatingStudyTable, "practice"), questions),
+        completion=_completion(top),
         texts=texts,
     )
     top.finish()
     return study, tuple(problems)
 
 
-def completion_address(table: TomlTable) -> str:
-    url = table.text("url", '"https://example.org/done?code={code}"', default="")
-    if url and not url.startswith(("https://", "http://")):
-        table.wrong_field(
-            "url", f"expected an address that begins with https://; found {shown(url)}"
-        )
-        return ""
-    if url and any(c.isspace() or not c.isprintable() for c in url):
-        table.wrong_field("url", "an address has no blanks")
-        return ""
-    return url
+def _controls(top: TomlTable) -> NegativeControls:
+    table = top.table("controls")
+    controls = NegativeControls(**table.values(NegativeControls))
+    if controls.rule == "not-lowest" and "rule" in table and not controls.negative:
+        table.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
+    table.finish(elsewhere=MISPLACED)
+    return controls
+
+
+def _completion(top: TomlTable) -> LastPage:
+    table = top.table("completion")
+    completion = LastPage(**table.values(LastPage))
+    table.finish(elsewhere=MISPLACED)
+    return completion

@@ -73,13 +73,13 @@ def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Fr
     if draft.problems:
         raise InputError(draft.problems)
     study = draft.study
-    slots = slots_of(draft.surveys, study.design, study.raters, study.seed)
+    slots = slots_of(draft.surveys, study.design.kind, study.design.raters, study.design.seed)
     return Frozen(
         id=study.id,
         version=study.version,
         title=study.title,
         language=study.language,
-        design=study.design,
+        design=study.design.kind,
         criteria=study.criteria,
         items={question.item.key: question.item for s in draft.surveys for question in s},
         slots=tuple(slots),
@@ -89,10 +89,10 @@ def freeze(path: str | os.PathLike[str], *, earlier: Frozen | None = None) -> Fr
         duration=study.duration,
         examples=study.examples,
         practice=study.practice,
-        fail_rule=study.fail_rule,
-        completion=study.completion,
-        completion_url=study.completion_url,
-        seed=study.seed,
+        fail_rule=study.controls.fail_rule,
+        completion=study.completion.code,
+        completion_url=study.completion.url,
+        seed=study.design.seed,
         source_digest=source_digest(study),
         samples=_records(draft),
     )
@@ -132,31 +132,32 @@ def draft_study(path: str | os.PathLike[str]) -> Draft:
     samples = _samples(study, found_wrong) if study.samples else []
     tasks = _tasks_of(study, samples, found_wrong)
     units = units_of(samples, study.show, attribute=study.attribute, tasks=tasks)
+    design, controls = study.design, study.controls
     questions = {
-        unit.key: questions_of(unit, study.design, pairs_with=study.pairs_with) for unit in units
+        unit.key: questions_of(unit, design.kind, pairs_with=design.system) for unit in units
     }
     full = [unit for unit in units if questions[unit.key]]
     bare = [unit for unit in units if not questions[unit.key]]
     _check_units(study, samples, full, found_wrong)
     surveys: list[tuple[BalancedItem, ...]] = []
     if not found_wrong:
-        for number, of_survey in enumerate(deal(full, study.surveys, study.seed), 1):
+        for number, of_survey in enumerate(deal(full, design.surveys, design.seed), 1):
             asked = [question for unit in of_survey for question in questions[unit.key]]
             for negative in negatives_of(
                 number,
                 of_survey,
                 units,
-                study.design,
-                study.negatives,
-                study.negative_kind,
-                study.seed,
+                design.kind,
+                controls.negative,
+                controls.kind,
+                design.seed,
                 Counter(question.item.direction for question in asked),
             ):
                 if isinstance(negative, Lacking):
                     found_wrong.append(f"controls: survey {negative.survey}: {negative.reason}")
                 else:
                     asked.append(negative)
-            if study.negatives and len(asked) < study.negatives + 2:
+            if controls.negative and len(asked) < controls.negative + 2:
                 found_wrong.append(
                     f"controls: survey {number} has too few items to put a negative sample neither "
                     "first nor last; have fewer surveys or controls"
@@ -235,24 +236,25 @@ def _check_units(
     problems: list[str],
 ) -> None:
     """Notes what makes the samples unfit for the study."""
-    if study.pairs_with and samples:
+    design = study.design
+    if design.system and samples:
         systems = {sample.system for sample in samples if sample.system}
-        if study.pairs_with not in systems:
-            hint = suggestion(study.pairs_with, systems)
-            problems.append(f"design: pairs: no sample is from {shown(study.pairs_with)}; {hint}")
+        if design.system not in systems:
+            hint = suggestion(design.system, systems)
+            problems.append(f"design: pairs: no sample is from {shown(design.system)}; {hint}")
             return
     if samples and not problems and not units:
-        what = "two texts to compare" if study.design != "direct" else "a text"
+        what = "two texts to compare" if design.kind != "direct" else "a text"
         problems.append(
             f"design: no source, prompt or context has {what} from different systems; "
             'with kind = "direct" texts are judged one by one'
         )
-    elif units and len(units) < study.surveys:
+    elif units and len(units) < design.surveys:
         problems.append(
-            f"design: surveys: {study.surveys} surveys, but only {len(units)} different sources, "
+            f"design: surveys: {design.surveys} surveys, but only {len(units)} different sources, "
             "prompts or contexts to split among them; have fewer surveys"
         )
-    if study.design == "ranking":
+    if design.kind == "ranking":
         long = [unit for unit in units if len(unit.outputs) > MOST_CANDIDATES]
         if long:
             most = max(len(unit.outputs) for unit in long)

@@ -4,50 +4,92 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Mapping
-from typing import get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from levelfield.core.limits import RATERS, SURVEYS
+from levelfield.core.options import Options, option
 from levelfield.io.problems import Wrong, listed, printable, shown
-from levelfield.io.toml import TomlTable, toml_kind
+from levelfield.io.toml import TomlTable
 from levelfield.rating.model import Design, RatingCriterion, ScaleKind
-from levelfield.rating.plan.fields import MISPLACED, choice, identifier
+from levelfield.rating.plan.fields import MISPLACED
 
-DESIGNS: tuple[Design, ...] = get_args(Design)
 SCALES: Mapping[Design, tuple[ScaleKind, ...]] = {
     "direct": ("slider", "likert"),
     "pairwise": ("pairwise",),
     "ranking": ("ranking",),
 }
-"""The scales that answer each design's questions."""
+"""The scales that answer each design's questions, the usual one first."""
 
-POINTS = (2, 11)
-"""Of a Likert scale, least and most."""
+UNREAD = "id.that.was.not.read"
+"""Stands for the id of a criterion that has none, so that the rest of the file is checked."""
 
 
-def pairs_with_system(table: TomlTable, design: Design) -> str:
-    pairs = table.text("pairs", '"all" or "with:baseline"', default="all")
-    if "pairs" in table and design != "pairwise":
+def _is_pairs(text: str) -> bool:
+    return text == "all" or (text.startswith("with:") and text != "with:")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingDesign(Options):
+    """What an item is, and how items are dealt to raters."""
+
+    kind: Design = option(
+        "direct",
+        "What an item is: one text (direct), two (pairwise), or all distinct texts of a unit "
+        "(ranking, at most 12).",
+    )
+    surveys: int = option(1, "Surveys that the units are split into.", least=1, most=SURVEYS)
+    raters: int = option(
+        2,
+        "Raters of each survey; with one there is no agreement to measure.",
+        least=1,
+        most=RATERS,
+    )
+    seed: int = option(
+        1,
+        "Seed of every random choice; another one gives another split and other orders.",
+        least=0,
+    )
+    pairs: str = option(
+        "all",
+        "Pairs of a pairwise design: those of all systems, or `with:SYSTEM` for those with one.",
+        fits=_is_pairs,
+        expected='"all" or "with:SYSTEM"',
+        example='"with:baseline"',
+        schema=lambda: {"pattern": "^(all|with:.+)$"},
+    )
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns what only a pairwise design has."""
+        pairwise = {"properties": {"kind": {"const": "pairwise"}}, "required": ["kind"]}
+        return {"dependentSchemas": {"pairs": pairwise}}
+
+    @property
+    def system(self) -> str:
+        """The system that stands in every pair; empty for all pairs."""
+        return self.pairs.partition(":")[2]
+
+
+def read_design(top: TomlTable) -> RatingDesign:
+    table = top.table("design")
+    design = RatingDesign(**table.values(RatingDesign))
+    if "pairs" in table and design.kind != "pairwise":
         table.wrong_field("pairs", 'goes with kind = "pairwise" only')
-    if pairs == "all":
-        return ""
-    kind, _, system = pairs.partition(":")
-    if kind != "with" or not system:
-        table.wrong_field("pairs", f'expected "all" or "with:SYSTEM"; found {toml_kind(pairs)}')
-    return system
+    table.finish(elsewhere=MISPLACED)
+    return design
 
 
-def read_tasks(top: TomlTable, attribute: str) -> dict[str, str]:
-    tasks = {}
-    one = top.text("task", '"Make it formal."', default="")
-    if one:
-        tasks[""] = one
-    given = top.table("tasks")
-    for direction in given:
-        tasks[direction] = given.text(direction, '"Make it formal."')
-    if one and len(tasks) > 1:
+def tasks_of(
+    top: TomlTable, task: str, by_direction: Mapping[str, str], attribute: str
+) -> dict[str, str]:
+    """Returns the tasks by direction, or the one task at `""`."""
+    if task and by_direction:
         top.wrong_field("task", "there are [tasks] as well; say one of the two")
-    elif len(tasks) > 0 and not one and not attribute:
-        given.wrong('goes with direction = "ATTRIBUTE", whose values the tasks are for')
+    elif by_direction and not attribute:
+        top.wrong('tasks: goes with direction = "ATTRIBUTE", whose values the tasks are for')
+    tasks = ({"": task} if task else {}) | dict(by_direction)
     for direction, template in tasks.items():
         try:
             blanks_of(template)
@@ -73,41 +115,32 @@ def blanks_of(template: str) -> list[str]:
     return [name for name, _ in names]
 
 
-def read_criteria(top: TomlTable, design: Design) -> tuple[RatingCriterion, ...]:
+def read_criteria(
+    top: TomlTable, tables: Iterable[TomlTable], design: Design
+) -> tuple[RatingCriterion, ...]:
     criteria = []
-    example = '[[criteria]] id = "content"'
-    for table in top.list_of_tables("criteria", example):
-        scale = choice(table, "scale", get_args(ScaleKind), SCALES[design][0])
+    ids: Counter[str] = Counter()
+    for table in tables:
+        fields = table.values(RatingCriterion)
+        usual = {"id": UNREAD, "title": "", "statement": "", "scale": SCALES[design][0]}
+        criterion = RatingCriterion(**{**usual, **fields})
+        scale = criterion.scale
         if scale not in SCALES[design]:
             table.wrong_field(
                 "scale",
                 f"{scale} is no scale of a {design} design; there are {listed(SCALES[design])}",
             )
-        points = table.whole("points", 5)
         if "points" in table and scale != "likert":
             table.wrong_field("points", "only a likert scale has points")
-        elif not POINTS[0] <= points <= POINTS[1]:
-            table.wrong_field("points", f"expected {POINTS[0]} to {POINTS[1]}; found {points}")
-        labels = table.texts("labels", '["poor", "fair", "good"]') or ()
-        if labels and scale != "likert":
+        n = len(criterion.labels)
+        if n and scale != "likert":
             table.wrong_field("labels", "only the points of a likert scale have labels")
-        elif labels and len(labels) != points:
-            table.wrong_field("labels", f"{len(labels)} labels for {points} points; label each")
-        criteria.append(
-            RatingCriterion(
-                id=identifier(table, "id", '"content"'),
-                title=table.text("title", '"Content"'),
-                statement=table.text("statement", '"Both texts say the same."'),
-                scale=scale,
-                low=table.text("low", '"disagree"', default=""),
-                high=table.text("high", '"agree"', default=""),
-                points=points,
-                labels=labels,
-                help=table.text("help", '"Compare names and numbers."', default=""),
-            )
-        )
+        elif n and n != criterion.points and ("points" in fields or "points" not in table):
+            table.wrong_field("labels", f"{n} labels for {criterion.points} points; label each")
         table.finish(elsewhere=MISPLACED)
-    for id, n in Counter(criterion.id for criterion in criteria).items():
-        if id and n > 1:
+        ids.update([fields["id"]] if "id" in fields else [])
+        criteria.append(criterion)
+    for id, n in ids.items():
+        if n > 1:
             top.wrong_field("criteria", f"{n} have the id {shown(id)}; ids are unique")
     return tuple(criteria)

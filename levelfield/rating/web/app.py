@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import RequestRefused, StoreUnavailable
 from levelfield.rating.web import rater

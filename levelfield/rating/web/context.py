@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 from levelfield.rating.store import RatingStore, RequestRefused
 from levelfield.rating.web import markdown, security
 from levelfield.rating.web.strings import Strings

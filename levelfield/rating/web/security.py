@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 
 BODY_LIMIT = 256 * 1024
 """Bytes of one request; a hundred events with long comments are less."""

@@ -238,8 +238,15 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
     [
         ('language = "the Queen\'s"', "language: expected the tag of a language"),
         ("version = 0", "version: expected a whole number from 1 on; found 0"),
-        ('show = ["sources"]', 'show: can\'t show "sources"; did you mean "source"?'),
-        ('show = "source"', 'show: expected a list, such as ["source"]; found "source"'),
+        (
+            'show = ["sources"]',
+            'show[1]: expected source, prompt or context; found "sources"; did you mean source?',
+        ),
+        (
+            'show = "source"',
+            "show: expected a list, each source, prompt or context,"
+            ' such as ["source"]; found "source"',
+        ),
         ('task = "Say {"', "task: "),
         ('task = "Say {mood.x}"', 'task: can\'t fill in "Say {mood.x}"; say {attribute}'),
         (
@@ -253,15 +260,22 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
             'did you mean "formal"?',
         ),
         (TASKS, 'tasks: goes with direction = "ATTRIBUTE"'),
-        ('[design]\nkind = "pairs"', 'design: kind: found "pairs"; did you mean "pairwise"?'),
-        ("[design]\nraters = 0", "design: raters: expected a whole number from 1 on; found 0"),
+        (
+            '[design]\nkind = "pairs"',
+            "design: kind: expected direct, pairwise or ranking;"
+            ' found "pairs"; did you mean pairwise?',
+        ),
+        (
+            "[design]\nraters = 0",
+            "design: raters: expected a whole number from 1 to 1,000; found 0",
+        ),
         (
             "[design]\nraters = 1_000_000_000",
-            "design: raters: expected a whole number from 0 to 1,000",
+            "design: raters: expected a whole number from 1 to 1,000",
         ),
         (
             "[design]\nsurveys = 1_000_000_000",
-            "design: surveys: expected a whole number from 0 to 1",
+            "design: surveys: expected a whole number from 1 to 1,000",
         ),
         (
             "[controls]\nnegative = 1_000_000_000",
@@ -270,7 +284,10 @@ def test_a_key_that_is_mistyped_is_named_with_the_nearest_one(tmp_path):
         ("[design]\nseed = -1", "design: seed: expected a whole number from 0 on; found -1"),
         ('[design]\npairs = "all"', 'design: pairs: goes with kind = "pairwise" only'),
         ("[design]\nsurveys = 3", "design: surveys: 3 surveys, but only 2 different sources"),
-        ('[controls]\nkind = "x"\nnegative = 1', 'controls: kind: found "x"; there are "auto"'),
+        (
+            '[controls]\nkind = "x"\nnegative = 1',
+            'controls: kind: expected auto, shuffled, dropped or other; found "x"',
+        ),
         ('[controls]\nrule = "not-lowest"', "controls: rule: there is no negative sample"),
         (
             '[controls]\nkind = "dropped"\nnegative = 1',
@@ -307,11 +324,22 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, part, said):
 @pytest.mark.parametrize(
     ("criterion", "said"),
     [
-        ('id = "a b"', 'id: "a b": expected up to 60 letters'),
-        ('id = "../x"', 'id: "../x": expected up to 60 letters'),
+        (
+            'id = "a b"',
+            "id: expected up to 60 letters a to z, digits, - _ and .,"
+            ' such as "content"; found "a b"',
+        ),
+        (
+            'id = "../x"',
+            "id: expected up to 60 letters a to z, digits, - _ and .,"
+            ' such as "content"; found "../x"',
+        ),
         ('id = "a"\nscale = "ranking"', "scale: ranking is no scale of a direct design"),
         ('id = "a"\npoints = 4', "points: only a likert scale has points"),
-        ('id = "a"\nscale = "likert"\npoints = 12', "points: expected 2 to 11; found 12"),
+        (
+            'id = "a"\nscale = "likert"\npoints = 12',
+            "points: expected a whole number from 2 to 11; found 12",
+        ),
         ('id = "a"\nscale = "likert"\nlabels = ["x"]', "labels: 1 labels for 5 points"),
         ('id = "a"\nlabels = ["x"]', "labels: only the points of a likert scale have labels"),
     ],
@@ -336,7 +364,7 @@ def test_without_required_keys_all_are_named(tmp_path):
 
     said = problems(file)
 
-    assert [line.split(":")[0] for line in said] == ["criteria", "id", "title", "samples"]
+    assert [line.split(":")[0] for line in said] == ["id", "title", "samples", "criteria"]
 
 
 def test_files_of_samples_that_are_not_there_are_named(tmp_path):

@@ -16,8 +16,8 @@ from rating_study import small_study
 from simulated_raters import clipped, comment, direct_study, opened, rate, rater_of
 from starlette.testclient import TestClient
 
+from levelfield.rating.address import Address
 from levelfield.rating.export.documents import documents
-from levelfield.rating.links import Address
 from levelfield.rating.model import Item, RatingCriterion
 from levelfield.rating.results.raters import counted
 from levelfield.rating.store import RatingStore

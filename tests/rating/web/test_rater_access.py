@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_browser import Browser, entry_token, rate_all, rating
 
-from levelfield.rating.links import Address
+from levelfield.rating.address import Address
 from levelfield.rating.store import RatingStore, access, events
 from levelfield.rating.web.security import Buckets, csrf_token
 
