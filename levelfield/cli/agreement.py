@@ -29,9 +29,9 @@ def agreement(
     Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
     used the scale, and the items of the largest disagreement.
     """
-    from levelfield.cli.agreement_table import print_agreement
     from levelfield.io import atomic_writer
     from levelfield.meta.agreement import agreement
+    from levelfield.report.terminal.agreement_tables import agreement_notes, print_agreement
 
     report = agreement(files, chosen)
     if zscores:
@@ -41,6 +41,8 @@ def agreement(
     if as_json:
         tell_json(report.to_dict())
     elif zscores != "-":
+        for note in agreement_notes(report):
+            say(f"note: {note}")
         print_agreement(report)
     if zscores and zscores != "-":
         say(f"wrote {zscores}")

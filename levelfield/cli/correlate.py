@@ -48,9 +48,9 @@ def correlate(
     rater, value. Prints correlations with 95 % intervals by aspect, and which differences between
     metrics are real.
     """
-    from levelfield.cli.correlate_table import print_evaluation
     from levelfield.io import atomic_writer
     from levelfield.meta.evaluation import correlate
+    from levelfield.report.terminal.correlation_tables import print_evaluation
 
     samples = cast("tuple[str, ...]", chosen.samples)
     sources = [*scores, *ratings, *samples, *([chosen.parts] if chosen.parts else [])]

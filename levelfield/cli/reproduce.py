@@ -56,8 +56,8 @@ def reproduce(
     if as_json:
         tell_json(report.to_dict())
         return
-    from levelfield.cli.answers import print_answers
-    from levelfield.cli.papers import print_list, print_tables
+    from levelfield.report.terminal.paper_answers import print_answers
+    from levelfield.report.terminal.paper_tables import print_list, print_tables
 
     if report.answers:
         print_answers(report.answers)
@@ -81,7 +81,7 @@ def _defaults(id: str, chosen: DefaultsOptions, as_json: bool, markdown: str | N
     if as_json:
         tell_json(report.to_dict())
     elif markdown != "-":
-        from levelfield.cli.defaults_table import print_defaults
+        from levelfield.report.terminal.defaults_tables import print_defaults
 
         print_defaults(report)
     if markdown and markdown != "-":

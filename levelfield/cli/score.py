@@ -106,7 +106,7 @@ def _show(
     if as_json:
         tell_json(result.to_dict())
     elif "-" not in paths:
-        from levelfield.cli.summaries import print_results
+        from levelfield.report.terminal.score_tables import print_results
 
         print_results(result, pairs=pairs)
     if files := [path for path in paths if path != "-"]:

@@ -21,7 +21,8 @@ from levelfield.study.settings import (
 )
 
 if TYPE_CHECKING:
-    from levelfield.study import StudyRun
+    from levelfield.study.status import StudyStatus
+    from levelfield.study.verbs import StudyRun
 
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
 _TARGET = click.argument("target", metavar="STUDY.toml|FOLDER", type=INPUT)
@@ -83,14 +84,19 @@ def measure(file: str, options: StudyMeasureOptions, as_json: bool) -> None:
 
 
 def _tell_run(result: StudyRun, as_json: bool) -> None:
-    from levelfield.cli.study_tables import print_status, say_problems
-
     if as_json:
         tell_json(result.to_dict())
     else:
-        print_status(result.status)
-        say_problems(result.status)
+        _show_status(result.status)
         say(f"texts and scores: {result.out}")
+
+
+def _show_status(status: StudyStatus) -> None:
+    from levelfield.report.terminal.study_tables import print_status, problem_lines
+
+    print_status(status)
+    for line in problem_lines(status):
+        say(line)
 
 
 @study.command()
@@ -98,15 +104,13 @@ def _tell_run(result: StudyRun, as_json: bool) -> None:
 @JSON
 def status(file: str, as_json: bool) -> None:
     """Say how far every cell of a study is."""
-    from levelfield.cli.study_tables import print_status, say_problems
     from levelfield.study import load_study
 
     result = load_study(file).status()
     if as_json:
         tell_json(result.to_dict())
     else:
-        print_status(result)
-        say_problems(result)
+        _show_status(result)
 
 
 @study.command()
@@ -125,7 +129,7 @@ def audit(target: str, as_json: bool, fail_on: Any, options: StudyAuditOptions) 
     differ too much, copies, controls without effect, judges that disagree, lengths that can't be
     compared, missing cells, and more. Reads only.
     """
-    from levelfield.cli.study_tables import print_findings
+    from levelfield.report.terminal.study_tables import print_findings
     from levelfield.study import load_study
 
     result = load_study(target).audit(options)
@@ -154,9 +158,9 @@ _TABLES = OutputType(
 @click.option("--pairs", is_flag=True, help="Print every two systems compared.")
 def report(target: str, out: str | None, options: StudyReportOptions, pairs: bool) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
-    from levelfield.cli.study_tables import print_summary
     from levelfield.io.outputs import OutputTarget
     from levelfield.report.study_files import FILES, write_study_report
+    from levelfield.report.terminal.study_tables import print_summary
     from levelfield.study import load_study
     from levelfield.study.audit.report import counted_findings
 

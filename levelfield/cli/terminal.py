@@ -10,16 +10,13 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from levelfield.core.json_text import json_text
 from levelfield.core.progress import Progress
 from levelfield.core.visible import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from levelfield.report.terminal import console as console
 
 
 def say(message: str) -> None:
@@ -39,18 +36,6 @@ def tell_json(document: object, *, indent: int | None = None) -> None:
     if visible(whole) != whole:
         whole = "".join(c if visible(c) == c else f"\\u{ord(c):04x}" for c in whole)
     click.echo(whole)
-
-
-def console() -> Console:
-    """Where tables go: stdout, as wide as they are where it is no terminal, so that names stay
-    whole in a file or a pipe."""
-    from levelfield.cli.visible_console import VisibleConsole
-
-    # a name may hold what rich would take for markup or the name of an emoji
-    stdout = VisibleConsole(highlight=False, markup=False, emoji=False)
-    if not stdout.is_terminal:
-        stdout.width = 1_000
-    return stdout
 
 
 @contextlib.contextmanager

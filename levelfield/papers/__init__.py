@@ -7,8 +7,9 @@
 Reports are imported when they are first used: the options of a command need none of them.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from levelfield.core.lazy import lazily
 from levelfield.papers.answers import QUESTIONS, Grid, Question, QuestionAnswer, answer, questions
 from levelfield.papers.choices import DefaultsOptions, TableOptions
 from levelfield.papers.rated import RATED_SETS, RatedSet, is_of_defaults, rated_sets
@@ -67,12 +68,13 @@ __all__ = [
     "tally",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("PaperReport", "reproduce"):
-        from levelfield.papers import report as module
-    elif name in ("DefaultsReport", "SetAgreement", "agreement_of_defaults"):
-        from levelfield.papers import defaults as module  # type: ignore[no-redef]
-    else:
-        raise AttributeError(f"module 'levelfield.papers' has no attribute '{name}'")
-    return getattr(module, name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "PaperReport": "levelfield.papers.report",
+        "reproduce": "levelfield.papers.report",
+        "DefaultsReport": "levelfield.papers.defaults",
+        "SetAgreement": "levelfield.papers.defaults",
+        "agreement_of_defaults": "levelfield.papers.defaults",
+    },
+)

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.cli.terminal import console
 from levelfield.papers import (
     PAPERS,
     QUESTIONS,
@@ -23,6 +22,7 @@ from levelfield.papers import (
     read_paper,
     tally,
 )
+from levelfield.report.terminal import console
 
 _MODEL = "a model"
 

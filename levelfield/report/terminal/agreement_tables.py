@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.cli.terminal import console, say
 from levelfield.meta.agreement_report import (
     Agreement,
     AgreementReport,
     Disagreement,
     RaterPair,
 )
+from levelfield.report.terminal import console
 from levelfield.stats.estimate import Estimate
 
 MOST_PAIRS = 15
@@ -22,7 +22,7 @@ MOST_PAIRS = 15
 
 
 def print_agreement(report: AgreementReport) -> None:
-    """Prints a table a measure, and notes on stderr."""
+    """Prints a table a measure."""
     out = console()
     by, level = report.by, report.level
     kappa = "κ" if level == "nominal" else "κ, quadratic"
@@ -42,11 +42,6 @@ def print_agreement(report: AgreementReport) -> None:
         out.print(Text(title, "bold"))
         out.print(table)
         out.print()
-    dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
-    if dropped:
-        say(f"note: {dropped:,} more pairs of raters are in --json")
-    for note in _notes(groups, by):
-        say(f"note: {note}")
     out.print(Text(report.signature), style="dim", soft_wrap=True)
 
 
@@ -100,8 +95,11 @@ def _worst(disagreements: Sequence[Disagreement]) -> Table:
     return table
 
 
-def _notes(groups: Sequence[Agreement], by: str) -> list[str]:
-    """Why numbers are missing, each reason once with where it holds."""
+def agreement_notes(report: AgreementReport) -> list[str]:
+    """What the tables leave out, and why numbers are missing: each reason once with where it
+    holds."""
+    groups, by = report.groups, report.by
+    dropped = sum(max(0, len(g.pairs) - MOST_PAIRS) for g in groups)
     where: dict[str, list[str]] = {}
     for g in groups:
         at = f"{g.aspect}, {by} {g.part}" if by else g.aspect
@@ -113,7 +111,7 @@ def _notes(groups: Sequence[Agreement], by: str) -> list[str]:
                 where.setdefault(f"{name}: {why}", []).append(at)
     if len(groups) == 1 and any(e.clusters < e.n for e in groups[0].icc.values()):
         where["ICC: the intervals suppose independent items, and these share sources"] = [at]
-    return [
+    return [f"{dropped:,} more pairs of raters are in --json"] * bool(dropped) + [
         f"{what} ({'; '.join(dict.fromkeys(at[:3]))}{'; …' if len(at) > 3 else ''})"
         for what, at in where.items()
     ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from levelfield.cli.blocks import BlockColumn, print_blocks, print_wrapped
-from levelfield.cli.terminal import console
 from levelfield.papers import DefaultsReport
 from levelfield.papers.defaults_table import (
     columns,
@@ -17,6 +15,8 @@ from levelfield.papers.defaults_table import (
     role,
     size,
 )
+from levelfield.report.terminal import console
+from levelfield.report.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 
 
 def print_defaults(report: DefaultsReport) -> None:

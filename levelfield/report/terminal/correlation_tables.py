@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from levelfield.cli.blocks import BlockColumn, print_blocks
-from levelfield.cli.terminal import console
 from levelfield.meta.compare import MetricComparison, test_notes
 from levelfield.meta.correlate import Correlation
 from levelfield.meta.drift import Drift
 from levelfield.meta.evaluation import MetaEvaluation
+from levelfield.report.terminal import console
+from levelfield.report.terminal.blocks import BlockColumn, print_blocks
 
 SHORT = {
     "pearson": "r",

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.cli.blocks import BlockColumn, print_blocks, print_wrapped
-from levelfield.cli.summaries import BEST, marked, print_pairs
-from levelfield.cli.terminal import console, say
 from levelfield.meta.scale import Scale
+from levelfield.report.terminal import console
+from levelfield.report.terminal.blocks import BlockColumn, print_blocks, print_wrapped
+from levelfield.report.terminal.score_tables import BEST, marked, print_pairs
 from levelfield.study.aggregate.columns import Column, grouped_columns
 from levelfield.study.audit.report import counted_findings
 from levelfield.study.status import STATES
@@ -52,13 +52,13 @@ def print_status(status: StudyStatus) -> None:
     console().print(table)
 
 
-def say_problems(status: StudyStatus) -> None:
-    """Says what was wrong with answers, one line each."""
+def problem_lines(status: StudyStatus) -> list[str]:
+    """Returns what was wrong with answers, one line each."""
     lines = [f"{cell.key}: {problem}" for cell in status.cells for problem in cell.problems]
-    for line in lines[:_MOST_LINES]:
-        say(f"problem: {line}")
-    if len(lines) > _MOST_LINES:
-        say(f"… and {len(lines) - _MOST_LINES:,} more problems; --json has all")
+    more = len(lines) - _MOST_LINES
+    return [f"problem: {line}" for line in lines[:_MOST_LINES]] + [
+        f"… and {more:,} more problems; --json has all"
+    ] * (more > 0)
 
 
 def print_findings(audit: AuditReport) -> None:

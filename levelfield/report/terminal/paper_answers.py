@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.cli.terminal import console
 from levelfield.papers import Grid, QuestionAnswer
+from levelfield.report.terminal import console
 
 
 def print_answers(answers: Sequence[QuestionAnswer]) -> None:

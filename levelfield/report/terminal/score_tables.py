@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from levelfield.cli.blocks import BlockColumn, print_blocks, print_wrapped
-from levelfield.cli.terminal import console
 from levelfield.io.problems import printable
 from levelfield.meta.comparison import Comparison, verdict
 from levelfield.meta.result_table import ResultCell, ResultTable
 from levelfield.meta.scale import Scale, scale_of
+from levelfield.report.terminal import console
+from levelfield.report.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 from levelfield.run.result import ScoreSummary
 
 BEST = "*"

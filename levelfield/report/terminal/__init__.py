@@ -1,0 +1,20 @@
+"""Results on a terminal: tables and sentences on stdout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console() -> Console:
+    """Where tables go: stdout, as wide as they are where it is no terminal, so that names stay
+    whole in a file or a pipe."""
+    from levelfield.report.terminal.visible_console import VisibleConsole
+
+    # a name may hold what rich would take for markup or the name of an emoji
+    stdout = VisibleConsole(highlight=False, markup=False, emoji=False)
+    if not stdout.is_terminal:
+        stdout.width = 1_000
+    return stdout
