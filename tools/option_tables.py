@@ -60,7 +60,7 @@ def _values(choice: Declaration) -> str:
         return "`true`, `false`"
     kinds = {"int": "whole number", "float": "number", "str": "" if choice.names else "text"}
     words = [kinds.get(getattr(kind, "__name__", ""), "") for kind in choice.item_kinds]
-    numbers = f"{' or '.join(filter(None, words))} {choice.bounds}".strip()
+    numbers = f"{' or '.join(dict.fromkeys(filter(None, words)))} {choice.bounds}".strip()
     return ", ".join([*(f"`{name}`" for name in choice.names), *([numbers] if numbers else [])])
 
 

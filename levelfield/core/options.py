@@ -487,11 +487,6 @@ def choices(made: Callable[..., object]) -> dict[str, Declaration]:
     return dict(_choices(made))
 
 
-def choices_of_fields(cls: type[Any]) -> tuple[Declaration, ...]:
-    """Returns the choices of a class, without those of groups."""
-    return _own(cls)
-
-
 def make(made: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Calls a class or factory with values by the names of its choices, groups filled in."""
     return _with(made, None, values)

@@ -132,31 +132,6 @@ class TomlTable:
         self._expected(key, f"a string that is not empty, such as {example}", value)
         return default or ""
 
-    def number(self, key: str, default: float) -> float:
-        """A positive finite number."""
-        value = self.take(key)
-        if value is None:
-            return default
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                if 0 < float(value) < math.inf:
-                    return float(value)
-            except OverflowError:
-                pass
-        self._expected(key, "a positive number", value)
-        return default
-
-    def whole(self, key: str, default: int, most: int | None = None) -> int:
-        """A whole number from 0 on, to `most` if there is one."""
-        value = self.take(key)
-        if value is None:
-            return default
-        if type(value) is int and value >= 0 and (most is None or value <= most):
-            return value
-        end = "on" if most is None else f"to {most:,}"
-        self._expected(key, f"a whole number from 0 {end}", value)
-        return default
-
     def texts(self, key: str, example: str, *, empty: bool = False) -> tuple[str, ...] | None:
         """A list of strings; None if it is not there, or is wrong.
 
