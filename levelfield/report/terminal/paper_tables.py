@@ -17,14 +17,30 @@ from levelfield.papers import (
     Fact,
     Gap,
     Outcome,
+    PaperReport,
     Reproduction,
     Verdict,
     read_paper,
     tally,
 )
 from levelfield.report.terminal import console
+from levelfield.report.terminal.paper_answers import print_answers
 
 _MODEL = "a model"
+
+
+def print_report(report: PaperReport, *, is_list: bool) -> None:
+    """The answers to questions, or a line a table, or every number of tables.
+
+    Args:
+        is_list: whether tables are only listed with their states.
+    """
+    if report.answers:
+        print_answers(report.answers)
+    elif is_list:
+        print_list(report.reproductions)
+    else:
+        print_tables(report.reproductions, report.facts)
 
 
 def print_list(done: Sequence[Reproduction]) -> None:
