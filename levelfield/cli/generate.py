@@ -11,6 +11,7 @@ from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, deliver
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.report.terminal import plain_table
 from levelfield.systems.generation_options import GenerationOptions
 
 if TYPE_CHECKING:
@@ -74,14 +75,11 @@ def generate(
 
 
 def _show(result: Generation) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     cost = result.cost
-    table = Table("system", box=None, pad_edge=False)
-    titles = ("texts", "tokens", "tokens a second", "forward passes a token")
-    for title in titles:
-        table.add_column(title, justify="right")
+    heads = (">texts", ">tokens", ">tokens a second", ">forward passes a token")
+    table = plain_table("system", *heads)
     rates = (cost.tokens_per_second, cost.passes_per_token)
     numbers = [f"{len(result.answers):,}", f"{cost.tokens:,}"]
     numbers += ["–" if rate is None else f"{rate:,.2f}" for rate in rates]

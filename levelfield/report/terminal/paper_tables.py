@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from rich.table import Table
 from rich.text import Text
 
 from levelfield.papers import (
@@ -23,7 +22,7 @@ from levelfield.papers import (
     read_paper,
     tally,
 )
-from levelfield.report.terminal import console
+from levelfield.report.terminal import console, plain_table
 from levelfield.report.terminal.paper_answers import print_answers
 
 _MODEL = "a model"
@@ -46,7 +45,7 @@ def print_report(report: PaperReport, *, is_list: bool) -> None:
 def print_list(done: Sequence[Reproduction]) -> None:
     """One line a table."""
     out = console()
-    grid = Table("id", "table", "state", box=None, pad_edge=False)
+    grid = plain_table("id", "table", "state")
     for name in PAPERS:
         paper = read_paper(name)
         grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
@@ -97,10 +96,9 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
         out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
         whys = [why for o in r.outcomes if (why := _why(o.derived))]
         reasons = list(dict.fromkeys(whys)) if whole else []
-        grid = Table("row", "column", box=None, pad_edge=False)
-        for heading in ("published", "derived", "difference"):
-            grid.add_column(heading, justify="right", no_wrap=True)
-        grid.add_column("verdict", no_wrap=True)
+        grid = plain_table("row", "column", ">published", ">derived", ">difference", "verdict")
+        for column in grid.columns[2:]:
+            column.no_wrap = True
         shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
         for before, o in zip([None, *shown], shown, strict=False):
             same_row = before is not None and before.number.row == o.number.row
