@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing
-from levelfield.cli.terminal import say, tell_json
+from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers
+from levelfield.cli.terminal import say
 from levelfield.core.json_text import json_text
 from levelfield.meta.design import AgreementOptions
+
+if TYPE_CHECKING:
+    from levelfield.meta.agreement_report import AgreementReport
 
 
 @click.command(cls=Writing)
@@ -19,9 +24,9 @@ from levelfield.meta.design import AgreementOptions
     type=OutputType("z-scores"),
     help="Ratings as z per rater, one a line; - is stdout.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
+@delivers()
 def agreement(
-    files: tuple[str, ...], chosen: AgreementOptions, zscores: str | None, as_json: bool
+    files: tuple[str, ...], chosen: AgreementOptions, zscores: str | None, delivery: Delivery
 ) -> None:
     """Say how far raters agree with each other, and on what they do not.
 
@@ -31,18 +36,18 @@ def agreement(
     """
     from levelfield.io import atomic_writer
     from levelfield.meta.agreement import agreement
-    from levelfield.report.terminal.agreement_tables import agreement_notes, print_agreement
 
     report = agreement(files, chosen)
     if zscores:
         with atomic_writer(zscores) as file:
             for rating in report.z_scores:
                 file.write(json_text(rating.to_dict()) + "\n")
-    if as_json:
-        tell_json(report.to_dict())
-    elif zscores != "-":
-        for note in agreement_notes(report):
-            say(f"note: {note}")
-        print_agreement(report)
-    if zscores and zscores != "-":
-        say(f"wrote {zscores}")
+    delivery.give(report, _show, written=(zscores,))
+
+
+def _show(report: AgreementReport) -> None:
+    from levelfield.report.terminal.agreement_tables import agreement_notes, print_agreement
+
+    print_agreement(report)
+    for note in agreement_notes(report):
+        say(f"note: {note}")

@@ -13,6 +13,7 @@ from levelfield.datasets.local import document, is_here, share_here, state_of, t
 from levelfield.datasets.registry import dataset, names
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.fetch import cache_folder, data_folder
+from levelfield.report.terminal import plain_table
 
 _NO_LICENCE = "none stated"
 _MOST_FILES = 80
@@ -36,15 +37,8 @@ def list_(as_json: bool) -> None:
         described = [{**document(one), "here": sum(map(is_here, one.files))} for one in sets]
         tell_json(described, indent=2)
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    for column in ("rows", "files", "MB"):
-        table.add_column(column, justify="right")
-    table.add_column("here")
-    table.add_column("licence")
-    table.add_column("what it is")
+    table = plain_table("name", ">rows", ">files", ">MB", "here", "licence", "what it is")
+    table.columns[0].no_wrap = True
     for one in sets:
         table.add_row(
             one.name,

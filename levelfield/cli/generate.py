@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing, is_forced
-from levelfield.cli.terminal import console, progress_bar, say, tell_json
+from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers, is_forced
+from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.report.terminal import plain_table
 from levelfield.systems.generation_options import GenerationOptions
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="One text a line; - is stdout.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Costs of the texts, as one JSON document.")
+@delivers(json="Costs of the texts, as one JSON document.")
 def generate(
     requests: str | None,
     prompt_set: str | None,
     technique: str,
     chosen: GenerationOptions,
     out: str,
-    as_json: bool,
+    delivery: Delivery,
 ) -> None:
     """Generate a text for each request with a technique of controlled generation.
 
@@ -69,25 +70,16 @@ def generate(
         ),
         note=lambda note: say(f"note: {note}"),
     )
-    if result.kept:
-        say(f"note: {result.kept:,} texts were in {out} already and are kept")
-    if as_json:
-        tell_json(result.to_dict())
-    elif out != "-":
-        _show(result)
-    if out != "-":
-        say(f"wrote {out}")
+    kept = [f"{result.kept:,} texts were in {out} already and are kept"] * bool(result.kept)
+    delivery.give(result, _show, written=(out,), notes=kept)
 
 
 def _show(result: Generation) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     cost = result.cost
-    table = Table("system", box=None, pad_edge=False)
-    titles = ("texts", "tokens", "tokens a second", "forward passes a token")
-    for title in titles:
-        table.add_column(title, justify="right")
+    heads = (">texts", ">tokens", ">tokens a second", ">forward passes a token")
+    table = plain_table("system", *heads)
     rates = (cost.tokens_per_second, cost.passes_per_token)
     numbers = [f"{len(result.answers):,}", f"{cost.tokens:,}"]
     numbers += ["–" if rate is None else f"{rate:,.2f}" for rate in rates]

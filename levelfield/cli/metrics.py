@@ -15,6 +15,7 @@ from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options
 from levelfield.io.toml import read_toml
+from levelfield.report.terminal import plain_table
 from levelfield.run.readiness import works_offline
 
 
@@ -37,11 +38,9 @@ def metrics(name: str | None, as_json: bool) -> None:
         if any("judges" in one.get("options", {}) for one in described):
             tell("\n" + "\n".join(_judges()))
     else:
-        from rich.table import Table
         from rich.text import Text
 
-        titles = ("metric", "level", "needs", "offline", "measures")
-        table = Table(*titles, box=None, pad_edge=False)
+        table = plain_table("metric", "level", "needs", "offline", "measures")
         for one in described:
             offline = "yes" if one["offline"] else "no"
             needs = ", ".join(one["requires"])

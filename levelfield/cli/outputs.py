@@ -1,4 +1,5 @@
-"""Options and arguments that name files: what is read, and what is written.
+"""Options and arguments that name files: what is read, and what is written; and how results are
+delivered.
 
 Every command that writes is a `Writing` command, and each of its outputs has the type `OutputType`,
 so that all are checked, before the work, by the one rule of `levelfield.io.outputs`.
@@ -6,12 +7,17 @@ so that all are checked, before the work, by the one rule of `levelfield.io.outp
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from levelfield.cli.terminal import say, tell_json
 from levelfield.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -140,3 +146,93 @@ def _values(ctx: click.Context, param: click.Parameter) -> Iterator[str]:
     value = ctx.params.get(param.name or "")
     values = value if isinstance(value, tuple) else (value,)
     yield from (one for one in values if isinstance(one, str))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """How the user has what comes of a command: as JSON, as pages, else as a table.
+
+    Attributes:
+        as_json: whether it is one JSON document on stdout.
+        files: `report`, `latex` or `markdown` -> the file of this form, where there is to be one.
+    """
+
+    as_json: bool
+    files: Mapping[str, str]
+
+    def give(
+        self,
+        result: Any,
+        show: Callable[[Any], object],
+        *,
+        page: Callable[[str], object] | None = None,
+        written: Iterable[str | None] = (),
+        notes: Iterable[str] = (),
+    ) -> None:
+        """Says the notes, writes the files, prints, and says what is written.
+
+        Args:
+            result: has `to_dict`, and `to_latex` and `to_markdown` where the command has these.
+            show: prints it for people; called if neither JSON nor a file has stdout.
+            page: writes the report to a file.
+            written: files that the command wrote itself.
+        """
+        from levelfield.io.writing import atomic_writer
+
+        for note in notes:
+            say(f"note: {note}")
+        for form, path in self.files.items():
+            if form == "report" and page:
+                page(path)
+            else:
+                with atomic_writer(path) as file:
+                    file.write(getattr(result, f"to_{form}")())
+        paths = [*filter(None, written), *self.files.values()]
+        if self.as_json:
+            tell_json(result.to_dict())
+        elif "-" not in paths:
+            show(result)
+        if files := [path for path in paths if path != "-"]:
+            say(f"wrote {', '.join(files)}")
+
+
+_FORMS = {
+    "report": ("a page of levelfield", "A page to look at: one HTML file."),
+    "latex": ("LaTeX tables", "The table for booktabs; - is stdout."),
+    "markdown": ("Markdown tables", "The table as Markdown."),
+}
+"""Form of a file -> its kind, and the help."""
+
+
+def delivers(
+    *forms: str, json: str = "Everything as one JSON document on stdout.", **helps: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command outputs that others have as well; it gets them as one `delivery`.
+
+    Args:
+        forms: of its files, in the order in which they are listed.
+        json: the help of `--json`.
+        helps: form of a file -> its help, where it is not the usual one.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_delivery(*args: Any, **words: Any) -> Any:
+            paths = {form: words.pop(form) for form in forms}
+            files = {form: path for form, path in paths.items() if path}
+            delivery = Delivery(as_json=words.pop("as_json"), files=files)
+            return command(*args, delivery=delivery, **words)
+
+        for form in reversed(forms):
+            kind, help = _FORMS[form]
+            help = helps.get(form, help)
+            click.option(f"--{form}", type=OutputType(kind), help=help)(with_delivery)
+        click.option("--json", "as_json", is_flag=True, help=json)(with_delivery)
+        return with_delivery
+
+    return add
+
+
+def command_line() -> str:
+    """The command that runs, as a shell reads it."""
+    return shlex.join(["levelfield", *sys.argv[1:]])

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import OutputType, Writing
-from levelfield.cli.terminal import progress_bar, say, tell_json
+from levelfield.cli.outputs import Delivery, Writing, delivers
+from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.papers.choices import DefaultsOptions, TableOptions
 
 
 @click.command(cls=Writing)
 @click.argument("id", required=False, metavar="[ID]")
-@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document on stdout.")
 @takes(TableOptions, "chosen")
 @takes(DefaultsOptions, "defaults", without=("workers", "ray"))
-@click.option(
-    "--markdown",
-    type=OutputType("Markdown tables"),
-    help="Page to write, with defaults; - is stdout.",
-)
+@delivers("markdown", markdown="Page to write, with defaults; - is stdout.")
 def reproduce(
-    id: str | None,
-    as_json: bool,
-    chosen: TableOptions,
-    defaults: DefaultsOptions,
-    markdown: str | None,
+    id: str | None, chosen: TableOptions, defaults: DefaultsOptions, delivery: Delivery
 ) -> None:
     """Derive published numbers again from released data, and say which come out the same.
 
@@ -39,50 +33,23 @@ def reproduce(
     """
     from levelfield import papers
 
+    told: dict[str, Any] = {"stages": progress_bar, "note": lambda note: say(f"note: {note}")}
     if id and papers.is_of_defaults(id):
         if chosen.model or chosen.pairs:
             raise UserError(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
-        _defaults(id, defaults.replace(execution=chosen.execution), as_json, markdown)
+        from levelfield.report.terminal.defaults_tables import print_defaults
+
+        defaults = defaults.replace(execution=chosen.execution)
+        delivery.give(papers.agreement_of_defaults(id, defaults, **told), print_defaults)
         return
-    if defaults != DefaultsOptions() or markdown:
+    if defaults != DefaultsOptions() or delivery.files:
         raise UserError(
             "--metric, --without, --most and --markdown are of `levelfield reproduce defaults`"
         )
-    report = papers.reproduce(
-        id, chosen, stages=progress_bar, note=lambda note: say(f"note: {note}")
+    from levelfield.report.terminal.paper_tables import print_report
+
+    delivery.give(
+        papers.reproduce(id, chosen, **told), functools.partial(print_report, is_list=not id)
     )
-    if as_json:
-        tell_json(report.to_dict())
-        return
-    from levelfield.report.terminal.paper_answers import print_answers
-    from levelfield.report.terminal.paper_tables import print_list, print_tables
-
-    if report.answers:
-        print_answers(report.answers)
-    elif not id:
-        print_list(report.reproductions)
-    else:
-        print_tables(report.reproductions, report.facts)
-
-
-def _defaults(id: str, chosen: DefaultsOptions, as_json: bool, markdown: str | None) -> None:
-    from levelfield import papers
-
-    report = papers.agreement_of_defaults(
-        id, chosen, stages=progress_bar, note=lambda note: say(f"note: {note}")
-    )
-    if markdown:
-        from levelfield.io import atomic_writer
-
-        with atomic_writer(markdown) as file:
-            file.write(report.to_markdown())
-    if as_json:
-        tell_json(report.to_dict())
-    elif markdown != "-":
-        from levelfield.report.terminal.defaults_tables import print_defaults
-
-        print_defaults(report)
-    if markdown and markdown != "-":
-        say(f"wrote {markdown}")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+import functools
 
 import click
 
 from levelfield.cli.options import takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing
-from levelfield.cli.terminal import progress_bar, say, tell_json
+from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, command_line, delivers
+from levelfield.cli.terminal import progress_bar, say
 from levelfield.io.reading import ReadingOptions
 from levelfield.run.options import ScoreOptions
-
-if TYPE_CHECKING:
-    from levelfield.run.result import ScoreSummary
 
 
 @click.command(cls=Writing)
@@ -35,16 +30,9 @@ if TYPE_CHECKING:
     help="The evaluators that the values are made of, as JSONL.",
 )
 @click.option(
-    "--report", type=OutputType("a page of levelfield"), help="A page to look at: one HTML file."
-)
-@click.option(
-    "--latex", type=OutputType("LaTeX tables"), help="The table for booktabs; - is stdout."
-)
-@click.option("--markdown", type=OutputType("Markdown tables"), help="The table as Markdown.")
-@click.option(
     "--pairs", "all_pairs", is_flag=True, help="Print the comparison of every two systems."
 )
-@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON document on stdout.")
+@delivers("report", "latex", "markdown", json="The summary as one JSON document on stdout.")
 def score(
     files: tuple[str, ...],
     options: ScoreOptions,
@@ -52,7 +40,7 @@ def score(
     out: str,
     parts: str | None,
     all_pairs: bool,
-    **pages: Any,
+    delivery: Delivery,
 ) -> None:
     """Score texts with one or more metrics, and compare the systems that wrote them.
 
@@ -62,6 +50,8 @@ def score(
     told apart.
     """
     from levelfield.io import open_samples
+    from levelfield.report import score_page, write_page
+    from levelfield.report.terminal.score_tables import print_results
     from levelfield.run.gallery import Gallery
     from levelfield.run.score import measure
 
@@ -71,43 +61,14 @@ def score(
         files=files,
         out=out,
         parts=parts,
-        gallery=Gallery() if pages["report"] else None,
+        gallery=Gallery() if "report" in delivery.files else None,
         stages=progress_bar,
         note=lambda note: say(f"note: {note}"),
     )
-    _show(result, [out, parts], **pages, pairs=all_pairs)
-
-
-def _show(
-    result: ScoreSummary,
-    written: list[str | None],
-    *,
-    report: str | None,
-    latex: str | None,
-    markdown: str | None,
-    as_json: bool,
-    pairs: bool,
-) -> None:
-    """Says what came out: on the terminal, as JSON, as files."""
-    from levelfield.io import atomic_writer
-
-    for note in result.notes:
-        say(f"note: {note}")
-    if report:
-        from levelfield.report import score_page, write_page
-
-        page = score_page(result, command=shlex.join(["levelfield", *sys.argv[1:]]))
-        write_page(report, page)
-    for path, form in ((latex, result.to_latex), (markdown, result.to_markdown)):
-        if path:
-            with atomic_writer(path) as file:
-                file.write(form())
-    paths = [path for path in (*written, report, latex, markdown) if path]
-    if as_json:
-        tell_json(result.to_dict())
-    elif "-" not in paths:
-        from levelfield.report.terminal.score_tables import print_results
-
-        print_results(result, pairs=pairs)
-    if files := [path for path in paths if path != "-"]:
-        say(f"wrote {', '.join(files)}")
+    delivery.give(
+        result,
+        functools.partial(print_results, pairs=all_pairs),
+        page=lambda path: write_page(path, score_page(result, command=command_line())),
+        written=(out, parts),
+        notes=result.notes,
+    )

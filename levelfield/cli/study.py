@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import JSON, takes
-from levelfield.cli.outputs import INPUT, OutputType, Writing, check_outputs
+from levelfield.cli.options import takes
+from levelfield.cli.outputs import (
+    INPUT,
+    Delivery,
+    OutputType,
+    Writing,
+    check_outputs,
+    command_line,
+    delivers,
+)
 from levelfield.cli.terminal import progress_bar, say, tell_json
 from levelfield.core.errors import UserError
 from levelfield.study.settings import (
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
 
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
 _TARGET = click.argument("target", metavar="STUDY.toml|FOLDER", type=INPUT)
+_DOCUMENT = "One JSON document on stdout."
 
 
 @click.group()
@@ -42,8 +49,8 @@ def study() -> None:
 @study.command()
 @_FILE
 @takes(StudyRunOptions)
-@JSON
-def run(file: str, options: StudyRunOptions, as_json: bool) -> None:
+@delivers(json=_DOCUMENT)
+def run(file: str, options: StudyRunOptions, delivery: Delivery) -> None:
     """Ask the systems for their texts, and measure them.
 
     What is done is left alone: after an interruption, a failure or a change of the study the same
@@ -58,7 +65,7 @@ def run(file: str, options: StudyRunOptions, as_json: bool) -> None:
         note=lambda line: say(f"note: {line}"),
         on_cell=lambda cell: say(f"failed: {cell.key}: {cell.failure}") if cell.failure else None,
     )
-    _tell_run(result, as_json)
+    delivery.give(result, _show_run)
     if failed := len(result.failed):
         of = len(result.status.cells)
         say(f"{failed} of {of} cells failed; the same command tries them again")
@@ -68,8 +75,8 @@ def run(file: str, options: StudyRunOptions, as_json: bool) -> None:
 @study.command()
 @_FILE
 @takes(StudyMeasureOptions)
-@JSON
-def measure(file: str, options: StudyMeasureOptions, as_json: bool) -> None:
+@delivers(json=_DOCUMENT)
+def measure(file: str, options: StudyMeasureOptions, delivery: Delivery) -> None:
     """Measure the texts that there are, and ask no system.
 
     For texts that another machine is still writing or has written. What is measured already is left
@@ -80,15 +87,12 @@ def measure(file: str, options: StudyMeasureOptions, as_json: bool) -> None:
     result = load_study(file).measure(
         options, stages=progress_bar, note=lambda line: say(f"note: {line}")
     )
-    _tell_run(result, as_json)
+    delivery.give(result, _show_run)
 
 
-def _tell_run(result: StudyRun, as_json: bool) -> None:
-    if as_json:
-        tell_json(result.to_dict())
-    else:
-        _show_status(result.status)
-        say(f"texts and scores: {result.out}")
+def _show_run(result: StudyRun) -> None:
+    _show_status(result.status)
+    say(f"texts and scores: {result.out}")
 
 
 def _show_status(status: StudyStatus) -> None:
@@ -101,28 +105,24 @@ def _show_status(status: StudyStatus) -> None:
 
 @study.command()
 @_FILE
-@JSON
-def status(file: str, as_json: bool) -> None:
+@delivers(json=_DOCUMENT)
+def status(file: str, delivery: Delivery) -> None:
     """Say how far every cell of a study is."""
     from levelfield.study import load_study
 
-    result = load_study(file).status()
-    if as_json:
-        tell_json(result.to_dict())
-    else:
-        _show_status(result)
+    delivery.give(load_study(file).status(), _show_status)
 
 
 @study.command()
 @_TARGET
-@JSON
+@delivers(json=_DOCUMENT)
 @click.option(
     "--fail-on",
     type=click.Choice(["serious", "warning", "note"]),
     help="Exit with 1 if there is a finding as bad.",
 )
 @takes(StudyAuditOptions)
-def audit(target: str, as_json: bool, fail_on: Any, options: StudyAuditOptions) -> None:
+def audit(target: str, delivery: Delivery, fail_on: Any, options: StudyAuditOptions) -> None:
     """Look for what should be noticed before a study is published.
 
     Texts that don't continue their prompt or answer another request, seeds that change nothing or
@@ -133,10 +133,7 @@ def audit(target: str, as_json: bool, fail_on: Any, options: StudyAuditOptions) 
     from levelfield.study import load_study
 
     result = load_study(target).audit(options)
-    if as_json:
-        tell_json(result.to_dict())
-    else:
-        print_findings(result)
+    delivery.give(result, print_findings)
     if fail_on and result.at_least(fail_on):
         click.get_current_context().exit(1)
 
@@ -169,7 +166,7 @@ def report(target: str, out: str | None, options: StudyReportOptions, pairs: boo
         check_outputs([OutputTarget("the report", str(loaded.report_folder), files=_TABLES.files)])
     result = loaded.report(options)
     folder = Path(out) if out else loaded.report_folder
-    write_study_report(folder, result, command=shlex.join(["levelfield", *sys.argv[1:]]))
+    write_study_report(folder, result, command=command_line())
     print_summary(result.summary, pairs=pairs)
     if result.findings is not None:
         say(f"audit: {counted_findings(result.findings)}; `levelfield study audit {target}` tells")

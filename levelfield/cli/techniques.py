@@ -12,6 +12,7 @@ from levelfield.cli.options import JSON
 from levelfield.cli.parameters import choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.options import choices
+from levelfield.report.terminal import plain_table
 from levelfield.systems.making import technique_class, technique_entry
 from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 
@@ -34,11 +35,9 @@ def techniques(name: str | None, as_json: bool) -> None:
     if as_json:
         tell_json([_listed(entry) for entry in TECHNIQUES.values()], indent=2)
         return
-    from rich.table import Table
     from rich.text import Text
 
-    titles = ("technique", "control enters at", "controls", "cost", "paper")
-    table = Table(*titles, box=None, pad_edge=False)
+    table = plain_table("technique", "control enters at", "controls", "cost", "paper")
     for entry in TECHNIQUES.values():
         cells = (entry.name, entry.mechanism, entry.controls, entry.cost, entry.paper)
         table.add_row(*map(Text, cells))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console() -> Console:
@@ -18,3 +19,13 @@ def console() -> Console:
     if not stdout.is_terminal:
         stdout.width = 1_000
     return stdout
+
+
+def plain_table(*heads: str) -> Table:
+    """Returns a table without lines; a head that begins with `>` has its column to the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head.removeprefix(">"), justify="right" if head[:1] == ">" else "left")
+    return table

@@ -14,7 +14,7 @@ from levelfield.meta.agreement_report import (
     Disagreement,
     RaterPair,
 )
-from levelfield.report.terminal import console
+from levelfield.report.terminal import console, plain_table
 from levelfield.stats.estimate import Estimate
 
 MOST_PAIRS = 15
@@ -123,11 +123,9 @@ def _of_pair(pair: RaterPair) -> list[tuple[str, Estimate]]:
 
 
 def _table(by: str, *headings: str) -> Table:
-    table = Table("aspect", *([by] if by else []), box=None, pad_edge=False)
-    for heading in headings:
-        words = heading in ("raters", "rater", "ICC", "id")
-        table.add_column(heading, justify="left" if words else "right")
-    return table
+    words = ("raters", "rater", "ICC", "id")
+    heads = (heading if heading in words else f">{heading}" for heading in headings)
+    return plain_table("aspect", *([by] if by else []), *heads)
 
 
 def _row(table: Table, group: Agreement, by: str, *cells: str) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from rich.table import Table
 from rich.text import Text
 
 from levelfield.papers import (
@@ -17,20 +16,36 @@ from levelfield.papers import (
     Fact,
     Gap,
     Outcome,
+    PaperReport,
     Reproduction,
     Verdict,
     read_paper,
     tally,
 )
-from levelfield.report.terminal import console
+from levelfield.report.terminal import console, plain_table
+from levelfield.report.terminal.paper_answers import print_answers
 
 _MODEL = "a model"
+
+
+def print_report(report: PaperReport, *, is_list: bool) -> None:
+    """The answers to questions, or a line a table, or every number of tables.
+
+    Args:
+        is_list: whether tables are only listed with their states.
+    """
+    if report.answers:
+        print_answers(report.answers)
+    elif is_list:
+        print_list(report.reproductions)
+    else:
+        print_tables(report.reproductions, report.facts)
 
 
 def print_list(done: Sequence[Reproduction]) -> None:
     """One line a table."""
     out = console()
-    grid = Table("id", "table", "state", box=None, pad_edge=False)
+    grid = plain_table("id", "table", "state")
     for name in PAPERS:
         paper = read_paper(name)
         grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
@@ -81,10 +96,9 @@ def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
         out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
         whys = [why for o in r.outcomes if (why := _why(o.derived))]
         reasons = list(dict.fromkeys(whys)) if whole else []
-        grid = Table("row", "column", box=None, pad_edge=False)
-        for heading in ("published", "derived", "difference"):
-            grid.add_column(heading, justify="right", no_wrap=True)
-        grid.add_column("verdict", no_wrap=True)
+        grid = plain_table("row", "column", ">published", ">derived", ">difference", "verdict")
+        for column in grid.columns[2:]:
+            column.no_wrap = True
         shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
         for before, o in zip([None, *shown], shown, strict=False):
             same_row = before is not None and before.number.row == o.number.row

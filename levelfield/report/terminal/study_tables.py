@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.table import Table
 from rich.text import Text
 
 from levelfield.meta.scale import Scale
-from levelfield.report.terminal import console
+from levelfield.report.terminal import console, plain_table
 from levelfield.report.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 from levelfield.report.terminal.score_tables import BEST, marked, print_pairs
 from levelfield.study.aggregate.columns import Column, grouped_columns
@@ -30,14 +29,9 @@ _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 def print_status(status: StudyStatus) -> None:
     """Prints a row a system: its cells by state, its texts, and what they cost."""
     states = [state for state in STATES if status.counts[state]]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("system")
     names = ["technique", "base"] if status.techniques else []
-    for heading in names:
-        table.add_column(heading)
     costs = ["s a text", *(["passes a token"] if status.techniques else []), "peak memory"]
-    for heading in (*states, "texts", *costs):
-        table.add_column(heading, justify="right")
+    table = plain_table("system", *names, *(f">{head}" for head in (*states, "texts", *costs)))
     for system in status.systems:
         passes = "–" if system.passes is None else f"{system.passes:.3g}"
         table.add_row(

@@ -136,6 +136,10 @@ def test_what_is_wrong_with_words_is_said(experts, tmp_path):
         convert("gpt3", folder, tmp_path / "out")
     with pytest.raises(UserError, match="has no option 'label'; there are tokenizer"):
         convert("dexperts", folder, tmp_path / "out", options={"label": "x"})
+    with pytest.raises(UserError, match="option kept=0: expected a whole number from 1 on"):
+        convert("multictg", folder, tmp_path / "out", options={"data": "x", "kept": "0"})
+    with pytest.raises(UserError, match="variant=x: expected sentiment, topic or detoxifier"):
+        convert("gedi", folder, tmp_path / "out", options={"variant": "x"})
     with pytest.raises(UserError, match="no file or folder"):
         convert("dexperts", tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(UserError, match="is not empty"):
