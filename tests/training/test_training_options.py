@@ -14,7 +14,7 @@ import pytest
 from levelfield.cli.options import DeclaredOption
 from levelfield.cli.train import train
 from levelfield.core.errors import UserError
-from levelfield.core.options import Declaration, Options, choices_of_fields
+from levelfield.core.options import Declaration, Options, choices
 from levelfield.models.loading import Loading
 from levelfield.models.small.shapes import Settings, Shape
 from levelfield.training.cdm import PerturbOptions
@@ -67,7 +67,8 @@ CASES = {
     f"{kind} {cls.__name__}.{choice.name} {value}": (kind, cls, choice, value)
     for kind, classes in KINDS.items()
     for cls in classes
-    for choice in choices_of_fields(cls)
+    for choice in choices(cls).values()
+    if len(choice.path) == 1  # those of groups are tried where they are declared
     for value in outside(choice)
 }
 
