@@ -8,7 +8,7 @@ import tiny
 import torch
 
 from levelfield.generation.editor import EditingHead, EditorNetwork
-from levelfield.training.editor.build import save_editor
+from levelfield.training.editor.architecture import save_editor
 
 FAMILIES = ("bart", "t5")
 

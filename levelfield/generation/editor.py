@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
+import safetensors.torch
 import torch
 
-from levelfield.core.errors import ModelError
+from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.models.batching import padded, token_mask
 from levelfield.models.files import check_finite
@@ -152,6 +153,22 @@ def editor(name: str, loading: Loading = Loading()) -> Editor:  # noqa: B008
     network = EditorNetwork(body, head.to(body.device, body.dtype)).eval()
     tokens = EditorTokens(tokenizer, body.config)
     return Editor(network, tokens, positions(body.config), resolved.label)
+
+
+def add_head(head: EditingHead, folder: Path) -> None:
+    """Adds a head to the file of an encoder-decoder's weights, in their precision.
+
+    Raises:
+        UserError: the weights are in several files, as those of the largest models are.
+    """
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise UserError(f"{folder}: expected the weights in one file, {WEIGHTS}")
+    tensors = safetensors.torch.load_file(path)
+    dtype = next(iter(tensors.values())).dtype
+    for name, tensor in head.state_dict().items():
+        tensors[f"{HEAD}{name}"] = tensor.detach().cpu().to(dtype).contiguous()
+    safetensors.torch.save_file(tensors, path, {"format": "pt"})
 
 
 def _has_head(path: Path) -> bool:

@@ -44,6 +44,10 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.begins) - 1
 
+    def contents(self, parts: str) -> str:
+        """Returns how many parts (`documents`) and tokens there are, in words."""
+        return f"{len(self):,} {parts}, {len(self.ids):,} tokens"
+
     def split(self) -> tuple[Codes, Codes]:
         """Documents to train on, and those held out: every fiftieth, one at least."""
         held = np.arange(0, len(self), HELD_OUT)

@@ -77,6 +77,12 @@ def saved_tokenizer(folder: Path, train: Callable[[], Any]) -> Any:
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
+def save_model(model: Any, tokenizer: Any, out: Path, *, half: bool = False) -> None:
+    """Saves a model of `transformers`, its weights in one file, and its tokenizer."""
+    (model.half() if half else model).save_pretrained(out, max_shard_size="1TB")
+    tokenizer.save_pretrained(out)
+
+
 def digest_of_weights(model: Any) -> str:
     """Names the weights that training begins from."""
     digest = hashlib.sha256()

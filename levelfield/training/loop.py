@@ -12,7 +12,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,6 +105,14 @@ def fit(
             _save(model, optimizer, folder, run, step + 1, history)
     model.eval()
     return history
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Makes PyTorch draw by a seed on all devices; afterwards it draws as if nothing had been."""
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        yield
 
 
 def _step(

@@ -11,14 +11,15 @@ import torch
 
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.models.torch.loading import classes, load_to_tune
+from levelfield.models.torch.loading import load_to_tune
 from levelfield.training.builder import Account, Beginning, Workplace, build, start_of, stepwise
 from levelfield.training.discriminator import DiscriminatorSpec
+from levelfield.training.discriminator.architecture import MARKED, new_model
 from levelfield.training.discriminator.rows import TrainingPairs, read_rows
 from levelfield.training.discriminator.task import Discrimination, EncodedPairs, encode
 from levelfield.training.folder import digest_of_weights, saved_tokenizer
 from levelfield.training.infiller.tokenizer import train_tokenizer
-from levelfield.training.loop import HistoryRow
+from levelfield.training.loop import HistoryRow, seeded
 
 LABELS = ("negative", "positive")
 
@@ -87,48 +88,15 @@ def build_discriminator(
 
 def _begin(rows: TrainingPairs, spec: DiscriminatorSpec, training: Path) -> tuple[Any, Any]:
     """Model and tokenizer before the first step; the same ones every time."""
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
-        torch.manual_seed(spec.recipe.seed)
+    with seeded(spec.recipe.seed):
         if spec.start:
             resolved = resolve(spec.start, spec.loading)
             return load_to_tune(resolved, LABELS, torch.device("cpu"))
-        tokenizer = _own_tokenizer(rows, spec.vocabulary, training / "tokenizer")
-        return _random(spec, len(tokenizer)), tokenizer
-
-
-def _own_tokenizer(rows: TrainingPairs, vocabulary: int, folder: Path) -> Any:
-    """Trained on the texts at the first call, and kept for later ones."""
-    from tokenizers import processors
-
-    def trained() -> Any:
-        tokenizer = train_tokenizer(itertools.chain.from_iterable(rows.pairs), vocabulary)
-        # the head reads the state of the first token, which should say nothing itself
-        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single="</s> $A </s>", special_tokens=[("</s>", tokenizer.eos_token_id)]
+        texts = itertools.chain.from_iterable(rows.pairs)
+        tokenizer = saved_tokenizer(
+            training / "tokenizer", lambda: train_tokenizer(texts, spec.vocabulary, marked=MARKED)
         )
-        return tokenizer
-
-    return saved_tokenizer(folder, trained)
-
-
-def _random(spec: DiscriminatorSpec, vocabulary: int) -> Any:
-    import transformers
-
-    size = spec.size
-    assert size.inner
-    assert size.head
-    return transformers.BertForSequenceClassification(
-        transformers.BertConfig(
-            vocab_size=vocabulary,
-            hidden_size=size.width,
-            num_hidden_layers=size.layers,
-            num_attention_heads=max(1, size.width // size.head),
-            intermediate_size=size.inner,
-            max_position_embeddings=spec.window,
-            pad_token_id=0,
-            **classes(LABELS),
-        )
-    )
+        return new_model(spec.size, len(tokenizer), spec.window, LABELS), tokenizer
 
 
 def _remarks(rows: TrainingPairs, pairs: EncodedPairs) -> Iterator[str]:

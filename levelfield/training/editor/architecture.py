@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from levelfield.generation.editor import EditingHead, EditorNetwork, add_head
 from levelfield.training.editor import EditorSize
+from levelfield.training.folder import save_model
+from levelfield.training.loop import seeded
 
 EMBEDDINGS = 0.07
 """Deviation of the embeddings that are taken over; large beside the other weights, so that from the
@@ -30,8 +34,7 @@ def new_body(vocabulary: Any, tokenizer: Any, size: EditorSize, seed: int) -> An
 
     embeddings = vocabulary.get_input_embeddings().weight.detach()
     words, width = embeddings.shape
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         body: Any = transformers.BartForConditionalGeneration(
             transformers.BartConfig(
                 vocab_size=words,
@@ -58,6 +61,22 @@ def new_body(vocabulary: Any, tokenizer: Any, size: EditorSize, seed: int) -> An
             table = half.embed_positions.weight
             table.copy_(_sinusoids(*table.shape) * WEIGHTS)
     return body.eval()
+
+
+def new_head(width: int, seed: int) -> EditingHead:
+    """A head with random weights, for states of a width."""
+    with seeded(seed):
+        return EditingHead(width)
+
+
+def save_editor(network: EditorNetwork, tokenizer: Any, out: Path, *, half: bool = False) -> None:
+    """Leaves the folder of an editor: that of its encoder-decoder, the head among the weights.
+
+    Raises:
+        UserError: the encoder-decoder is too large for one file.
+    """
+    save_model(network.body, tokenizer, out, half=half)
+    add_head(network.head, out)
 
 
 def _sinusoids(places: int, width: int) -> torch.Tensor:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-import safetensors.torch
-import torch
-
-from levelfield.core.errors import UserError
-from levelfield.generation.editor import HEAD, WEIGHTS, EditingHead, EditorNetwork
+from levelfield.generation.editor import EditorNetwork
 from levelfield.generation.editor_tokens import EditorTokens
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained
 from levelfield.training.builder import Account, Beginning, Workplace, build, stepwise
 from levelfield.training.corpus import digest_of_texts, tokenise
 from levelfield.training.editor import EditorSpec
-from levelfield.training.editor.architecture import new_body
+from levelfield.training.editor.architecture import new_body, new_head, save_editor
 from levelfield.training.editor.sentences import some_sentences
 from levelfield.training.editor.task import Editing
 from levelfield.training.folder import digest_of_weights
@@ -50,10 +46,10 @@ def build_editor(
         body, tokenizer = load_pretrained(resolved, "encoder-decoder", spec.loading)
         if not spec.start:
             body = new_body(body, tokenizer, spec.size, seed).to(place.device)
-        network = EditorNetwork(body, _new_head(body.config.d_model, seed).to(place.device))
+        network = EditorNetwork(body, new_head(body.config.d_model, seed).to(place.device))
         tokens = EditorTokens(tokenizer, body.config)
         corpus = tokenise((f" {sentence}" for sentence in sentences), tokenizer)
-        place.notes(f"{len(corpus):,} sentences, {len(corpus.ids):,} tokens")
+        place.notes(corpus.contents("sentences"))
         start = digest_of_weights(network)
 
         def save(last: HistoryRow) -> Mapping[str, str]:
@@ -76,7 +72,7 @@ def build_editor(
             f"{spec.batch} corrupted sentences of up to {spec.window} tokens",
             save,
             {
-                "Corpus": f"{len(corpus):,} sentences, {len(corpus.ids):,} tokens",
+                "Corpus": corpus.contents("sentences"),
                 "Learnt by the decoder": "what it fills in"
                 if spec.learn == "masks"
                 else "all tokens",
@@ -84,28 +80,3 @@ def build_editor(
         )
 
     return build(stepwise(begin), spec, digest_of_texts(sentences), out, **account)
-
-
-def save_editor(network: EditorNetwork, tokenizer: Any, out: Path, *, half: bool = False) -> None:
-    """Leaves the folder of an editor: that of its encoder-decoder, the head among the weights.
-
-    Raises:
-        UserError: the encoder-decoder is too large for one file.
-    """
-    body = network.body.half() if half else network.body
-    body.save_pretrained(out, max_shard_size="1TB")
-    tokenizer.save_pretrained(out)
-    path = out / WEIGHTS
-    if not path.is_file():
-        raise UserError(f"{out}: expected the weights in one file, {WEIGHTS}")
-    tensors = safetensors.torch.load_file(path)
-    dtype = next(body.parameters()).dtype
-    for name, tensor in network.head.state_dict().items():
-        tensors[f"{HEAD}{name}"] = tensor.detach().cpu().to(dtype).contiguous()
-    safetensors.torch.save_file(tensors, path, {"format": "pt"})
-
-
-def _new_head(width: int, seed: int) -> EditingHead:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return EditingHead(width)

@@ -22,7 +22,7 @@ from levelfield.models.torch.soft_prompt import PromptEncoder
 from levelfield.training.guide.settings import Normalised
 from levelfield.training.guide.teachers import Teacher, TextBatch
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import Loss
+from levelfield.training.loop import Loss, seeded
 from levelfield.training.passes import Passes
 
 
@@ -38,8 +38,7 @@ class LearntPrompts(torch.nn.Module):
     def __init__(self, base: LanguageModel, starts: Sequence[torch.Tensor], seed: int) -> None:
         super().__init__()
         base.model.requires_grad_(False)
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
-            torch.manual_seed(seed)
+        with seeded(seed):
             encoders = [PromptEncoder(start.cpu()) for start in starts]
         self.encoders = torch.nn.ModuleList(encoders).to(base.device)
         few = torch.tensor([[base.bos_id]], device=base.device)

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from levelfield.models.torch.flow import Flow, FlowShape
 from levelfield.training.folder import STAGE
 from levelfield.training.guide.attributes import AttributeRows
-from levelfield.training.loop import Loss, fit
+from levelfield.training.loop import Loss, fit, seeded
 from levelfield.training.passes import Passes
 from levelfield.training.recipe import Recipe
 
@@ -64,8 +64,7 @@ class LearntFlow(nn.Module):
 
     def __init__(self, shape: FlowShape, labels: int, seed: int) -> None:
         super().__init__()
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.flow = Flow(shape, labels)
             self.head = nn.Sequential(
                 nn.Linear(shape.size, HEAD), nn.ReLU(), nn.Linear(HEAD, labels)

@@ -25,7 +25,7 @@ from levelfield.training.guide.passes_over import passes_over
 from levelfield.training.guide.settings import FutureSettings
 from levelfield.training.guide.texts import readable
 from levelfield.training.labelled import Labelled, LabelledTexts
-from levelfield.training.loop import Loss, fit
+from levelfield.training.loop import Loss, fit, seeded
 from levelfield.training.passes import Passes
 from levelfield.training.recipe import Recipe
 
@@ -103,8 +103,7 @@ def _untrained(
     base: LanguageModel, labels: int, shape: FutureShape, seed: int
 ) -> FutureDiscriminator:
     """The same weights every time."""
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = FutureDiscriminator(base.model.get_input_embeddings().weight, labels, shape)
     return model.to(base.device)
 

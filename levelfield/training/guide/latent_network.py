@@ -20,6 +20,7 @@ from levelfield.models.torch.latent import (
     keys_and_values,
 )
 from levelfield.training.guide.settings import LatentSettings
+from levelfield.training.loop import seeded
 
 LEAST = 1e-3
 """Vectors count as this far from their mean at least; those of one text only are no distance."""
@@ -51,8 +52,7 @@ class LearntLatent(torch.nn.Module):
             settings.size, settings.positions, *cache_shape(base.model), settings.rank
         )
         begin = torch.tensor([[base.bos_id] * settings.positions], device=base.device)
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
-            torch.manual_seed(seed)
+        with seeded(seed):
             mean = vectors.mean(0).cpu()
             spread = float((vectors.cpu() - mean).norm(dim=1).mean())
             self.encoder = LatentEncoder(mean, max(spread, LEAST), settings.size)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from levelfield.training.infiller import Family, Size
+from levelfield.training.loop import seeded
 
 
 def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
@@ -17,8 +16,7 @@ def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positio
     assert size.inner
     assert size.head
 
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         if family == "t5":
             return transformers.T5ForConditionalGeneration(
                 transformers.T5Config(  # type: ignore[call-arg]

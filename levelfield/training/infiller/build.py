@@ -14,18 +14,16 @@ from levelfield.models.resolve import Kind, resolve
 from levelfield.models.torch.loading import fuse_activations, load_pretrained
 from levelfield.training.builder import Account, Beginning, Workplace, build, start_of, stepwise
 from levelfield.training.corpus import digest_of_texts, tokenise
-from levelfield.training.folder import digest_of_weights, saved_tokenizer
+from levelfield.training.folder import digest_of_weights, save_model, saved_tokenizer
 from levelfield.training.infiller import InfillerSpec
 from levelfield.training.infiller.architecture import new_model
 from levelfield.training.infiller.examples import sentence_ends
 from levelfield.training.infiller.format import InfillingFormat
 from levelfield.training.infiller.task import Infilling
-from levelfield.training.infiller.tokenizer import train_tokenizer
-from levelfield.training.loop import HistoryRow
+from levelfield.training.infiller.tokenizer import sample_of, train_tokenizer
+from levelfield.training.loop import HistoryRow, seeded
 
 POSITIONS = 512
-SAMPLE = 20_000_000
-"""Characters of the corpus that a new tokenizer is trained on."""
 
 Texts = Callable[[], Iterator[str]]
 
@@ -48,14 +46,11 @@ def build_infiller(
         kept = place.checkpoint / f"tokenizer-{spec.vocabulary}-{data[:12]}"
         model, tokenizer = _begin(texts, spec, kept, place.device)
         corpus = tokenise(texts(), tokenizer)
-        documents = f"{len(corpus):,} documents, {len(corpus.ids):,} tokens"
-        place.notes(documents)
+        place.notes(corpus.contents("documents"))
 
         def save(last: HistoryRow) -> Mapping[str, str]:
-            (model.half() if spec.half else model).save_pretrained(place.out)
-            tokenizer.save_pretrained(place.out)
-            loss = last.validation["loss"]
-            return {"Loss": f"{loss:.4f} nats a token on held-out documents"}
+            save_model(model, tokenizer, place.out, half=spec.half)
+            return {"Loss": f"{last.validation['loss']:.4f} nats a token on held-out documents"}
 
         task = Infilling(
             corpus,
@@ -73,7 +68,7 @@ def build_infiller(
             start_of(spec),
             f"{spec.batch} examples of up to {spec.window} tokens",
             save,
-            {"Format": f"{spec.family}, one gap a text", "Corpus": documents},
+            {"Format": f"{spec.family}, one gap a text", "Corpus": corpus.contents("documents")},
         )
 
     return build(stepwise(begin), spec, data, out, **account)
@@ -88,27 +83,15 @@ def _begin(texts: Texts, spec: InfillerSpec, folder: Path, device: torch.device)
         vocabulary = tokenizer.get_vocab()
         if spec.family == "causal" and any(mark not in vocabulary for mark in FIM):
             tokenizer.add_special_tokens({"extra_special_tokens": list(FIM)})
-            with torch.random.fork_rng():
-                torch.manual_seed(spec.recipe.seed)
+            with seeded(spec.recipe.seed):
                 model.resize_token_embeddings(len(tokenizer))
         return model, tokenizer
     if spec.tokenizer and not (Path(spec.tokenizer) / "tokenizer.json").is_file():
         raise UserError(f"{spec.tokenizer} holds no tokenizer.json")
     tokenizer = saved_tokenizer(
         Path(spec.tokenizer) if spec.tokenizer else folder,
-        lambda: train_tokenizer(_some(texts()), spec.vocabulary),
+        lambda: train_tokenizer(sample_of(texts()), spec.vocabulary),
     )
     model = new_model(spec.family, spec.size, len(tokenizer), spec.recipe.seed, positions=POSITIONS)
     fuse_activations(model)
     return model.to(device), tokenizer
-
-
-def _some(texts: Iterator[str]) -> Iterator[str]:
-    """Pieces of the corpus for a tokenizer: of each document at most 20,000 characters."""
-    taken = 0
-    for text in texts:
-        piece = text[:20_000]
-        yield piece
-        taken += len(piece)
-        if taken >= SAMPLE:
-            return

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from levelfield.models.gaps import FIM
 from levelfield.training.infiller.format import SENTINELS
 
+SAMPLE = 20_000_000
+"""Characters of a corpus that a tokenizer is trained on."""
+LONGEST = 20_000
+"""Characters of a document among them."""
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, *, marked: str = "$A </s>") -> Any:
     """A subword tokenizer: words are split off at blanks, line breaks and
     punctuation, then byte-pair encoding with single bytes for characters that are rare, so that
-    every text has tokens. Holds the markers of both families."""
+    every text has tokens. Holds the markers of both families.
+
+    Args:
+        marked: a text `$A` as models read it.
+    """
     from tokenizers import (
         Regex,
         Tokenizer,
@@ -67,7 +76,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     ]
     tokenizer = Tokenizer.from_str(json.dumps(described))
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A </s>", special_tokens=[("</s>", 1)]
+        single=marked, special_tokens=[("</s>", 1)]
     )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
@@ -75,3 +84,14 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
         eos_token="</s>",
         extra_special_tokens=[*SENTINELS, *FIM],
     )
+
+
+def sample_of(texts: Iterable[str]) -> Iterator[str]:
+    """Beginnings of documents, as many as a tokenizer is trained on."""
+    taken = 0
+    for text in texts:
+        piece = text[:LONGEST]
+        yield piece
+        taken += len(piece)
+        if taken >= SAMPLE:
+            return

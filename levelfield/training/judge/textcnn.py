@@ -14,7 +14,7 @@ from levelfield.training.judge import JudgeSpec
 from levelfield.training.judge.architectures import Architecture, splitter
 from levelfield.training.judge.task import Classification, passes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import HistoryRow, fit
+from levelfield.training.loop import HistoryRow, fit, seeded
 from levelfield.training.recipe import Recipe
 
 
@@ -34,8 +34,7 @@ def _train(
     train: Labelled, spec: JudgeSpec, place: Workplace
 ) -> tuple[Classifier, list[HistoryRow]]:
     vocabulary = Vocabulary.of(train.texts, most=spec.vocabulary, split=splitter(spec))
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
-        torch.manual_seed(spec.seed)
+    with seeded(spec.seed):
         model = TextCNN(len(vocabulary.words), len(train.labels), spec.shape).to(place.device)
 
     def logits(ids: Sequence[Sequence[int]]) -> torch.Tensor:

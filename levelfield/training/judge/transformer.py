@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from levelfield.models.contracts import Classifier
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.classifier import TorchClassifier
@@ -13,7 +11,7 @@ from levelfield.training.judge import JudgeSpec
 from levelfield.training.judge.architectures import Architecture
 from levelfield.training.judge.task import Classification, passes
 from levelfield.training.labelled import Labelled
-from levelfield.training.loop import HistoryRow, fit
+from levelfield.training.loop import HistoryRow, fit, seeded
 from levelfield.training.recipe import Recipe
 
 
@@ -34,8 +32,7 @@ def _train(
 ) -> tuple[Classifier, list[HistoryRow]]:
     """Trains every weight but the word vectors, of which a few thousand texts show too few."""
     resolved = resolve(spec.start, spec.loading)
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
-        torch.manual_seed(spec.seed)
+    with seeded(spec.seed):
         model, tokenizer = load_to_tune(resolved, train.labels, place.device)
     model.get_input_embeddings().weight.requires_grad_(False)
     judge = TorchClassifier(model, tokenizer)

@@ -7,21 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-import numpy as np
-
 from levelfield.core.errors import UserError
-from levelfield.core.registry import create
 from levelfield.generation.seq2seq import Seq2Seq, as_seq2seq, open_seq2seq
 from levelfield.io import atomic_writer
 from levelfield.models.rewriters import REWRITER, RewriterFile, read_rewriter
 from levelfield.training.builder import Account, Beginning, Workplace, build, stepwise
-from levelfield.training.folder import digest_of_weights
+from levelfield.training.folder import digest_of_weights, save_model
 from levelfield.training.loop import HistoryRow
 from levelfield.training.rewriter import RewriterSpec
 from levelfield.training.rewriter.copier import VOCABULARY, new_copier
+from levelfield.training.rewriter.figures import facts_of, held_out_figures
 from levelfield.training.rewriter.pairs import RewritingPairs
-from levelfield.training.rewriter.rewards import Rewards, samples_of
-from levelfield.training.rewriter.task import Rewriting, greedy_texts, mean_loss
+from levelfield.training.rewriter.rewards import Rewards
+from levelfield.training.rewriter.task import Rewriting
 
 
 def build_rewriter(
@@ -45,14 +43,11 @@ def build_rewriter(
 
         def save(_: HistoryRow) -> Mapping[str, str]:
             figures = held_out_figures(model, pairs, spec)
-            if spec.half:
-                model.model.half()
-            model.model.save_pretrained(place.out)
-            model.tokenizer.save_pretrained(place.out)
+            save_model(model.model, model.tokenizer, place.out, half=spec.half)
             about = RewriterFile(pairs.attribute, pairs.labels, model.label, figures)
             with atomic_writer(place.out / REWRITER) as file:
                 file.write(json.dumps(about.to_dict(), indent=1, ensure_ascii=False) + "\n")
-            return {**_figures("Held out, before", before), **_figures("Held out, after", figures)}
+            return {**facts_of("Held out, before", before), **facts_of("Held out, after", figures)}
 
         start = digest_of_weights(model.model)
         kept = sum(pair.source.split() == pair.text.split() for pair in pairs.test)
@@ -85,47 +80,7 @@ def _begun(spec: RewriterSpec) -> Seq2Seq:
     )
 
 
-def held_out_figures(
-    model: Seq2Seq, pairs: RewritingPairs, spec: RewriterSpec
-) -> dict[str, float | None]:
-    """Figures on held-out pairs; greedy texts.
-
-    Returns:
-        `n` pairs; `loss` in nats a token; `copies`, the share of texts equal to their source;
-        `bleu` and `chrf`, means over texts against the text of the pair, 0 to 100; `style`, the
-        share of judges that find the wanted style, None without judges. Nothing without pairs.
-    """
-    if not pairs.test:
-        return {"n": 0}
-    texts = greedy_texts(model, pairs.test, spec.batch)
-    samples = samples_of(texts, pairs.test, pairs.attribute)
-    figures: dict[str, float | None] = {
-        "n": len(samples),
-        "loss": mean_loss(model, pairs.test, spec.batch),
-        "copies": float(np.mean([s.text.split() == s.source.split() for s in samples])),
-    }
-    names = {"bleu": "bleu.references", "chrf": "chrf.references"}
-    names |= {"style": "control.average"} if spec.judges else {}
-    common = {"judges": spec.judges, "device": spec.loading.device}
-    for name, metric in zip(names, create([*names.values()], common, {}), strict=True):
-        values = metric.score(samples).values
-        figures[name] = None if np.isnan(values).all() else float(np.nanmean(values))
-    return {name: value if value is None else round(value, 6) for name, value in figures.items()}
-
-
 def _check_lengths(model: Seq2Seq, pairs: RewritingPairs) -> None:
     long = max(len(model.target(pair.text)) for pair in pairs.train)
     if long >= model.limit:
         raise UserError(f"a text of the pairs has {model.limit} tokens or more; leave it out")
-
-
-def _figures(when: str, figures: Mapping[str, float | None]) -> dict[str, str]:
-    forms = {
-        "loss": "{:.4f} nats a token",
-        "copies": "{:.3f} of texts equal their source",
-        "bleu": "BLEU {:.1f} against the text of the pair",
-        "chrf": "chrF {:.1f}",
-        "style": "{:.3f} of judges find the wanted style",
-    }
-    words = [forms[k].format(v) for k, v in figures.items() if k in forms and v is not None]
-    return {when: ", ".join(words)} if words else {}

@@ -16,6 +16,7 @@ from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained, pick_device
 from levelfield.training.infiller import Size
 from levelfield.training.infiller.architecture import new_model
+from levelfield.training.loop import seeded
 
 VOCABULARY = "offline/infill-expert"
 """Whose tokenizer and embeddings a copier has."""
@@ -57,8 +58,7 @@ def new_copier(seed: int, loading: Loading = AS_USUAL) -> tuple[Any, Any]:
         raise ModelError(f"embeddings of {width - HEAD}: expected a multiple of {HEAD}")
     size = Size(width, LAYERS, 2 * width, HEAD)
     model = new_model("t5", size, len(embeddings), seed, positions=512)
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(seed + 1)
+    with torch.no_grad(), seeded(seed + 1):
         _wire(model, embeddings, tokenizer)
     return model.eval().to(device), tokenizer
 
