@@ -20,6 +20,8 @@ from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 
 RECORD = "training.json"
+BEGUN = "run.json"
+"""Says in the folder of checkpoints what is trained: kinds without steps leave no checkpoint."""
 STAGE = "stage-"
 """Names of folders begin so in which later stages of a training leave their checkpoints."""
 Run = Mapping[str, Any]
@@ -53,6 +55,7 @@ def opened(out: Path, run: Run) -> list[HistoryRow] | None:
         raise UserError(f"{out} is not empty and holds no run of this kind; give another folder")
     try:
         training.mkdir(parents=True, exist_ok=True)
+        (training / BEGUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"{out}: can't be written: {error.strerror}") from error
     return None
@@ -93,14 +96,14 @@ def digest_of_weights(model: Any) -> str:
 
 
 def _may_be_trained_in(out: Path) -> bool:
-    """Whether a folder is empty, or was left by a run: its checkpoint says so."""
+    """Whether a folder is empty, or was left by a run: its checkpoints say so."""
     if not out.is_dir():
         return False
     training = out / "training"
     left = _names(training) if training.is_dir() else set()
     if not left:
         return not _names(out) - {training.name}
-    return all(name.startswith((CHECKPOINT, HISTORY, "tokenizer", STAGE)) for name in left)
+    return all(name.startswith((BEGUN, CHECKPOINT, HISTORY, "tokenizer", STAGE)) for name in left)
 
 
 def _names(folder: Path) -> set[str]:

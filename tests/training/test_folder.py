@@ -37,6 +37,7 @@ def test_a_folder_with_files_of_others_is_refused_whatever_their_folders_are_cal
         (),
         ("training/",),
         ("training/checkpoint.safetensors", "config.json"),
+        ("training/run.json", "guide.safetensors"),
         ("training/checkpoint.safetensors", f"training/{TEMPORARY}"),
         (f"training/{TEMPORARY}", TEMPORARY),
     ],

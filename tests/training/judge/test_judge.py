@@ -31,6 +31,7 @@ from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
 from levelfield.training.figures import read_figures
 from levelfield.training.judge import JudgeSpec, Tuning
+from levelfield.training.judge import build as judge_build
 from levelfield.training.judge import task as judge_task
 from levelfield.training.judge.build import build_judge
 from levelfield.training.judge.task import Classification
@@ -41,6 +42,24 @@ from levelfield.training.labelled import (
     merged,
     split,
 )
+
+
+class Killing:
+    """Counts steps, and stands for a kill after so many of them."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.steps: list[int] = []
+
+    def __call__(self, steps: int) -> None:
+        self.steps.append(steps)
+        if sum(self.steps) > self.after:
+            raise KeyboardInterrupt
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
 
 SMALL = JudgeSpec(
     "sentiment",
@@ -137,6 +156,34 @@ def test_a_fine_tuned_encoder_votes_by_its_folder_and_goes_on_after_a_kill(
     assert again == found
     weights = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed")]
     assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize("architecture", ["textcnn", "linear", "fasttext"])
+def test_a_judge_that_was_killed_and_built_again_is_as_one_that_was_not(
+    tmp_path, monkeypatch, architecture
+):
+    """A TextCNN goes on from its checkpoint; the others, which have no steps, begin again."""
+    if architecture == "fasttext":
+        pytest.importorskip("fasttext")
+    monkeypatch.setattr(judge_task, "CHECKPOINT_STEPS", 5)
+    train, test = split(many(8), 0.2, seed=0)
+    spec = JudgeSpec("sentiment", architecture, epochs=4, batch=8)
+    build_judge(train, test, spec, tmp_path / "whole" / "m")
+    with monkeypatch.context() as patch:
+        if architecture != "textcnn":
+            patch.setattr(judge_build, "write_figures", killed)
+        progress = Killing(12 if architecture == "textcnn" else 10_000)
+        with pytest.raises(KeyboardInterrupt):
+            build_judge(train, test, spec, tmp_path / "killed" / "m", progress=progress)
+    again = Killing(10_000)
+    build_judge(train, test, spec, tmp_path / "killed" / "m", progress=again)
+    if architecture == "textcnn":
+        assert again.steps[0] == 10  # done at the checkpoint
+    folders = [tmp_path / name / "m" for name in ("whole", "killed")]
+    whole, resumed = ({p.name: p.read_bytes() for p in folder.iterdir()} for folder in folders)
+    assert whole.keys() == resumed.keys()
+    timed = ("training.json", "README.md")
+    assert all(whole[name] == resumed[name] for name in whole if name not in timed)
 
 
 def test_a_classifier_that_reads_to_the_last_token_can_be_fine_tuned(tmp_path):
