@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.guides import base_of, check_own_model
+from levelfield.models.batching import token_mask
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
@@ -54,11 +55,8 @@ class EncoderModel:
             texts: (tokens, d) each, rows of the table in place of tokens, without special ones.
         """
         vectors = pad_sequence(list(texts), batch_first=True)
-        lengths = torch.tensor([len(text) for text in texts], device=vectors.device)
-        mask = torch.arange(vectors.shape[1], device=vectors.device) < lengths[:, None]
-        logits: torch.Tensor = self.network(
-            inputs_embeds=vectors, attention_mask=mask.long()
-        ).logits
+        mask = torch.from_numpy(token_mask(texts)).to(vectors.device)
+        logits: torch.Tensor = self.network(inputs_embeds=vectors, attention_mask=mask).logits
         return logits
 
 

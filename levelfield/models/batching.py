@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 import numpy as np
@@ -65,7 +65,7 @@ def padded(rows: Sequence[Row], pad: int, *, left: bool = False) -> Ints:
     return filled
 
 
-def token_mask(rows: Sequence[Row], *, left: bool = False) -> Ints:
+def token_mask(rows: Sequence[Sized], *, left: bool = False) -> Ints:
     """1 where `padded` has a token of a row, 0 where it has padding: (rows, longest).
 
     >>> token_mask([[5, 6, 7], [8]]).tolist()
