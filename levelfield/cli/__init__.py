@@ -30,13 +30,13 @@ _COMMANDS = {
         "levelfield.cli.techniques:techniques",
         "List the techniques of controlled generation, or explain one.",
     ),
-    "data": ("levelfield.cli.data:data", "Rated texts, prompts and labelled texts by name."),
+    "data": ("levelfield.cli.data:data", "List and fetch rated texts, prompts and labelled texts."),
     "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
     "convert": ("levelfield.cli.convert:convert", "Convert weights that authors published."),
     "environment": (
         "levelfield.cli.environment:environment",
-        "Environments of their own for metrics whose requirements clash with ours.",
+        "Manage environments of metrics whose requirements clash with ours.",
     ),
     "cache": ("levelfield.cli.cache:cache", "Look at the cache of values, or empty it."),
 }

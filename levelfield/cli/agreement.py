@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--zscores",
     type=OutputType("z-scores"),
-    help="Ratings as z per rater, one a line; - is stdout.",
+    help="Write the ratings as z-scores per rater, one per line; - is stdout.",
 )
 @delivers()
 def agreement(

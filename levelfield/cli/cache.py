@@ -15,7 +15,7 @@ from levelfield.run.cache import Contents, SegmentCache, cache_path, clear_cache
 
 @click.group()
 def cache() -> None:
-    """The cache of values: where it is, what is in it, empty it.
+    """Show where the cache of values is and what is in it, or empty it.
 
     It lies in $LEVELFIELD_CACHE, else in the user's cache folder. Values are kept under the
     signature of their metric, so a change of model or option never meets an old value. Beside it
@@ -26,7 +26,7 @@ def cache() -> None:
 @cache.command()
 @JSON
 def info(as_json: bool) -> None:
-    """How many values of which metrics are in the cache, and how large converted models are."""
+    """Show how many values of which metrics the cache has, and how large converted models are."""
     path = cache_path()
     folder, models = copies_folder(), copies_bytes()
     contents = Contents({}, 0)
@@ -46,7 +46,7 @@ def info(as_json: bool) -> None:
 
 
 @cache.command()
-@click.option("--models", is_flag=True, help="Remove the converted models, and forget no values.")
+@click.option("--models", is_flag=True, help="Remove the converted models, and keep all values.")
 def clear(models: bool) -> None:
     """Forget all values. Converted models stay unless --models names them."""
     if models:

@@ -16,7 +16,7 @@ from levelfield.training.convert.table import LAYOUTS, ConvertOptions
 )
 @click.argument("layout", type=click.Choice(list(LAYOUTS)))
 @click.argument("source", type=INPUT)
-@click.option("--out", required=True, type=OutputType(), help="The folder that is made.")
+@click.option("--out", required=True, type=OutputType(), help="Folder to make.")
 @takes(ConvertOptions, "chosen")
 def convert(layout: str, source: str, out: str, chosen: ConvertOptions) -> None:
     """Convert weights that authors published to a guide or a model folder.

@@ -21,7 +21,7 @@ _MOST_FILES = 80
 
 @click.group()
 def data() -> None:
-    """Data sets: rated texts, prompts, labelled texts.
+    """List and fetch data sets: rated texts, prompts, labelled texts.
 
     Files are looked for under $LEVELFIELD_DATA/NAME/PATH, then in the cache, and are downloaded
     from GitHub, or from $LEVELFIELD_MIRROR, only by `fetch`. Every file is verified.
@@ -31,7 +31,7 @@ def data() -> None:
 @data.command(name="list")
 @JSON
 def list_(as_json: bool) -> None:
-    """Which data sets there are, and whether they are on this machine."""
+    """List the data sets, and say which are on this machine."""
     sets = [dataset(name) for name in names()]
     if as_json:
         described = [{**document(one), "here": sum(map(is_here, one.files))} for one in sets]
@@ -56,7 +56,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 @JSON
 def show(name: str, as_json: bool) -> None:
-    """Where a data set comes from, what is known of it, and the state of its files."""
+    """Show where a data set comes from, what is known of it, and the state of its files."""
     one = dataset(name)
     states = {file.path: state_of(file) for file in one.files}
     if as_json:

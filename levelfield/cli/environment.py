@@ -13,13 +13,13 @@ _NAME = click.argument("name")
 _PATH = click.option(
     "--path",
     type=OutputType(),
-    help="A folder of your choice; --option environment=FOLDER names it.",
+    help="Folder to use instead of the usual one; --option environment=FOLDER names it.",
 )
 
 
 @click.group()
 def environment() -> None:
-    """Environments of their own, for metrics whose requirements clash with ours.
+    """Manage environments of their own for metrics whose requirements clash with ours.
 
     They lie in $LEVELFIELD_ENVIRONMENTS, else in the user's data folder.
     """
@@ -37,7 +37,7 @@ def create(name: str, path: str | None) -> None:
 @environment.command("list")
 @JSON
 def list_(as_json: bool) -> None:
-    """Which environments there could be, and which are here."""
+    """List the environments that can be made, and say which are on this machine."""
     rows = []
     for name, recipe in environments.RECIPES.items():
         found = environments.look(name)

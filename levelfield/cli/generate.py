@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--prompts",
     "prompt_set",
     type=click.Choice(list(PROMPT_SETS)),
-    help="Prompts of PPLM, by name.",
+    help="Set of PPLM's prompts to use, by name.",
 )
 @click.option("--technique", required=True, help="Technique, as `levelfield techniques` lists it.")
 @takes(GenerationOptions, "chosen")
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     type=OutputType("texts of `levelfield generate`"),
     default="texts.jsonl",
     show_default=True,
-    help="One text a line; - is stdout.",
+    help="Write one text per line; - is stdout.",
 )
-@delivers(json="Costs of the texts, as one JSON document.")
+@delivers(json="Print the costs of the texts as one JSON document.")
 def generate(
     requests: str | None,
     prompt_set: str | None,

@@ -23,7 +23,7 @@ from levelfield.run.readiness import works_offline
 @click.argument("name", required=False)
 @JSON
 def metrics(name: str | None, as_json: bool) -> None:
-    """List the installed metrics, or explain those of a NAME.
+    """List the installed metrics, or explain those with this NAME.
 
     Metrics of other packages appear here when they announce themselves under the entry point
     group levelfield.metrics. PATH.py:CLASS explains the metric in a file. `offline` says whether a

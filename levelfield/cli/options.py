@@ -41,7 +41,7 @@ class FiniteNumber(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only

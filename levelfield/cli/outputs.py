@@ -197,15 +197,15 @@ class Delivery:
 
 
 _FORMS = {
-    "report": ("a page of levelfield", "A page to look at: one HTML file."),
-    "latex": ("LaTeX tables", "The table for booktabs; - is stdout."),
-    "markdown": ("Markdown tables", "The table as Markdown."),
+    "report": ("a page of levelfield", "Write a page to look at: one HTML file."),
+    "latex": ("LaTeX tables", "Write the table as LaTeX for booktabs; - is stdout."),
+    "markdown": ("Markdown tables", "Write the table as Markdown."),
 }
 """Form of a file -> its kind, and the help."""
 
 
 def delivers(
-    *forms: str, json: str = "Everything as one JSON document on stdout.", **helps: str
+    *forms: str, json: str = "Print everything as one JSON document on stdout.", **helps: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command outputs that others have as well; it gets them as one `delivery`.
 

@@ -18,7 +18,7 @@ from levelfield.papers.choices import DefaultsOptions, TableOptions
 @click.argument("id", required=False, metavar="[ID]")
 @takes(TableOptions, "chosen")
 @takes(DefaultsOptions, "defaults", without=("workers", "ray"))
-@delivers("markdown", markdown="Page to write, with defaults; - is stdout.")
+@delivers("markdown", markdown="Write a page in Markdown, with defaults; - is stdout.")
 def reproduce(
     id: str | None, chosen: TableOptions, defaults: DefaultsOptions, delivery: Delivery
 ) -> None:

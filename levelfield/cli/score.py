@@ -22,17 +22,17 @@ from levelfield.run.options import ScoreOptions
     type=OutputType("scores"),
     default="scores.jsonl",
     show_default=True,
-    help="One value a line; - is stdout.",
+    help="Write one value per line; - is stdout.",
 )
 @click.option(
     "--parts",
     type=OutputType("parts of scores"),
-    help="The evaluators that the values are made of, as JSONL.",
+    help="Write the evaluators that make up the values, as JSONL.",
 )
 @click.option(
     "--pairs", "all_pairs", is_flag=True, help="Print the comparison of every two systems."
 )
-@delivers("report", "latex", "markdown", json="The summary as one JSON document on stdout.")
+@delivers("report", "latex", "markdown", json="Print the summary as one JSON document on stdout.")
 def score(
     files: tuple[str, ...],
     options: ScoreOptions,

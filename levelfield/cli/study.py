@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _FILE = click.argument("file", metavar="STUDY.toml", type=INPUT)
 _TARGET = click.argument("target", metavar="STUDY.toml|FOLDER", type=INPUT)
-_DOCUMENT = "One JSON document on stdout."
+_DOCUMENT = "Print one JSON document on stdout."
 
 
 @click.group()
@@ -119,7 +119,7 @@ def status(file: str, delivery: Delivery) -> None:
 @click.option(
     "--fail-on",
     type=click.Choice(["serious", "warning", "note"]),
-    help="Exit with 1 if there is a finding as bad.",
+    help="Exit with status 1 if a finding is at least this severe.",
 )
 @takes(StudyAuditOptions)
 def audit(target: str, delivery: Delivery, fail_on: Any, options: StudyAuditOptions) -> None:
@@ -152,7 +152,7 @@ _TABLES = OutputType(
 @_TARGET
 @click.option("--out", type=_TABLES, help="Folder for page.html, numbers.csv and tables.")
 @takes(StudyReportOptions)
-@click.option("--pairs", is_flag=True, help="Print every two systems compared.")
+@click.option("--pairs", is_flag=True, help="Print the comparison of every two systems.")
 def report(target: str, out: str | None, options: StudyReportOptions, pairs: bool) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.io.outputs import OutputTarget
@@ -176,10 +176,14 @@ def report(target: str, out: str | None, options: StudyReportOptions, pairs: boo
 @study.command(cls=Writing)
 @_FILE
 @click.option(
-    "--texts", type=OutputType("samples"), help="All texts in one file: .jsonl, .csv or .parquet."
+    "--texts",
+    type=OutputType("samples"),
+    help="Write all texts to one file: .jsonl, .csv or .parquet.",
 )
 @click.option(
-    "--scores", type=OutputType("scores"), help="All scores in one file: .jsonl, .csv or .parquet."
+    "--scores",
+    type=OutputType("scores"),
+    help="Write all scores to one file: .jsonl, .csv or .parquet.",
 )
 def export(file: str, texts: str | None, scores: str | None) -> None:
     """Put the texts or scores of a study into one file."""

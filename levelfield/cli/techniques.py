@@ -21,7 +21,7 @@ from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 @click.argument("name", required=False)
 @JSON
 def techniques(name: str | None, as_json: bool) -> None:
-    """List the techniques of controlled generation, or explain the one of this NAME.
+    """List the techniques of controlled generation, or explain the one with this NAME.
 
     Cost is in forward passes a token: F is one of the base model.
     """

@@ -40,11 +40,11 @@ class CountingOptions(Options):
     "--out",
     required=True,
     type=OutputType("word frequencies"),
-    help="The list: one number a vocabulary id.",
+    help="File for the list: one number per vocabulary id.",
 )
 @takes(CountingOptions)
 def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
-    """Inverse word frequencies of a model's tokens in the sentences of texts.
+    """Compute the inverse frequencies of a model's tokens in the sentences of texts.
 
     Reads plain text (also .gz, .xz), and every other format that samples are read from. Give the
     list to a metric with --option iwf=FILE.
@@ -72,11 +72,11 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     "--out",
     required=True,
     type=OutputType("unigram counts"),
-    help="The list: one number a vocabulary id.",
+    help="File for the list: one number per vocabulary id.",
 )
 @takes(CountingOptions, without=("language",))
 def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
-    """Counts of a causal model's tokens in texts, for SLOR.
+    """Count a causal model's tokens in texts, for SLOR.
 
     Reads plain text, one text a line (also .gz, .xz), and every other format that samples are
     read from. Give the counts to the metric with --option corpus=FILE.
@@ -112,17 +112,19 @@ class PoolerOptions(Options):
         "Kind of regression; auto is logistic where all ratings are 0 or 1.",
     )
     length: int = option(32, "Numbers a sequence is made of.", least=1, most=4096)
-    seed: int = option(0, "Seed of what is held out.", least=0)
+    seed: int = option(0, "Seed of the choice of what is held out.", least=0)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)
     loading: Loading = group(AS_USUAL)
 
 
 @click.command(cls=Writing)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=INPUT)
-@click.option("--out", required=True, type=OutputType("a pooler"), help="The pooler, a JSON file.")
+@click.option(
+    "--out", required=True, type=OutputType("a pooler"), help="File for the pooler, as JSON."
+)
 @takes(PoolerOptions, "chosen")
 def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
-    """The classifier pooling of cdm.momentum, from rated texts.
+    """Fit the classifier pooling of cdm.momentum to rated texts.
 
     A linear model from a text's momentum to its rating (ridge), or to the probability of label 1
     where all ratings are 0 or 1 (logistic). The strength of its penalty is what predicts best a
@@ -173,7 +175,7 @@ Aspect = Literal["coherence", "consistency", "attribute-relevance"]
 class ScalesOptions(Options):
     """What the scales are of, and on how much text they are measured."""
 
-    model: str = option("offline/smollm2", "A causal model.", metavar="NAME")
+    model: str = option("offline/smollm2", "Causal model of the likelihoods.", metavar="NAME")
     encoder: str = option("offline/minilm", "Encoder of the embeddings.", metavar="NAME")
     aspects: tuple[Aspect, ...] = option(
         (), "Aspect to measure; may be given again.", flags=("--aspect",), otherwise="all"
@@ -181,17 +183,19 @@ class ScalesOptions(Options):
     attribute: str = option("auto", "Attribute: sentiment, topic, or a TOML file.")
     judge: str = option("auto", "Judge of the attribute, or none.")
     language: str = option("english", "Language of the sentence segmenter.")
-    passages: int = option(320, "Number of passages, of all files together.", least=2)
-    seed: int = option(0, "Seed of what is drawn.", least=0)
+    passages: int = option(320, "Number of passages, over all files.", least=2)
+    seed: int = option(0, "Seed of the draw of passages.", least=0)
     loading: Loading = group(AS_USUAL)
 
 
 @click.command(cls=Writing)
 @CORPUS
-@click.option("--out", required=True, type=OutputType("scales"), help="The scales, a TOML file.")
+@click.option(
+    "--out", required=True, type=OutputType("scales"), help="File for the scales, as TOML."
+)
 @takes(ScalesOptions, "chosen")
 def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
-    """Scales of composite scores, from any text.
+    """Compute the scales of composite scores from any text.
 
     Draws passages from every file of the corpus, degrades half of them, and measures the mean and
     the standard deviation of each component on them. Reads plain text (also .gz, .xz) with empty

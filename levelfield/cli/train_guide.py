@@ -47,7 +47,7 @@ _NAMES = (
     "options",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other setting of this kind of guide.",
+    help="Setting of this kind of guide that has no option of its own; may be given again.",
 )
 @takes(GuideData, "chosen", without=("seed",))
 @SOURCE
@@ -61,7 +61,7 @@ def guide(
     chosen: GuideData,
     sources: tuple[str, ...],
 ) -> None:
-    """A guide: what gedi, dexperts, ctrl-lite, fudge and discup learn on a base.
+    """Train a guide on a base model, for techniques such as gedi, fudge and pplm.
 
     The texts of --data have their label in control.ATTRIBUTE. The guide is a low-rank adapter on
     the base, a few megabytes; that of fudge is a small network on the base's embeddings. Leaves a

@@ -46,7 +46,7 @@ def judge(
     settings: dict[str, Any],
     sources: tuple[str, ...],
 ) -> None:
-    """A judge of a style: a TextCNN, fastText, a linear head on an encoder, a fine-tuned encoder.
+    """Train a judge of a style: a TextCNN, fastText, a linear head, or a fine-tuned encoder.
 
     FILEs are read as `levelfield score` reads them; a text's label is its control.ATTRIBUTE. Or
     --recipe names data sets and settings: sentiment, sentiment-nltk, topic or formality, with

@@ -21,15 +21,13 @@ from levelfield.training.recipe import DETAILS, Stepwise
 from levelfield.training.rewriter import PairOptions, RewardSpec, RewriterSpec
 
 CORPUS = click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
-FOLDER = click.option(
-    "--out", required=True, type=OutputType(), help="The folder of what is trained."
-)
+FOLDER = click.option("--out", required=True, type=OutputType(), help="Folder for what is trained.")
 SOURCE = click.option(
     "--source",
     "sources",
     multiple=True,
     metavar="TEXT",
-    help="Line of the card that says what the corpus is and its licence; may be given again.",
+    help="Line for the model card that names a source and its licence; may be given again.",
 )
 
 
@@ -48,7 +46,7 @@ def _built(
 def infiller(
     corpus: tuple[str, ...], out: str, spec: InfillerSpec, sources: tuple[str, ...]
 ) -> None:
-    """A model that fills one gap in a text, for CTRLEval and CDM.
+    """Train a model that fills one gap in a text, for CTRLEval and CDM.
 
     Reads plain text (also .gz, .xz): documents separated by empty lines, else one a line; dialogues
     with turns joined by </UTT>; and every other format that samples are read from. Without --start
@@ -70,7 +68,7 @@ def infiller(
 @takes(EditorSpec, "spec", without=DETAILS)
 @SOURCE
 def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[str, ...]) -> None:
-    """A model that writes sentences around keywords, for the technique cbart.
+    """Train a model that writes sentences around keywords, for the technique cbart.
 
     Reads plain text (also .gz, .xz): documents separated by empty lines, else one a line; and every
     other format that samples are read from. Its sentences are corrupted, and the model learns to
@@ -115,7 +113,7 @@ def rewriter(
     chosen: PairOptions,
     sources: tuple[str, ...],
 ) -> None:
-    """A rewriter: an encoder-decoder fine-tuned on pairs of sentences.
+    """Train a rewriter: fine-tune an encoder-decoder on pairs of sentences.
 
     Each pair has `source`, `text`, and the style of `text` in control.ATTRIBUTE. The model learns
     to write the text after the code of its style, so that one model serves several directions.
@@ -139,11 +137,11 @@ def rewriter(
 @click.command(cls=Writing)
 @CORPUS
 @click.option(
-    "--out", required=True, type=OutputType("negatives"), help="The negatives, a JSONL file."
+    "--out", required=True, type=OutputType("negatives"), help="File for the negatives, as JSONL."
 )
 @takes(PerturbOptions, "chosen")
 def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
-    """Negatives for a discriminator: the texts of a corpus, spoilt by rules.
+    """Make negatives for a discriminator: the texts of a corpus, spoilt by rules.
 
     A document of plain text is a block of lines between empty lines, or a line where there are no
     empty ones. Negation is by rules for English.
@@ -176,7 +174,7 @@ def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
 def discriminator(
     negatives: tuple[str, ...], out: str, spec: DiscriminatorSpec, sources: tuple[str, ...]
 ) -> None:
-    """A classifier that tells human texts from negatives, for discriminator.score.
+    """Train a classifier that tells human texts from negatives, for discriminator.score.
 
     NEGATIVES are JSONL files of {"positive", "negative"}, as `levelfield train perturb` and the
     sampler of CDM make them; a text is a string, or a list of turns. Random weights need a higher
@@ -193,7 +191,7 @@ def discriminator(
 @click.argument("plan", metavar="PLAN.toml", type=INPUT)
 @FOLDER
 def cdm(plan: str, out: str) -> None:
-    """Generative CDM: two infillers, negatives, and the discriminator that is the metric.
+    """Train generative CDM: two infillers, negatives, and the discriminator that is the metric.
 
     Trains what PLAN.toml does not name a model for, in this order: the amateur, the expert,
     negatives from log p⁻ ∝ log p_a − γ (log p_e − log p_a), and a discriminator, for

@@ -29,7 +29,7 @@ class DataOptions(Options):
         metavar="PART",
         otherwise="all",
     )
-    here: bool = option(False, "Download nothing; leave out what is not here.")
+    here: bool = option(False, "Download nothing; leave out what is not on this machine.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -53,21 +53,21 @@ class ReadingOptions(Options):
     )
     mapping: Mapping[str, str] = option(
         {},
-        "Our field, your column, such as text=output or control.sentiment=label; may be given "
-        "again.",
+        "Field of samples and the column of your files that holds it, such as text=output or "
+        "control.sentiment=label; may be given again.",
         flags=("--map",),
         metavar="FIELD=COLUMN",
         read=columns,
     )
     source_file: PathLike | None = option(
         None,
-        "Line n is the source of line n of each FILE of plain text.",
+        "File whose line n is the source of line n of each FILE of plain text.",
         metavar="FILE",
         is_file=True,
     )
     reference_files: Sequence[PathLike] | PathLike = option(
         (),
-        "Line n is a reference for line n of each FILE; may be given again.",
+        "File whose line n is a reference for line n of each FILE; may be given again.",
         flags=("--reference-file",),
         metavar="FILE",
         is_file=True,
@@ -84,6 +84,7 @@ class ReadingOptions(Options):
     prompt: str = option("", "Prompt of texts that name none.", metavar="TEXT")
     ids: Ids = option(
         "given",
-        "Ids as they are given, or (file) after the stem of their file and a slash, so that files "
-        "with the same ids can be read together. In Python, any lets ids repeat.",
+        "Take ids as they are (given), or put the stem of their file and a slash before them "
+        "(file), so that files with the same ids can be read together. In Python, any lets ids "
+        "repeat.",
     )

@@ -47,11 +47,13 @@ class JudgeTable(Options):
     """What a file says of a judge."""
 
     name: str = option(
-        help="Name under which it votes. Several judges of one name are one judge with several "
-        "sets of labels: the first that has the wanted one speaks.",
+        help="Name under which the judge votes. Several judges of one name are one judge with "
+        "several sets of labels: the first that has the wanted label votes.",
         example='"mine"',
     )
-    attribute: str = option(help="Attribute of controls that it judges.", example='"sentiment"')
+    attribute: str = option(
+        help="Attribute of controls that the judge decides on.", example='"sentiment"'
+    )
     model: str = option(
         "", "Model: a hub name (NAME@REVISION), or a folder, from where the file is."
     )

@@ -35,8 +35,8 @@ class CorrelateOptions(Options):
 
     mapping: Mapping[str, str] = option(
         {},
-        "Our field, your column, in any of the files: id=system+segment, ratings.ASPECT=COLUMN, "
-        "metric.NAME=COLUMN; may be given again.",
+        "Field and the column that holds it, in any of the files: id=system+segment, "
+        "ratings.ASPECT=COLUMN, metric.NAME=COLUMN; may be given again.",
         flags=("--map",),
         metavar="FIELD=COLUMN",
         read=columns,
@@ -63,7 +63,9 @@ class CorrelateOptions(Options):
         otherwise="all",
     )
     lower_is_better: tuple[str, ...] = option(
-        (), "Metric whose sign is turned; may be given again.", metavar="METRIC"
+        (),
+        "Metric of which lower is better: its sign is reversed; may be given again.",
+        metavar="METRIC",
     )
     level: CorrelationLevel = option(
         "segment", "Correlate samples (segment), or the means of systems (system)."
@@ -73,8 +75,8 @@ class CorrelateOptions(Options):
     )
     systems: Systems = option(
         "like-these",
-        "Let intervals and tests speak of these systems, or of systems like these; with --level "
-        "system.",
+        "Make intervals and tests hold for these systems, or for systems like these; with "
+        "--level system.",
     )
     statistics: tuple[Statistic, ...] = option(
         (),
@@ -90,12 +92,16 @@ class CorrelateOptions(Options):
         "aspect", "Comparisons that p is adjusted over: those on an aspect, or all."
     )
     alpha: float = option(
-        0.05, "Level of tests: p below it is a difference.", above=0, below=1, metavar="P"
+        0.05,
+        "Significance level: a p below it counts as a difference.",
+        above=0,
+        below=1,
+        metavar="P",
     )
-    drift: bool = option(False, "Correlate by system and by quality, too.")
+    drift: bool = option(False, "Correlate within systems and within levels of quality as well.")
     parts: PathLike | None = option(
         None,
-        "File of `score --parts`: correlate by number of evaluators, too.",
+        "File of `score --parts`, to correlate by number of evaluators as well.",
         metavar="FILE",
         is_file=True,
     )
@@ -125,13 +131,14 @@ class AgreementOptions(Options):
     )
     by: str = option(
         "",
-        "Parts to look at one by one: survey, dataset, system, control.ATTRIBUTE or another field.",
+        "Field whose values are looked at one by one: survey, dataset, system, control.ATTRIBUTE "
+        "or another.",
         metavar="FIELD",
     )
     level: Measurement = option(
         "interval", "Level of measurement, for α and κ: names, ranks, or a scale."
     )
     worst: int = option(
-        10, "Number of items of the largest disagreement to name.", least=0, metavar="N"
+        10, "Number of items with the largest disagreement to list.", least=0, metavar="N"
     )
     seed: int = option(0, "Seed of resampling.", least=0, metavar="N")

@@ -63,8 +63,8 @@ class _BARTScore(Seq2SeqMetric, abc.ABC):
     model: str = option("facebook/bart-large-cnn", "Encoder-decoder model: a hub name or a folder.")
     average: Literal["authors", "tokens"] = option(
         "authors",
-        "Tokens that are averaged over: authors, begin and end tokens as well, where the "
-        "tokenizer puts them; tokens, neither.",
+        "Tokens to average over: authors, begin and end tokens as well, where the tokenizer puts "
+        "them; tokens, neither.",
     )
 
     @abc.abstractmethod

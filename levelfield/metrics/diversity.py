@@ -109,12 +109,12 @@ class Distinct(_NGramDiversity):
 
     denominator: Literal["ngrams", "tokens"] = option(
         "ngrams",
-        "Divide by the n-grams, or by the tokens, of which every text has n − 1 more, so that "
-        "texts which repeat nothing stay below 1.",
+        "Divide by the number of n-grams, or by that of tokens, of which every text has n − 1 "
+        "more, so that texts which repeat nothing stay below 1.",
     )
     floor: int | None = option(
         None,
-        "Decimals to which the value is cut, not rounded.",
+        "Number of decimals to which the value is truncated, not rounded.",
         least=0,
         most=15,
         otherwise="all of them",

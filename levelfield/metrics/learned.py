@@ -230,7 +230,9 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
         "references.",
     )
     batch: int = option(
-        16, "Texts that go through the model together; no value depends on it.", least=1
+        16,
+        "Number of texts that go through the model together; the values do not depend on it.",
+        least=1,
     )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
     environment: str = option(

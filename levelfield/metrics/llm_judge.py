@@ -86,7 +86,7 @@ class _LLMJudge(Options, SampleMetric):
     )
     samples: int | None = option(
         None,
-        "Answers to each text.",
+        "Number of answers to each text.",
         least=1,
         most=1_000,
         otherwise="1 with log-probabilities, else 20",
@@ -97,22 +97,23 @@ class _LLMJudge(Options, SampleMetric):
         least=0,
         otherwise="0 with log-probabilities, else 1",
     )
-    seed: int | None = option(0, "Seed of a server's sampling; none sends none.")
+    seed: int | None = option(0, "Seed of a server's sampling; with none, no seed is sent.")
     max_tokens: int | None = option(
         16,
-        "Most tokens of an answer; none sends no limit. A model that thinks aloud needs more.",
+        "Most tokens of an answer; with none, no limit is sent. A model that thinks aloud needs "
+        "more.",
         least=1,
         most=1_000_000,
     )
     top_logprobs: int = option(
-        20, "Alternatives that a server is asked for with each token.", least=1, most=1_000
+        20, "Number of alternatives that a server is asked for at each token.", least=1, most=1_000
     )
     key_variable: str = option(
         "OPENAI_API_KEY",
         "Environment variable with the key of the server; the key is sent if it is set.",
         metavar="NAME",
     )
-    concurrency: int = option(8, "Requests under way at once.", least=1, most=256)
+    concurrency: int = option(8, "Number of requests under way at once.", least=1, most=256)
     timeout: float = option(
         60.0,
         "Seconds that one request may take, its whole answer included.",
@@ -120,7 +121,7 @@ class _LLMJudge(Options, SampleMetric):
         most=86_400,
     )
     retries: int = option(
-        5, "Times that a request is sent again if it fails.", least=0, most=RETRIES
+        5, "Number of times that a failed request is sent again.", least=0, most=RETRIES
     )
     loading: Loading = group(AS_USUAL, without=("batch_tokens", "engine"))
 

@@ -47,7 +47,7 @@ class METEOR(Options, TextComparison):
 
     variant: Variant = option(
         "nltk",
-        "Implementation to be equal to: that of NLTK, or the column released by Lai et al. (2022).",
+        "Implementation to match: that of NLTK, or the column released by Lai et al. (2022).",
     )
     synonyms: Literal["auto", "wordnet", "none"] = option(
         "auto",

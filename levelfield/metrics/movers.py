@@ -102,7 +102,7 @@ class _WMD(ComparisonMetric, abc.ABC):
     )
     lowercase: bool = option(
         True,
-        "Fold case before vectors are looked up. Files that keep case (GoogleNews) want false.",
+        "Fold case before vectors are looked up. Files that keep case (GoogleNews) need false.",
     )
     unit_length: bool = option(
         False,

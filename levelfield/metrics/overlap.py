@@ -79,8 +79,8 @@ class SentenceBLEU(Options, TextComparison):
 
     variant: Literal["sacrebleu", "nltk", "lai-2022"] = option(
         "sacrebleu",
-        "Implementation to be equal to: that of sacreBLEU, that of NLTK, or the column released "
-        "by Lai et al. (2022).",
+        "Implementation to match: that of sacreBLEU, that of NLTK, or the column released by Lai "
+        "et al. (2022).",
     )
     tokenize: Tokenize = _TOKENIZE
     lowercase: bool = _LOWERCASE

@@ -106,8 +106,8 @@ class ROUGE(Options, TextComparison, abc.ABC):
     stemmer: bool = option(False, "Stem words of more than three characters (Porter).")
     variant: Literal["rouge-score", "rouge-1.0", "lai-2022"] = option(
         "rouge-score",
-        "Implementation to be equal to: the package rouge-score, the package rouge since 1.0, or "
-        "the column released by Lai et al. (2022).",
+        "Implementation to match: the package rouge-score, the package rouge since 1.0, or the "
+        "column released by Lai et al. (2022).",
     )
 
     _unit: ClassVar[str]

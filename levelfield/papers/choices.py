@@ -51,8 +51,8 @@ class DefaultsOptions(Options):
     )
     most: int | None = option(
         None,
-        "Measure so many texts of a set at most, with defaults: whole clusters, the same at each "
-        "run.",
+        "Measure at most this many texts of each set, with defaults: whole clusters, the same "
+        "ones in each run.",
         least=FEWEST,
         expected=f"{FEWEST} texts of a set or more",
         otherwise="all",

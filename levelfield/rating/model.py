@@ -48,30 +48,30 @@ class RatingCriterion(Options):
     """One question that is asked of every item."""
 
     id: str = option(
-        help="Word for files, unique; becomes the aspect of the ratings.",
+        help="Identifier of the criterion, unique; becomes the aspect of the ratings.",
         positional=True,
         expected=expected_identifier('"content"'),
         example='"content"',
         **IDENTIFIER,
     )
-    title: str = option(help="Heading for raters.", positional=True, example='"Content"')
+    title: str = option(help="Heading that raters see.", positional=True, example='"Content"')
     statement: str = option(
-        help="What raters agree with, or are asked.",
+        help="Statement that raters agree or disagree with, or question that they answer.",
         positional=True,
         example='"Both texts say the same."',
     )
     scale: ScaleKind = option(
         "slider",
-        "How raters answer: on a line from 1 to 100 without numbers (slider), by points (likert), "
-        "which of two texts or neither (pairwise), or by an order, best first, ties allowed "
+        "Scale of the answers: a line from 1 to 100 without numbers (slider), points (likert), a "
+        "choice of one of two texts or neither (pairwise), or an order, best first, ties allowed "
         "(ranking).",
         otherwise="slider; in a pairwise design pairwise, in a ranking ranking",
     )
     low: str = option(
-        "", "What the low end of a slider or a Likert scale means.", example='"disagree"'
+        "", "Meaning of the low end of a slider or a Likert scale.", example='"disagree"'
     )
-    high: str = option("", "What the high end means.", example='"agree"')
-    points: int = option(5, "Points of a Likert scale.", least=2, most=11)
+    high: str = option("", "Meaning of the high end.", example='"agree"')
+    points: int = option(5, "Number of points of a Likert scale.", least=2, most=11)
     labels: tuple[str, ...] = option(
         (),
         "Labels of a Likert scale, one for each point.",
@@ -79,7 +79,7 @@ class RatingCriterion(Options):
     )
     help: str = option(
         "",
-        "More about it, Markdown, on its own card of the instructions.",
+        "Further explanation in Markdown, shown on a card of its own in the instructions.",
         example='"Compare names and numbers."',
     )
 
@@ -198,7 +198,7 @@ class Practice:
 class PageFile(Options):
     """A file in place of a page."""
 
-    file: str = option(help="Markdown file, UTF-8.", example='"consent.md"')
+    file: str = option(help="Markdown file in UTF-8.", example='"consent.md"')
 
 
 def _page(help: str, example: str) -> Any:
@@ -215,10 +215,10 @@ def _page(help: str, example: str) -> Any:
 class Words(Options):
     """What raters read around the items: Markdown, a string or `{ file = "consent.md" }`."""
 
-    welcome: str = _page("First page.", "Welcome.")
-    consent: str = _page("What raters agree to: what is kept and why.", "I agree.")
-    instructions: str = _page("How to rate.", "Read both texts.")
-    thanks: str = _page("Last page.", "Thank you.")
+    welcome: str = _page("Text of the first page.", "Welcome.")
+    consent: str = _page("Text that raters agree to: which data are kept, and why.", "I agree.")
+    instructions: str = _page("Text that explains how to rate.", "Read both texts.")
+    thanks: str = _page("Text of the last page.", "Thank you.")
 
 
 @dataclass(frozen=True)

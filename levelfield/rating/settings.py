@@ -72,10 +72,12 @@ class Serving(PageOptions):
 class LinkOptions(PageOptions):
     """Which link of a rater is made, revoked or reassigned."""
 
-    slot: int | None = option(None, "Number of the one place of a rater that is meant.", least=1)
+    slot: int | None = option(
+        None, "Number of the slot, the place of one rater, to act on.", least=1
+    )
     new: bool = option(False, "Make a new link for the rater of --slot.")
     revoke: bool = option(False, "End the link of --slot.")
-    reassign: bool = option(False, "Make a link for another person in the place of --slot.")
+    reassign: bool = option(False, "Make a link for another person, who takes over --slot.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,5 +107,5 @@ class ExportOptions(Options):
     """Whose ratings are exported."""
 
     excluded: bool = option(
-        False, "Also raters who were excluded or replaced.", flags=("--with-excluded",)
+        False, "Include raters who were excluded or replaced.", flags=("--with-excluded",)
     )

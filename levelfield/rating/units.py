@@ -27,12 +27,12 @@ TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 class Headings(Options):
     """The words above texts; of a study in another language than English, say all that it shows."""
 
-    source: str = option("Original", "Above a source.", example='"Original"')
-    prompt: str = option("Beginning", "Above a prompt.", example='"Beginning"')
-    text: str = option("Text", "Above a text to judge.", example='"Rewritten"')
+    source: str = option("Original", "Heading above a source.", example='"Original"')
+    prompt: str = option("Beginning", "Heading above a prompt.", example='"Beginning"')
+    text: str = option("Text", "Heading above a text to judge.", example='"Rewritten"')
     speakers: str | tuple[str, ...] = option(
         ("A", "B"),
-        "Above the turns of a context, in turn.",
+        "Headings above the turns of a context, used in turn.",
         key="context",
         fewest=1,
         example='["A", "B"]',

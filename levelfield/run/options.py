@@ -64,30 +64,31 @@ class Execution(Options):
     loading: Loading = group(AS_USUAL)
     time_limit: float | None = option(
         None,
-        "End the run if a metric takes longer for one call (64 texts at most). The limit needs the "
-        "main thread of a process, and does not exist on Windows.",
+        "Seconds that one call of a metric (at most 64 texts) may take before the run is ended. "
+        "The limit works in the main thread of a process only, and not on Windows.",
         above=0,
         most=10**8,
         metavar="SECONDS",
     )
     workers: Workers = option(
         None,
-        "Processes that score, or actors of --ray; auto: what processors, memory and GPUs allow.",
+        "Number of processes that score, or of actors with --ray; auto: as many as processors, "
+        "memory and GPUs allow.",
         least=1,
         otherwise="1; auto with --ray",
         metavar="N",
     )
     ray: str | None = option(
         None,
-        "Score by a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; local, or no address, starts "
-        "Ray on this machine.",
+        "Score on a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; local, or no address, "
+        "starts Ray on this machine.",
         fits=_ADDRESS.fullmatch,
         expected=_EXPECTED_ADDRESS,
         bare="local",
         metavar="[ADDRESS]",
     )
     cache: bool = option(
-        True, "Score everything anew and keep nothing: values are not taken from the cache."
+        True, "Compute all values anew: neither read from the cache nor write to it."
     )
 
     def __post_init__(self) -> None:
@@ -138,7 +139,8 @@ class ScoreOptions(Options):
     )
     corpus_by: str | None = option(
         None,
-        "Fields that the texts of one value of a corpus metric share, with commas, or none.",
+        "Fields, separated by commas, that the texts of one value of a corpus metric share, or "
+        "none.",
         metavar="FIELDS",
         otherwise="system,dataset,seed,control",
     )

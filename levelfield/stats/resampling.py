@@ -23,10 +23,12 @@ class Resampling(Options):
         UserError: `resamples` or `permutations` is not from 1 to 1,000,000, or the seed is below 0.
     """
 
-    resamples: int = option(2000, "Resamples of the bootstrap.", least=1, most=DRAWS, metavar="N")
+    resamples: int = option(
+        2000, "Number of resamples of the bootstrap.", least=1, most=DRAWS, metavar="N"
+    )
     permutations: int = option(
         10_000,
-        "Permutations of a test; where there are fewer sign patterns, all are tried.",
+        "Number of permutations of a test; if there are fewer sign patterns, all are tried.",
         least=1,
         most=DRAWS,
         metavar="N",

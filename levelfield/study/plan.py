@@ -69,8 +69,8 @@ class FilesSource(Options):
     )
     mapping: Mapping[str, str] = option(
         {},
-        "Our field, your column, as in `levelfield score --map`; a name that has a dot stands in "
-        "quotes.",
+        "Fields of samples and the columns that hold them, as in `levelfield score --map`; a "
+        "name with a dot is put in quotes.",
         key="map",
     )
 
@@ -138,7 +138,7 @@ class TechniqueSource(AskedSource):
         schema=lambda: {"enum": list(TECHNIQUES)},
     )
     options: Mapping[str, Any] = option({}, "Options of the technique, by name.", blank=True)
-    decoding: Decoding = option(Decoding(), "How the technique chooses tokens.")
+    decoding: Decoding = option(Decoding(), "Decoding of the technique.")
 
     @property
     def base(self) -> str:

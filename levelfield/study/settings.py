@@ -37,7 +37,7 @@ class StudyRunOptions(StudyMeasureOptions):
         flags=("--jobs", "-j"),
         metavar="N",
     )
-    scores: bool = option(True, "Get the texts, measure nothing.")
+    scores: bool = option(True, "Collect the texts, and measure nothing.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class StudyAuditOptions(Options):
 
     training: tuple[PathLike, ...] = option(
         (),
-        "File of texts that systems were trained on, looked for in theirs, in any format of "
-        "samples; may be given again.",
+        "File of texts that systems were trained on, in any format of samples; the audit looks "
+        "for them in the systems' texts. May be given again.",
         metavar="FILE",
         is_file=True,
     )
@@ -57,5 +57,5 @@ class StudyAuditOptions(Options):
 class StudyReportOptions(Options):
     """What the report of a study holds."""
 
-    audit: bool = option(True, "Leave the findings of the audit out.")
+    audit: bool = option(True, "Leave out the findings of the audit.")
     resampling: Resampling = group(DEFAULT, without=("resamples", "permutations", "level"))

@@ -30,7 +30,9 @@ class BatchedTechnique(TorchOptions, abc.ABC):
 
     name: ClassVar[str] = ""
     model: str = option(OFFLINE_LM, "Base model: a hub name or a folder.", metavar="NAME")
-    batch: int = option(16, "Texts written at once; no text depends on it.", least=1)
+    batch: int = option(
+        16, "Number of texts written at once; the texts do not depend on it.", least=1
+    )
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -78,7 +78,7 @@ class CATPAW(LocalTechnique):
         metavar="NAME",
     )
     inner_options: str = option(
-        "", "Options of the inner technique, with blanks between them: candidates=100 keep=0."
+        "", "Options of the inner technique, separated by blanks: candidates=100 keep=0."
     )
     guide: str = option("", "Guide of the inner technique, where it has one.", metavar="NAME")
     strength: float | None = option(
@@ -98,7 +98,7 @@ class CATPAW(LocalTechnique):
     )
     bag: str = option(
         "",
-        "File with a word in each line, which serves every attribute.",
+        "File with one word per line, used for every attribute.",
         otherwise="the bags that ship",
         metavar="FILE",
     )

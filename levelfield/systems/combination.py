@@ -116,7 +116,9 @@ class Combination(LocalTechnique):
 
     name: ClassVar[str] = "combination"
     formula: str = option(
-        "base", "Sums, differences, and products and quotients with numbers, of names."
+        "base",
+        "Formula: sums and differences of named terms, and their products and quotients with "
+        "numbers.",
     )
     terms: Mapping[str, Any] | str = option(
         "",

@@ -44,7 +44,7 @@ class ConstrainedBeam(LocalTechnique):
     """
 
     name: ClassVar[str] = "constrained-beam"
-    beams: int = option(16, "Texts that are kept at each step.", least=1)
+    beams: int = option(16, "Number of texts kept at each step.", least=1)
     order: Order = option(
         "any", "Order of the keywords in the text: any, or given, as the request has them."
     )
@@ -56,7 +56,7 @@ class ConstrainedBeam(LocalTechnique):
     )
     no_repeat: int = option(
         3,
-        "Tokens in a row that no text has twice, those of the prompt included; tokens that a "
+        "Length of runs of tokens that no text has twice, the prompt included; tokens that a "
         "keyword needs are exempt. 0 lets texts repeat.",
         least=0,
         fits=lambda n: n != 1,

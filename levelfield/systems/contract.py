@@ -86,29 +86,29 @@ class Decoding(Options):
     """
 
     max_new_tokens: int = option(
-        50, "Longest continuation, in tokens; the text may end before.", least=1, metavar="N"
+        50, "Longest continuation, in tokens; the text may end earlier.", least=1, metavar="N"
     )
     temperature: float = option(
         1.0, "Temperature: divides the log-probabilities of the base.", above=0, metavar="T"
     )
     top_k: int = option(
         0,
-        "Choose among so many most likely tokens of the base; 0 is all.",
+        "Choose among this many of the base's most likely tokens; 0 for all.",
         least=0,
         metavar="K",
     )
     top_p: float = option(
         0.9,
-        "Choose among the fewest most likely tokens of the base that have this probability "
-        "together.",
+        "Choose among the fewest of the base's most likely tokens whose probabilities sum to at "
+        "least this.",
         above=0,
         most=1,
         metavar="P",
     )
     repetition_penalty: float = option(
         1.0,
-        "Penalty θ of Keskar et al. (2019): logits of tokens that the text has already are divided "
-        "by θ where positive, and multiplied by θ where negative.",
+        "Penalty θ of Keskar et al. (2019): logits of tokens that are already in the text are "
+        "divided by θ if positive, and multiplied by θ if negative.",
         above=0,
         metavar="THETA",
     )

@@ -41,7 +41,7 @@ class ContrastiveDecoding(LocalTechnique):
         0.1, "Threshold α of plausible tokens; 1 leaves the likeliest of the base.", above=0, most=1
     )
     amateur_temperature: float = option(
-        1.0, "Temperature τ of the amateur; the authors have 0.5 for GPT-2 and 1 for OPT.", above=0
+        1.0, "Temperature τ of the amateur; the authors use 0.5 for GPT-2 and 1 for OPT.", above=0
     )
     sees_prompt: bool = option(
         True,

@@ -73,7 +73,7 @@ class CTRL(LocalTechnique):
 
     name: ClassVar[str] = "ctrl"
     paper_decoding: ClassVar[Decoding] = Decoding(greedy=True, repetition_penalty=1.2)
-    model: str = option("Salesforce/ctrl", "Model, a CTRL: a hub name or a folder.", metavar="NAME")
+    model: str = option("Salesforce/ctrl", "CTRL model: a hub name or a folder.", metavar="NAME")
     code: str = option(
         "",
         "Code before texts of requests without control; it begins with one of CTRL's codes, such "

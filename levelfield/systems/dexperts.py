@@ -36,7 +36,7 @@ class DExperts(ClassGuidedTechnique):
 
     name: ClassVar[str] = "dexperts"
     strength: float = option(
-        3.2, "Strength α; 0 is the base. The paper has 3.2 for sentiment and 2 for toxicity."
+        3.2, "Strength α; 0 is the base. The paper uses 3.2 for sentiment and 2 for toxicity."
     )
     experts: str = option(
         "",

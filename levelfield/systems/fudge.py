@@ -36,12 +36,12 @@ class FUDGE(GuidedTechnique):
     guide_kind: ClassVar[GuideKind] = "future"
     strength: float = option(15.0, "Strength λ; 0 is the base, with all of its tokens.")
     candidates: int = option(
-        200, "Likeliest tokens of the base that have a chance; 0 for all.", least=0
+        200, "Number of the base's most likely tokens that are considered; 0 for all.", least=0
     )
     keep: int = option(
         0,
-        "Best of these tokens by the sum, among which one is chosen; 0 for all. The authors' "
-        "programs have 10.",
+        "Number of those tokens with the highest sums, among which one is chosen; 0 for all. The "
+        "authors' programs use 10.",
         least=0,
     )
 

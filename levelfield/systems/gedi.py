@@ -34,14 +34,14 @@ class GeDi(ClassGuidedTechnique):
     )
     filter_p: float = option(
         0.0,
-        "Leave out the tokens of the smallest posteriors, up to which the new probabilities sum to "
-        "less than this (section 3.3); 0 leaves out none. The authors' program has 0.8.",
+        "Leave out the tokens with the smallest posteriors, as long as their new probabilities "
+        "sum to less than this (section 3.3); 0 leaves out none. The authors' program uses 0.8.",
         least=0,
         below=1,
     )
     target_p: float = option(
         0.8,
-        "Posterior from which on the filter leaves a token. The authors' program has 0.8.",
+        "Posterior from which on the filter keeps a token. The authors' program uses 0.8.",
         above=0,
         most=1,
     )

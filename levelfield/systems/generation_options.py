@@ -40,8 +40,8 @@ class GenerationOptions(Options):
     )
     control: Mapping[str, str | Sequence[str]] = option(
         {},
-        "Control of requests that name none; with several labels, each prompt is asked for with "
-        "each.",
+        "Control of requests that name none; with several labels, each prompt is used with each "
+        "of them.",
         metavar="ATTR=LABEL[,LABEL]",
         read=_labels,
     )
@@ -57,7 +57,7 @@ class GenerationOptions(Options):
     )
     seed: int = option(
         0,
-        "Seed of the draws; a text depends on it and its id, not on its place.",
+        "Seed of sampling; a text depends on the seed and its id, not on its position.",
         least=0,
         metavar="N",
     )

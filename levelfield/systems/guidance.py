@@ -42,8 +42,8 @@ class ClassifierFreeGuidance(LocalTechnique):
     strength: float = option(2.0, "Strength s: 0 is the base, 1 the prompted base.")
     against: Literal["base", "opposite"] = option(
         "base",
-        "Model A that is taken away: base, or opposite, the base asked for the other value, where "
-        "each attribute has two known ones (sentiment).",
+        "Model A that is subtracted: base, or opposite, the base asked for the other value, "
+        "where each attribute has two known ones (sentiment).",
     )
     template: str = option(
         "",

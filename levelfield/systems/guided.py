@@ -43,7 +43,7 @@ class GuidedTechnique(LocalTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind]
     guide: str = option(
         "",
-        "Guides: names or folders with commas between them, each of another attribute.",
+        "Guides: names or folders, separated by commas, each of another attribute.",
         otherwise="those that come with the package",
         metavar="NAME",
     )

@@ -38,8 +38,8 @@ class LatentTechnique(GuidedTechnique, abc.ABC):
     guide_kind: ClassVar[GuideKind] = "latent"
     weights: str = option(
         "",
-        "Weights w of attributes where several are asked for, as in sentiment=2,topic=1; 1 for "
-        "those that it does not name. Only attributes that are asked for count.",
+        "Weights w of attributes where several are requested, as in sentiment=2,topic=1; 1 for "
+        "attributes that are not named. Only requested attributes count.",
         metavar="ATTR=NUMBER,...",
     )
 

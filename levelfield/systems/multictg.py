@@ -31,11 +31,12 @@ class MultiCTG(LatentTechnique):
     name: ClassVar[str] = "multictg"
     neighbours: int = option(
         200,
-        "Latents K of a label that the mean near a point is taken of; of a label with fewer, all.",
+        "Number K of a label's latents that are averaged near a point; all of a label that has "
+        "fewer.",
         least=1,
     )
-    centres: int = option(10, "Best points n, one of which a request takes.", least=1)
-    noise: float = option(1e-3, "Standard deviation of what is added to the point.", least=0)
+    centres: int = option(10, "Number n of best points, one of which a request takes.", least=1)
+    noise: float = option(1e-3, "Standard deviation of the noise added to the point.", least=0)
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ class PriorCTG(LatentTechnique):
     name: ClassVar[str] = "priorctg"
     spread: float = option(
         0.6,
-        "Spread λ of the draw; 0 draws nothing. The authors have 0.6 for one attribute and 0.1 to "
+        "Spread λ of the draw; 0 draws nothing. The authors use 0.6 for one attribute and 0.1 to "
         "0.5 for pairs.",
         least=0,
     )

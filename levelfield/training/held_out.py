@@ -16,13 +16,13 @@ class HeldOutOptions(Options):
     """How files are read, and what of them is held out."""
 
     held_out: tuple[str, ...] = option(
-        (), "File to try the model on; may be given again.", is_file=True, metavar="FILE"
+        (), "File to test the model on; may be given again.", is_file=True, metavar="FILE"
     )
     share: float | None = option(
         0.1,
-        "Share of what is read to try the model on, where no file is held out.",
+        "Share of the pairs to test the model on, if no file is held out.",
         least=0,
         below=1,
     )
-    seed: int = option(0, "Seed of what is held out.", least=0)
+    seed: int = option(0, "Seed of the choice of what is held out.", least=0)
     reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)

@@ -30,7 +30,7 @@ class Recipe(Options):
     )
     warmup: int | None = option(
         100,
-        "Updates over which the learning rate rises from 0.",
+        "Number of updates over which the learning rate rises from 0.",
         least=0,
         otherwise="a twentieth of the steps, 100 at most",
     )
@@ -48,7 +48,7 @@ class Recipe(Options):
     )
     embeddings: float | None = option(
         1.0,
-        "Learning rate of the input embeddings, in learning rates of the rest.",
+        "Learning rate of the input embeddings, as a multiple of that of the other weights.",
         least=0,
         otherwise="15 for a t5 from random weights, else 1",
     )
@@ -56,10 +56,12 @@ class Recipe(Options):
     seed: int = option(0, "Seed of weights, batches and dropout.", least=0)
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "float32",
-        "Precision of products; auto is bfloat16 on a GPU. Weights and their updates are float32 "
-        "either way.",
+        "Precision of matrix products; auto is bfloat16 on a GPU. Weights and their updates are "
+        "float32 either way.",
     )
-    every: int = option(500, "Steps between validations; each leaves a checkpoint.", least=1)
+    every: int = option(
+        500, "Number of steps between validations; each leaves a checkpoint.", least=1
+    )
 
     def settled(self, on_gpu: bool, *, embeddings: float = 1.0) -> "Recipe":
         """Returns the recipe with a value for each choice that was left to the machine or model.

@@ -12,10 +12,13 @@ from levelfield.cli.options import DeclaredOption
 from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Unfit, choices
 from levelfield.io.toml import TomlTable
+from levelfield.rating.plan.file import schema as rating_schema
+from levelfield.study.plan_file import schema as study_schema
 
 BEGINNINGS = {
     *("Of", "For", "To", "With", "Without", "In", "On", "At", "By", "From", "As"),
     *("Only", "Where", "What", "Whose", "How", "Which", "Else", "It", "So"),
+    *("Above", "Also", "Any", "Everything", "More", "Our", "Who", "Whom", "Why", "A", "An", "The"),
 }
 """Words that a help text does not begin with: neither verbs nor nouns."""
 
@@ -82,6 +85,31 @@ def test_a_value_outside_is_refused_with_the_same_words_through_all_doors(case: 
     TomlTable({choice.key: item}, "here", problems).values(option.owner)
     line = next(problem for problem in problems if problem.startswith(f"here: {choice.key}"))
     assert f"expected {expected.value.expected}; found" in line
+
+
+def descriptions(schema: object) -> Iterator[str]:
+    """All that a JSON schema says of keys."""
+    inner = schema if isinstance(schema, list) else []
+    if isinstance(schema, dict):
+        inner = list(schema.values())
+        if isinstance(schema.get("description"), str):
+            yield schema["description"]
+    for part in inner:
+        yield from descriptions(part)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(command.get_short_help_str(1_000) for _, command in commands() if command.help),
+        *dict.fromkeys(descriptions(study_schema())),
+        *dict.fromkeys(descriptions(rating_schema())),
+    ],
+)
+def test_the_help_of_a_command_or_of_a_key_begins_with_a_verb_or_a_noun(text: str):
+    assert text[0].isupper(), text
+    assert text.split()[0].rstrip(",") not in BEGINNINGS, text
+    assert text.endswith("."), text
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--csv",
     "csv_file",
     type=OutputType("links of raters"),
-    help="New links of all slots not opened yet.",
+    help="Write new links for all slots that nobody has opened yet, as CSV.",
 )
 def links(file: str, where: StoreOptions, options: LinkOptions, csv_file: str | None) -> None:
     """Show the state of the raters' links; make, revoke and reassign them.

@@ -93,7 +93,7 @@ def export(file: str, where: StoreOptions, out: str, options: ExportOptions) -> 
 @click.argument("target", metavar="FILE", type=OutputType(new=True))
 @STORE
 def backup(file: str, target: str, where: StoreOptions) -> None:
-    """Copy the store, of one moment, while it is served."""
+    """Copy the store, as of one moment, while it is served."""
     with open_store(file, where, read_only=True) as opened:
         opened.backup(Path(target))
     say(f"wrote {target}, {Path(target).stat().st_size:,} bytes")
@@ -103,9 +103,11 @@ def backup(file: str, target: str, where: StoreOptions) -> None:
 @STUDY
 @click.argument("rater")
 @STORE
-@click.option("--yes", is_flag=True, help="Needed: what they said is deleted for good.")
+@click.option(
+    "--yes", is_flag=True, help="Confirm that the rater's answers are deleted for good; required."
+)
 def withdraw(file: str, rater: str, where: StoreOptions, yes: bool) -> None:
-    """Delete what a rater said, for one who asks for it and has no link any more.
+    """Delete what a rater said, for one who asks for it and no longer has a link.
 
     That and when they answered stays; exports and backups made before keep what they had.
     """

@@ -9,14 +9,16 @@ from levelfield.core.options import Options, option
 
 @dataclass(frozen=True)
 class Shape(Options):
-    """What a TextCNN is made of."""
+    """Shape of a TextCNN."""
 
     dimension: int = option(100, "Length of a word's vector.", least=1)
-    widths: tuple[int, ...] = option((3, 4, 5), "Words that a convolution sees at once.", least=1)
-    channels: int = option(100, "Convolutions of each width.", least=1)
+    widths: tuple[int, ...] = option(
+        (3, 4, 5), "Numbers of words that convolutions see at once.", least=1
+    )
+    channels: int = option(100, "Number of convolutions of each width.", least=1)
     dropout: float = option(
         0.5,
-        "Dropout of pooled channels; of whole words' vectors half as much.",
+        "Dropout of pooled channels; that of whole word vectors is half of it.",
         least=0,
         below=1,
     )
@@ -24,15 +26,15 @@ class Shape(Options):
 
 @dataclass(frozen=True)
 class Settings(Options):
-    """How fastText is trained."""
+    """Settings of fastText."""
 
     dimension: int = option(16, "Length of a vector.", least=1)
     ngrams: int = option(2, "Most words of an n-gram that fastText reads.", least=1, most=10)
-    buckets: int = option(200_000, "Vectors that n-grams share.", least=1)
-    epochs: int = option(10, "Passes over the texts.", least=1, most=10_000)
+    buckets: int = option(200_000, "Number of vectors that n-grams share.", least=1)
+    epochs: int = option(10, "Number of passes over the texts.", least=1, most=10_000)
     learning_rate: float = option(
         0.3, "Learning rate, after the warm-up where there is one; falls over the steps.", above=0
     )
-    least_often: int = option(2, "Times that a word must occur.", least=0)
+    least_often: int = option(2, "Fewest occurrences of a word that is learnt.", least=0)
     hierarchical: bool = option(False, "Use hierarchical softmax, for very many labels.")
-    quantize: bool = option(False, "Make fastText's model small; needs some thousand texts.")
+    quantize: bool = option(False, "Compress fastText's model; requires some thousand texts.")

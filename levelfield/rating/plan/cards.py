@@ -73,7 +73,10 @@ class ItemCard(Options):
     )
     direction: str = option("", "Direction of the item.", example='"formal"')
     task: str = option(
-        "", "What was wanted of it.", otherwise="the task of the direction", example=TASK
+        "",
+        "Task that the texts were written for.",
+        otherwise="the task of the direction",
+        example=TASK,
     )
     language: str | None = option(
         None, "Language of the texts.", otherwise="that of the study", **LANGUAGE
@@ -94,7 +97,7 @@ class ExampleCard(ItemCard):
         "Good answers in words, by criterion.",
         example='{ content = "high: nothing is missing" }',
     )
-    why: str = option("", "Why these answers are good.", example='"Nothing is missing."')
+    why: str = option("", "Reason why these answers are good.", example='"Nothing is missing."')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,9 @@ class PracticeCard(ItemCard):
         schema=lambda: {"additionalProperties": _ACCEPTED},
     )
     hint: str = option(
-        "", "Hint after a first answer outside of that.", example='"Look at the number again."'
+        "",
+        "Hint shown after a first answer that does not pass.",
+        example='"Look at the number again."',
     )
 
 

@@ -43,16 +43,17 @@ FailRule = Literal["not-lowest", "none"]
 class NegativeControls(Options):
     """Texts that are bad on purpose, and who fails by them."""
 
-    negative: int = option(0, "Negative samples in each survey.", least=0, most=SURVEYS)
+    negative: int = option(0, "Number of negative samples in each survey.", least=0, most=SURVEYS)
     kind: Kind = option(
         "auto",
-        "How they are made of the text of another unit: its sentences in another order (shuffled), "
-        "half of them (dropped), the text as it is (other), or what suits the texts (auto).",
+        "Way to make them from the text of another unit: its sentences in another order "
+        "(shuffled), half of them (dropped), the text as it is (other), or whichever suits the "
+        "texts (auto).",
     )
     rule: FailRule = option(
         "not-lowest",
-        "Who fails: a rater who does not put the negative sample below the median of the real "
-        "texts on the first criterion (not-lowest), or nobody (none).",
+        "Rule for who fails: a rater who does not rate the negative sample below the median of "
+        "the real texts on the first criterion (not-lowest), or nobody (none).",
     )
 
     @property
@@ -68,17 +69,17 @@ def _is_address(url: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class LastPage(Options):
-    """What a rater gets at the end."""
+    """Code and link that a rater gets at the end."""
 
     code: str = option(
         "random",
         "Code that a rater gets: one of their own (random), or this one for all, as crowd "
-        "platforms want it.",
+        "platforms require.",
         example='"random" or "C1A2B3"',
     )
     url: str = option(
         "",
-        "Address where a rater goes then; `{code}` in it becomes the code.",
+        "Address that a rater is sent to afterwards; `{code}` in it is replaced by the code.",
         fits=_is_address,
         expected="an address that begins with https:// or http:// and has no blanks",
         example='"https://example.org/done?code={code}"',
@@ -91,12 +92,12 @@ class RatingStudyTable(Options):
     """A study file of ratings."""
 
     id: str = option(
-        help="Word for files.",
+        help="Identifier of the study.",
         expected=expected_identifier('"formality"'),
         example='"formality"',
         **IDENTIFIER,
     )
-    title: str = option(help="What raters read above all.", example='"Formal and informal"')
+    title: str = option(help="Title that raters see.", example='"Formal and informal"')
     samples: tuple[str, ...] = option(
         help="Files of samples, in any format that `levelfield score` reads.",
         fewest=1,
@@ -108,14 +109,16 @@ class RatingStudyTable(Options):
     language: str = option(
         "en", "Language of the pages, and of texts that don't say theirs: a tag.", **LANGUAGE
     )
-    contact: str = option("", "Whom raters can ask.", example='"ratings@example.org"')
-    duration: str = option("", "How long it takes, in words.", example='"about 40 minutes"')
+    contact: str = option("", "Contact for questions of raters.", example='"ratings@example.org"')
+    duration: str = option("", "Duration of the rating, in words.", example='"about 40 minutes"')
     consent_version: str = option(
-        "1", "Version of the words of the consent; change it when they change.", example='"1"'
+        "1",
+        "Version of the text of the consent; change it whenever the text changes.",
+        example='"1"',
     )
     mapping: Mapping[str, str] = option(
         {},
-        "Fields of samples that are called otherwise in the files.",
+        "Fields of samples that have other names in the files.",
         key="map",
         example='{ text = "output" }',
     )
@@ -126,29 +129,37 @@ class RatingStudyTable(Options):
     )
     show: tuple[Literal["source", "prompt", "context"], ...] = option(
         ("source",),
-        "What raters see above a text, in this order; `[]` for nothing.",
+        "Fields that raters see above a text, in this order; `[]` for none.",
         example='["source"]',
         schema=lambda: {"uniqueItems": True},
     )
     direction: str = option(
         "", "Attribute of the control whose values are the directions.", example='"formality"'
     )
-    task: str = option("", "What was wanted of every text, if directions don't say.", example=TASK)
+    task: str = option(
+        "",
+        "Task that every text was written for, unless its direction has one of its own.",
+        example=TASK,
+    )
     tasks: Mapping[str, str] = option(
         {},
-        "What was wanted of a text, by direction. `{topic}` becomes what the control of the sample "
-        "wants of `topic`; a brace as such is written twice.",
+        "Task that a text was written for, by direction. `{topic}` becomes the value of `topic` "
+        "in the sample's control; a literal brace is written twice.",
         example=f"{{ formal = {TASK} }}",
     )
-    names: Headings = option(Headings(), "Words above texts.")
-    design: RatingDesign = option(RatingDesign(), "What an item is, and who sees which.")
+    names: Headings = option(Headings(), "Headings above texts.")
+    design: RatingDesign = option(
+        RatingDesign(), "Design of the study: what an item is, and who sees which items."
+    )
     criteria: tuple[RatingCriterion, ...] = option(
         help="Questions that are asked of every item, in this order.",
         fewest=1,
         example='[[criteria]] id = "content"',
     )
-    controls: NegativeControls = option(NegativeControls(), "Texts that are bad on purpose.")
-    words: Words = option(Words(), "Pages around the items, Markdown.")
+    controls: NegativeControls = option(
+        NegativeControls(), "Negative samples: texts that are bad on purpose."
+    )
+    words: Words = option(Words(), "Pages around the items, in Markdown.")
     examples: tuple[ExampleCard, ...] = option(
         (),
         "Items with answers, shown before the rating.",
@@ -159,7 +170,7 @@ class RatingStudyTable(Options):
         "Items that are answered before the rating, with two tries.",
         example='[[practice]] text = "Rain is expected."',
     )
-    completion: LastPage = option(LastPage(), "What a rater gets at the end.")
+    completion: LastPage = option(LastPage(), "Code and link that a rater gets at the end.")
 
     @classmethod
     def schema_rules(cls) -> Mapping[str, Any]:

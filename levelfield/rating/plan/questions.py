@@ -36,19 +36,21 @@ class RatingDesign(Options):
 
     kind: Design = option(
         "direct",
-        "What an item is: one text (direct), two (pairwise), or all distinct texts of a unit "
+        "Kind of item: one text (direct), two (pairwise), or all distinct texts of a unit "
         "(ranking, at most 12).",
     )
-    surveys: int = option(1, "Surveys that the units are split into.", least=1, most=SURVEYS)
+    surveys: int = option(
+        1, "Number of surveys that the units are split into.", least=1, most=SURVEYS
+    )
     raters: int = option(
         2,
-        "Raters of each survey; with one there is no agreement to measure.",
+        "Number of raters of each survey; with one, agreement can't be measured.",
         least=1,
         most=RATERS,
     )
     seed: int = option(
         1,
-        "Seed of every random choice; another one gives another split and other orders.",
+        "Seed of every random choice; another seed gives another split and other orders.",
         least=0,
     )
     pairs: str = option(

@@ -35,14 +35,17 @@ class StudyTable(Options):
 
     name: str = option(help="Title of the study.", example='"Openings"')
     seeds: tuple[int, ...] = option(
-        help="Seeds, each once; a seed is sent with every request, and the audit checks what a "
-        "system makes of it.",
+        help="Seeds, all different; each request carries one, and the audit checks what a system "
+        "makes of it.",
         least=0,
         fewest=1,
         example="[1, 2, 3]",
     )
     out: str = option(
-        "", "Folder for what is made.", otherwise="`<stem of the file>.study`", example='"results"'
+        "",
+        "Folder for everything that the study makes.",
+        otherwise="`<stem of the file>.study`",
+        example='"results"',
     )
     model: str = option(
         "",
@@ -51,7 +54,7 @@ class StudyTable(Options):
         example=f'"{OFFLINE_LM}"',
     )
     decoding: Decoding = option(
-        Decoding(), "How all techniques choose tokens, unless a system says otherwise."
+        Decoding(), "Decoding of all techniques, unless a system has its own."
     )
     datasets: Mapping[str, DatasetTable] = option(
         help="Datasets by name.",
@@ -59,8 +62,8 @@ class StudyTable(Options):
         example='[datasets.openings] prompts = ["The lake"]',
     )
     controls: Mapping[str, Mapping[str, tuple[str | tuple[str, ...], ...]]] = option(
-        help="Kinds of control by name: attributes with their values, a string each, or a list of "
-        "strings that are wanted together. Several attributes are wanted in all combinations.",
+        help="Kinds of control by name: attributes with their values, each a string, or a list of "
+        "strings that are wanted together. Several attributes are combined in all ways.",
         fewest=1,
         example='[controls.sentiment] sentiment = ["positive", "negative"]',
     )

@@ -35,12 +35,12 @@ class DatasetTable(Options):
         example='["The lake", "The road"]',
     )
     ids: tuple[str, ...] | None = option(
-        None, "Ids of `prompts`, as many.", fewest=1, example='["lake", "road"]'
+        None, "Ids of `prompts`, one for each.", fewest=1, example='["lake", "road"]'
     )
     file: str = option(
         "",
-        "File of prompts: .txt with one a line (blank lines are none), or .jsonl, .json, .csv, "
-        ".tsv or .parquet with a field `prompt`, and perhaps `id`.",
+        "File of prompts: .txt with one per line (blank lines are ignored), or .jsonl, .json, "
+        ".csv, .tsv or .parquet with a field `prompt`, and perhaps `id`.",
         example='"prompts.txt"',
     )
     field: str = option("prompt", "Field of `file` that has the prompts.", example='"opening"')

@@ -52,7 +52,7 @@ class TechniqueTable(TechniqueSource):
     )
     guide: str = option(
         "",
-        "Folder that `levelfield train guide` makes; several have commas between them.",
+        "Folder that `levelfield train guide` makes; several are separated by commas.",
         example='"./my-guide"',
     )
 

@@ -51,10 +51,11 @@ class CBART(BatchedTechnique):
     name: ClassVar[str] = "cbart"
     model: str = option(
         OFFLINE_EDITOR,
-        "Editor, which is all that writes: offline/editor, or what `levelfield train editor` made.",
+        "Editor, the only model that writes: offline/editor, or a folder that `levelfield train "
+        "editor` made.",
         metavar="NAME",
     )
-    passes: int = option(10, "Most passes of a text, by default as published.", least=1)
+    passes: int = option(10, "Most passes over a text, by default as published.", least=1)
     chains: int = option(
         5,
         "Texts to draw, by default as published; the one with the lowest perplexity is kept. "
@@ -69,8 +70,8 @@ class CBART(BatchedTechnique):
     )
     eagerness: float = option(
         2.0,
-        "Nats added to the logit of an insertion: an editor that learnt little copies too often. "
-        "Published is 0, with a good editor.",
+        "Nats added to the logit of an insertion, since an editor that has learnt little copies "
+        "too often. The published value is 0, with a good editor.",
     )
     ranker: str = option(
         OFFLINE_LM, "Causal model whose perplexity decides between chains.", metavar="NAME"

@@ -60,14 +60,14 @@ class BOLT(GuidedTechnique):
     guide_kind: ClassVar[GuideKind] = "head"
     guide: str = option(
         "",
-        "Guides: names or folders with commas between them, each of another attribute, all of one "
+        "Guides: names or folders, separated by commas, each of another attribute, all of one "
         "kind: future, class-lm, head or encoder.",
         otherwise="those of kind head that come with the package",
         metavar="NAME",
     )
     iterations: int | None = option(
         None,
-        "Texts that are written, of which one is kept.",
+        "Number of texts that are written, of which one is kept.",
         least=1,
         otherwise="8; with keywords at most 100",
     )
@@ -85,7 +85,7 @@ class BOLT(GuidedTechnique):
     )
     noise: float = option(
         0.01,
-        "Mean and standard deviation of what is added to the biases after each step.",
+        "Mean and standard deviation of the noise added to the biases after each step.",
         least=0,
     )
     gradients: Gradients = option(
@@ -96,15 +96,15 @@ class BOLT(GuidedTechnique):
     fluency: float = option(0.1, "Weight of the base's loss.", least=0)
     keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
     until: Literal["all", "any"] = option(
-        "all", "Keywords with which a text is done: all of them, or any, as the authors have it."
+        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
     )
     repetition_penalty: float = option(
         1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
     )
     memory: int = option(
         2048,
-        "Most MiB that the graphs of gradients take, which bounds the texts that are written at "
-        "once; no text depends on it.",
+        "Most MiB that the graphs of gradients take, which limits how many texts are written at "
+        "once; the texts do not depend on it.",
         least=1,
     )
 

@@ -51,24 +51,26 @@ class PPLM(GuidedTechnique):
         "Factor of a where all goals are bags: a step reaches words more directly than a label.",
         least=0,
     )
-    iterations: int = option(3, "Gradients m at every step.", least=1)
+    iterations: int = option(3, "Number m of gradients at every step.", least=1)
     gamma: float = option(
         1.0,
-        "Exponent γ: ‖g‖^γ divides a gradient. 1 makes every change of a layer a long, whatever "
-        "the gradient.",
+        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
+        "length a, whatever the gradient.",
         least=0,
     )
     fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
     kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
-    window: int = option(0, "Last tokens of the past that are changed; 0 for all.", least=0)
-    horizon: int = option(1, "Expected tokens after the text that heads read.", least=1)
+    window: int = option(
+        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+    )
+    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
     bag: str = option(
-        "", "File with a word in each line, for attributes without a head.", metavar="FILE"
+        "", "File with one word per line, for attributes without a head.", metavar="FILE"
     )
     batch: int = option(
         64,
-        "Texts written at once; no text depends on it. Each pass reads all weights, and there are "
-        "many passes: a text takes half as long among 64 as among 16.",
+        "Number of texts written at once; the texts do not depend on it. Each pass reads all "
+        "weights, and there are many passes: a text takes half as long among 64 as among 16.",
         least=1,
     )
 

@@ -62,11 +62,11 @@ class ChatPrompting(PromptOptions):
         "Environment variable with the key of the server; the key is sent if it is set.",
         metavar="NAME",
     )
-    concurrency: int = option(8, "Requests under way at once.", least=1)
+    concurrency: int = option(8, "Number of requests under way at once.", least=1)
     timeout: float = option(
         60.0, "Seconds that one request may take, its whole answer included.", above=0, most=86_400
     )
-    retries: int = option(5, "Times that a request is sent again if it fails.", least=0)
+    retries: int = option(5, "Number of times that a failed request is sent again.", least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

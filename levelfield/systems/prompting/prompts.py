@@ -110,8 +110,8 @@ class PromptOptions(Options):
 
     shots: int = option(
         0,
-        "Examples before the task; 0 is zero-shot. They are balanced over labels, and the same for "
-        "all values of an attribute.",
+        "Number of examples before the task; 0 is zero-shot. They are balanced over labels, and "
+        "the same for all values of an attribute.",
         least=0,
     )
     instructions: str = option(

@@ -57,8 +57,8 @@ class Rewriter(BatchedTechnique):
     )
     beams: int = option(
         1,
-        "Beams of a search over whole texts, by the mean log-probability of their tokens; above 1 "
-        "it takes a greedy decoding and draws nothing.",
+        "Number of beams of a search over whole texts, by the mean log-probability of their "
+        "tokens; more than 1 requires greedy decoding and draws nothing.",
         least=1,
     )
 

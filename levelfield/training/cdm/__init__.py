@@ -18,7 +18,7 @@ class PerturbOptions(Options):
 
     kinds: str = option(
         "shuffle,drop,repeat,negate",
-        "Kinds of perturbations, with commas between them; substitute is another.",
+        "Kinds of perturbations, separated by commas; substitute is one more.",
     )
     times: int = option(1, "Most perturbations of a text.", least=1, most=1_000)
     seed: int = option(0, "Seed of all random choices.", least=0)

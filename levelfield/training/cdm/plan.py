@@ -26,7 +26,7 @@ DISCRIMINATOR = DiscriminatorSpec(Recipe(1_000, 5e-5, precision="auto"), window=
 
 @dataclass(frozen=True)
 class NegativesPlan(Options):
-    """How negatives are made."""
+    """Settings of the negatives."""
 
     strategy: str = option(
         "mixed-multi",
@@ -58,14 +58,18 @@ class CDMPlan(Options):
         fewest=1,
     )
     sources: tuple[str, ...] = option(
-        (), "What the corpus is and its licence, for the cards.", example='["our chats, CC0"]'
+        (),
+        "Lines for the model cards that name the corpus and its licence.",
+        example='["our chats, CC0"]',
     )
     seed: int = option(0, "Seed of every stage.", least=0)
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine", "allow_pickle"))
-    amateur: str | InfillerSpec = option(INFILLER, "The weaker infiller.")
-    expert: str | InfillerSpec = option(INFILLER, "The stronger infiller.")
-    negatives: NegativesPlan = option(NegativesPlan(), "How negatives are made.")
-    discriminator: DiscriminatorSpec = option(DISCRIMINATOR, "The classifier of the last stage.")
+    amateur: str | InfillerSpec = option(INFILLER, "Settings of the weaker infiller.")
+    expert: str | InfillerSpec = option(INFILLER, "Settings of the stronger infiller.")
+    negatives: NegativesPlan = option(NegativesPlan(), "Settings of the negatives.")
+    discriminator: DiscriminatorSpec = option(
+        DISCRIMINATOR, "Settings of the classifier of the last stage."
+    )
 
 
 def load_cdm_plan(path: Path) -> CDMPlan:

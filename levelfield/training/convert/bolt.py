@@ -47,7 +47,9 @@ _SHAPE = (
 class BOLTOptions(Options):
     """How a discriminator is converted."""
 
-    variant: Variant = option("sentiment", "What it tells apart: the attribute of the guide.")
+    variant: Variant = option(
+        "sentiment", "Variant: what the model tells apart, the attribute of the guide."
+    )
     model: str = option(
         "openai-community/gpt2-large",
         "Model with the vocabulary that the discriminator reads, by name or folder; its tokenizer "

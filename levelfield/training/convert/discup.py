@@ -37,7 +37,7 @@ class DisCupOptions(Options):
     )
     attribute: str = option("sentiment", "Attribute that the labels are values of.")
     labels: str = option(
-        "negative,positive", "Labels, with commas between them; each is in the name of one file."
+        "negative,positive", "Labels, separated by commas; each is in the name of one file."
     )
 
     def __post_init__(self) -> None:

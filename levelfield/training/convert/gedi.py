@@ -44,8 +44,8 @@ class GeDiOptions(Options):
 
     variant: Variant = option(
         "sentiment",
-        "Which of the authors' three models it is; a detoxifier has the attribute toxicity and the "
-        "labels dirty and clean.",
+        "Variant: which of the authors' three models it is; a detoxifier has the attribute "
+        "toxicity and the labels dirty and clean.",
     )
     topics: str = option(
         "World=world,Sports=sports,Business=business,Sci/Tech=science",

@@ -46,12 +46,12 @@ class MultiCTGOptions(Options):
 
     data: str = option(
         "",
-        "Labelled texts whose latents the guide keeps: names of sets or files, with commas between "
-        "them; the authors take those that the checkpoint learnt from. Required.",
+        "Labelled texts whose latents the guide keeps: names of sets or files, separated by "
+        "commas; the authors take those that the checkpoint learnt from. Required.",
         blank=True,
     )
     attribute: str = option(
-        "sentiment,topic", "Attribute of the texts' labels; several with commas between them."
+        "sentiment,topic", "Attribute of the texts' labels; several are separated by commas."
     )
     kept: int = option(2000, "Most latents of a label.", least=1)
     model: str = option(

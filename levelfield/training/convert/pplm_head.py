@@ -37,13 +37,13 @@ class PPLMHeadOptions(Options):
 
     variant: Variant = option(
         "sentiment",
-        "What the head tells apart: the attribute of the guide, with five labels of SST for "
-        "sentiment.",
+        "Variant: what the head tells apart, the attribute of the guide, with five labels of SST "
+        "for sentiment.",
     )
     labels: str = option(
         "",
-        "Labels of the rows, with commas between them, in place of the authors'; rows without a "
-        "label are left out, and with ,,positive,negative, the label positive is the authors' very "
+        "Labels of the rows, separated by commas, in place of the authors'; rows without a label "
+        "are left out, and with ,,positive,negative, the label positive is the authors' very "
         "positive.",
         blank=True,
         otherwise="the authors'",

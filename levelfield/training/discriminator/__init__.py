@@ -36,7 +36,7 @@ class DiscriminatorSpec(Stepwise):
     vocabulary: int = option(
         8192, "Number of tokens of a model from random weights.", least=2, most=1_000_000
     )
-    batch: int = option(16, "Pairs a step.", least=1, most=65_536)
+    batch: int = option(16, "Pairs per step.", least=1, most=65_536)
     window: int = option(
         256, "Most tokens of a text, in training and in scoring.", least=8, most=65_536
     )

@@ -21,7 +21,7 @@ class EditorSize(Options):
     )
     inner: int = option(
         4,
-        "Width of the feed-forward layers, in widths of the states, without --start.",
+        "Width of the feed-forward layers, as a multiple of that of the states, without --start.",
         least=1,
         most=64,
     )
@@ -45,7 +45,7 @@ class EditorSpec(Stepwise):
     )
     size: EditorSize = group(EditorSize())
     sentences: int = option(400_000, "Most sentences of the corpus to learn from.", least=2)
-    batch: int = option(32, "Sentences a step.", least=1, most=65_536)
+    batch: int = option(32, "Sentences per step.", least=1, most=65_536)
     window: int = option(64, "Most tokens of a sentence.", least=4, most=512)
     learn: Learn = option(
         "masks", "Tokens that the decoder learns: those that it fills in, or all of a text."

@@ -51,8 +51,8 @@ class GuideSpec(Options):
 
     kind: GuideKind = option(help="Kind of guide.", positional=True)
     attribute: str = option(
-        help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples; several with "
-        "commas between them where the kind allows it.",
+        help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples; several, "
+        "separated by commas, where the kind allows it.",
         positional=True,
     )
     settings: Mapping[str, Any] = option({}, "Settings of the kind.")
@@ -61,7 +61,7 @@ class GuideSpec(Options):
     )
     seed: int = option(0, "Seed of weights and batches.", least=0)
     precision: Literal["float32", "bfloat16"] = option(
-        "float32", "Precision of products; weights and their updates are float32."
+        "float32", "Precision of matrix products; weights and their updates are always float32."
     )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 

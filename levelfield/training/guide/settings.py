@@ -12,9 +12,9 @@ from levelfield.io.problems import shown
 from levelfield.models.guides import GuideKind
 from levelfield.training.held_out import HeldOutOptions
 
-EPOCHS = "Passes over the texts."
-BATCH = "Texts a step."
-TOKENS = "Most tokens of a text, which is cut to so many."
+EPOCHS = "Number of passes over the texts."
+BATCH = "Texts per step."
+TOKENS = "Most tokens of a text; longer texts are cut."
 RATE = "Learning rate after the warm-up, a {} of the steps; falls to a tenth."
 
 
@@ -24,18 +24,19 @@ class GuideData(HeldOutOptions):
 
     held_out: tuple[str, ...] = option(
         (),
-        "File of texts to try the guide on, or of a data set, its part test; may be given again.",
+        "File of texts to test the guide on, or a data set, of which the part test is used; may "
+        "be given again.",
         is_file=True,
         metavar="NAME|FILE",
     )
     share: float | None = option(
         0.05,
-        "Share of the texts to try the guide on, where nothing is held out.",
+        "Share of the texts to test the guide on, if nothing is held out.",
         above=0,
         below=1,
     )
     sentences: int = option(
-        1, "Sentences of a passage that is cut from the reviews of a data set.", least=1
+        1, "Number of sentences in a passage that is cut from the reviews of a data set.", least=1
     )
 
 
@@ -50,7 +51,7 @@ class ClassLMSettings(Options):
         most=1,
         flags=("--lambda",),
     )
-    layers: int = option(15, "Upper layers of the base that learn.", least=1)
+    layers: int = option(15, "Number of the base's upper layers that learn.", least=1)
     rank: int = option(8, "Rank of the adapter.", least=1, most=1024)
     tokens: int = option(48, TOKENS, least=1)
     epochs: float = option(1.0, EPOCHS, above=0)
@@ -64,11 +65,11 @@ class FutureSettings(Options):
 
     width: int = option(
         64,
-        "Width of the network, which has a head of attention for every 16.",
+        "Width of the network, with one attention head per 16.",
         fits=lambda width: width >= 16 and width % 16 == 0,
         expected="a multiple of 16",
     )
-    layers: int = option(2, "Layers of the network.", least=1)
+    layers: int = option(2, "Number of layers of the network.", least=1)
     dropout: float = option(0.2, "Dropout in training.", least=0, below=1)
     tokens: int = option(128, TOKENS, least=1)
     epochs: float = option(1.0, EPOCHS, above=0)
@@ -95,8 +96,7 @@ class SoftPromptSettings(Options):
 
     prompt: str = option(
         "10",
-        "Number m of embeddings of a prompt, or LABEL=NUMBER for each label with commas between "
-        "them.",
+        "Number m of embeddings of a prompt, or LABEL=NUMBER for each label, separated by commas.",
     )
     start: str = option(
         " {label}",
@@ -156,7 +156,7 @@ class LatentSettings(Options):
         0, "Most texts of a label that are learnt from, drawn by the seed; 0 for all.", least=0
     )
     noise: float = option(
-        1e-3, "Standard deviation of what is added to latents in training.", least=0
+        1e-3, "Standard deviation of the noise added to latents in training.", least=0
     )
     kept: int = option(
         2000, "Most latents of a label that stay in the guide, for the search of MultiCTG.", least=1
@@ -166,11 +166,11 @@ class LatentSettings(Options):
     batch: int = option(16, BATCH, least=1)
     learning_rate: float = option(5e-3, RATE.format("twentieth"), above=0)
     head_steps: int = option(
-        300, "Steps of encoder and head alone, before those with the base.", least=0
+        300, "Number of steps of encoder and head alone, before those with the base.", least=0
     )
-    flow_blocks: int = option(8, "Affine couplings of the flow.", least=1)
+    flow_blocks: int = option(8, "Number of affine couplings of the flow.", least=1)
     flow_width: int = option(128, "Width of a coupling's network.", least=1)
-    flow_steps: int = option(2000, "Steps of the flow's own training.", least=1)
+    flow_steps: int = option(2000, "Number of steps of the flow's own training.", least=1)
 
 
 SETTINGS: Mapping[GuideKind, type[Options]] = {

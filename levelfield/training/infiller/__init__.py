@@ -73,12 +73,12 @@ class InfillerSpec(Stepwise):
     recipe: Recipe = group(by_command(20_000, 1e-3, embeddings=None))
     family: Family = option(
         "t5",
-        "Way to write gaps, and what a new model is: t5, an encoder-decoder with <extra_id_0>; or "
-        "causal, which fills in the middle.",
+        "Way to mark gaps, and kind of a new model: t5, an encoder-decoder with <extra_id_0>; or "
+        "causal, a causal model that fills in the middle.",
     )
     start: str = option(
         "",
-        "Model to go on from: a hub name or a folder.",
+        "Model to continue from: a hub name or a folder.",
         otherwise="random weights",
         metavar="NAME",
     )
@@ -92,7 +92,7 @@ class InfillerSpec(Stepwise):
         otherwise="one that is trained on the corpus",
         metavar="FOLDER",
     )
-    batch: int = option(32, "Examples a step.", least=1, most=65_536)
+    batch: int = option(32, "Examples per step.", least=1, most=65_536)
     window: int = option(96, "Most tokens of an example.", least=8, most=65_536)
     half: bool = option(False, "Save weights in half precision.")
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine", "allow_pickle"))

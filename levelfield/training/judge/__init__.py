@@ -61,10 +61,10 @@ ARCHITECTURES: Mapping[str, Outline] = {
 
 @dataclass(frozen=True)
 class Tuning(Options):
-    """How an encoder is fine-tuned."""
+    """Settings of the fine-tuning of an encoder."""
 
-    epochs: float = option(3.0, "Passes over the texts.", above=0, most=10_000)
-    batch: int = option(16, "Texts a step.", least=1, most=65_536)
+    epochs: float = option(3.0, "Number of passes over the texts.", above=0, most=10_000)
+    batch: int = option(16, "Texts per step.", least=1, most=65_536)
     learning_rate: float = option(
         1e-4, "Learning rate after the warm-up, a tenth of the steps; falls to a tenth.", above=0
     )
@@ -83,28 +83,28 @@ class JudgeSpec(Options):
         help="Architecture of the judge.", among=tuple(ARCHITECTURES), positional=True
     )
     seed: int = option(0, "Seed of weights, batches and dropout.", least=0)
-    case: bool = option(False, "Read which words have capitals: textcnn, fasttext.")
-    shape: Shape = option(Shape(), "What a TextCNN is made of.")
+    case: bool = option(False, "Tell upper from lower case; for textcnn and fasttext.")
+    shape: Shape = option(Shape(), "Shape of a TextCNN.")
     vocabulary: int = option(20_000, "Most words that a TextCNN knows.", least=1, most=1_000_000)
-    epochs: float = option(6.0, "Passes over the texts.", above=0, most=10_000)
-    batch: int = option(64, "Texts a step.", least=1, most=65_536)
+    epochs: float = option(6.0, "Number of passes over the texts.", above=0, most=10_000)
+    batch: int = option(64, "Texts per step.", least=1, most=65_536)
     learning_rate: float = option(
         1e-3, "Learning rate after the warm-up, a hundredth of the steps; falls to a tenth.",
         above=0,
     )  # fmt: skip
     half: bool = option(False, "Save weights of a TextCNN in half precision.")
-    fasttext: Settings = option(Settings(), "How fastText is trained.")
-    tuning: Tuning = option(Tuning(), "How an encoder is fine-tuned.")
+    fasttext: Settings = option(Settings(), "Settings of fastText.")
+    tuning: Tuning = option(Tuning(), "Settings of the fine-tuning of an encoder.")
     start: str = option(
         "offline/minilm",
-        "Encoder below a linear head, or the one that is fine-tuned.",
+        "Encoder that a linear head reads, or that is fine-tuned.",
         flags=("--model",),
         metavar="NAME",
     )
     layers: int = option(
         7,
-        "Last layers of the encoder that a linear head reads; its word vectors are one, and MiniLM "
-        "has 7.",
+        "Number of the encoder's last layers that a linear head reads; the word vectors count as "
+        "one, and MiniLM has 7.",
         least=1,
     )
     l2: float = option(0.3, "Weight of half the squared norm of a linear head.", least=0)

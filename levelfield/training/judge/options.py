@@ -23,8 +23,8 @@ class JudgeOptions(HeldOutOptions):
 
     recipe: str | None = option(
         None,
-        "Data sets and settings by name, instead of FILEs; --model is another encoder for it, and "
-        "--learning-rate its rate.",
+        "Recipe to follow instead of FILEs: data sets and settings by name; --model names "
+        "another encoder for it, and --learning-rate its learning rate.",
         metavar="NAME",
     )
     attribute: str | None = option(
@@ -35,7 +35,7 @@ class JudgeOptions(HeldOutOptions):
     )
     share: float | None = option(
         None,
-        "Share of the texts to try the judge on, where no file is held out.",
+        "Share of the texts to test the judge on, if no file is held out.",
         above=0,
         below=1,
         otherwise="0.1",
@@ -52,7 +52,9 @@ class JudgeOptions(HeldOutOptions):
         otherwise="those that there are",
     )
     settings: Mapping[str, Any] = option({}, "Settings of the architecture.")
-    seed: int = option(0, "Seed of weights, batches and of what is held out.", least=0)
+    seed: int = option(
+        0, "Seed of weights, of batches, and of the choice of what is held out.", least=0
+    )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 
     def spec(self, files: Sequence[str]) -> JudgeSpec:

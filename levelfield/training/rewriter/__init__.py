@@ -15,7 +15,7 @@ class RewardSpec(Options):
 
     style: float = option(
         0.0,
-        "Weight of the judges' mean probability of the style that is asked for.",
+        "Weight of the judges' mean probability of the requested style.",
         least=0,
         flags=("--style-reward",),
     )
@@ -25,7 +25,7 @@ class RewardSpec(Options):
     )  # fmt: skip
     content: float = option(
         0.0,
-        "Weight of the metric of content, its best value being 1.",
+        "Weight of the metric of content, scaled so that its best value is 1.",
         least=0,
         flags=("--content-reward",),
     )
@@ -58,7 +58,7 @@ class RewriterSpec(Stepwise):
         otherwise="a small copier",
         metavar="NAME",
     )
-    batch: int = option(32, "Pairs a step.", least=1, most=65_536)
+    batch: int = option(32, "Pairs per step.", least=1, most=65_536)
     rewards: RewardSpec = option(RewardSpec(), "Rewards of what the model writes.")
     judges: str = option(
         "",
@@ -74,7 +74,7 @@ class RewriterSpec(Stepwise):
 class PairOptions(HeldOutOptions):
     """Which pairs of sentences a rewriter learns, and which are held out."""
 
-    both_directions: bool = option(False, "Learn every pair the other way round, too.")
+    both_directions: bool = option(False, "Learn every pair in the other direction as well.")
     labels: tuple[str, ...] = option(
         (), "Style; may be given again.", flags=("--label",), otherwise="those of the pairs"
     )
