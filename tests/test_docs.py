@@ -30,7 +30,7 @@ from levelfield.systems.making import technique_class
 from levelfield.systems.table import TECHNIQUES
 from levelfield.training.cdm.plan import load_cdm_plan
 from levelfield.training.convert.table import LAYOUTS
-from levelfield.training.guide.kinds import KINDS, guide_training
+from levelfield.training.guide.settings import SETTINGS
 
 pytest.importorskip("torch")
 
@@ -196,7 +196,7 @@ def options_of_all() -> dict[str, dict[str, Declaration]]:
         for name, layout in LAYOUTS.items()
     }
     of_techniques = {name: choices(technique_class(name)) for name in TECHNIQUES}
-    of_guides = {f"guide {kind}": choices(guide_training(kind).choices) for kind in KINDS}
+    of_guides = {f"guide {kind}": choices(cls) for kind, cls in SETTINGS.items()}
     return of_metrics | of_layouts | of_techniques | of_guides
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import click
 
-from levelfield.cli.train_files import iwf, pooler, scales, unigram
-from levelfield.cli.train_guide import guide
-from levelfield.cli.train_judge import judge
-from levelfield.cli.train_models import cdm, discriminator, editor, infiller, perturb, rewriter
+from levelfield.cli import train_files, train_guide, train_judge, train_models
 
 
 @click.group()
@@ -15,9 +12,7 @@ def train() -> None:
     """Make what metrics need from a corpus."""
 
 
-_COMMANDS = (
-    *(infiller, cdm, discriminator, editor, guide, judge),
-    *(iwf, perturb, pooler, rewriter, scales, unigram),
-)
-for _command in _COMMANDS:
-    train.add_command(_command)
+for _module in (train_files, train_guide, train_judge, train_models):
+    for _command in vars(_module).values():
+        if isinstance(_command, click.Command):
+            train.add_command(_command)

@@ -12,8 +12,8 @@ from levelfield.cli.outputs import INPUT, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_models import FOLDER, SOURCE
 from levelfield.io.reading import pairs
-from levelfield.training.guide.kinds import TECHNIQUES, GuideSpec
-from levelfield.training.guide.settings import SETTINGS, GuideData, settings_of
+from levelfield.training.guide.kinds import GuideSpec
+from levelfield.training.guide.settings import SETTINGS, TECHNIQUES, GuideData, settings_of
 
 _SETTINGS = {technique: SETTINGS[kind] for technique, kind in TECHNIQUES.items()}
 _DISTINCT = {cls: technique for technique, cls in reversed(_SETTINGS.items())}

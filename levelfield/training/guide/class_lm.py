@@ -267,7 +267,6 @@ def _facts(
 
 
 CLASS_LM = GuideTraining(
-    choices=ClassLMSettings,
     train=_train,
     summary="predicts text given a label, for GeDi, DExperts and CTRL-lite",
 )

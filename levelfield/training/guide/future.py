@@ -158,7 +158,6 @@ def _facts(
 
 
 FUTURE = GuideTraining(
-    choices=FutureSettings,
     train=_train,
     summary="predicts what the complete text will be from its beginning, for FUDGE",
 )

@@ -142,7 +142,6 @@ def _save(states: torch.Tensor, batches: int, folder: Path, run: str) -> None:
 
 
 HEAD = GuideTraining(
-    choices=HeadSettings,
     train=_train,
     summary="predicts the label of a text from the base's own states, for PPLM",
 )

@@ -1,4 +1,4 @@
-"""What a guide can be: the contract of a kind, and the tables of kinds and techniques."""
+"""What a guide can be: the contract of a kind."""
 
 # Annotations of options stay objects here, since options are read from them.
 
@@ -12,6 +12,7 @@ from levelfield.core.options import Options, group, option
 from levelfield.models.guides import GuideKind
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.training.guide.settings import KINDS, OF_SEVERAL
 
 if TYPE_CHECKING:
     import torch
@@ -19,30 +20,6 @@ if TYPE_CHECKING:
     from levelfield.training.builder import Workplace
     from levelfield.training.labelled import LabelledTexts
     from levelfield.training.loop import HistoryRow
-
-TECHNIQUES: Mapping[str, GuideKind] = {
-    "gedi": "class-lm",
-    "dexperts": "class-lm",
-    "ctrl-lite": "class-lm",
-    "fudge": "future",
-    "pplm": "head",
-    "discup": "soft-prompt",
-    "multictg": "latent",
-    "priorctg": "latent",
-}
-"""Technique -> the kind of guide that it needs."""
-
-KINDS: Mapping[GuideKind, str] = {
-    "class-lm": "levelfield.training.guide.class_lm:CLASS_LM",
-    "future": "levelfield.training.guide.future:FUTURE",
-    "head": "levelfield.training.guide.head:HEAD",
-    "soft-prompt": "levelfield.training.guide.soft_prompt:SOFT_PROMPT",
-    "latent": "levelfield.training.guide.latent:LATENT",
-}
-"""Kind -> where its `GuideTraining` is; none is imported before it is used."""
-
-OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
-"""Kinds of guides that serve several attributes at once."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +74,10 @@ class GuideTraining:
     """How guides of one kind are trained.
 
     Attributes:
-        choices: the class of its settings; all have defaults.
         train: trains a guide and tries it on the held-out texts.
         summary: what the guide does, in a few words, for the card.
     """
 
-    choices: type[Options]
     train: "Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]"
     summary: str
 

@@ -247,7 +247,6 @@ def _clouds(
 
 
 LATENT = GuideTraining(
-    choices=LatentSettings,
     train=_train,
     summary="turns texts into latents and latents into prefixes, for MultiCTG and PriorCTG",
 )

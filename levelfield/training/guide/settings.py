@@ -1,4 +1,4 @@
-"""The settings of each kind of guide."""
+"""The kinds of guides: the settings of each, where it is trained, and which techniques need it."""
 
 # Annotations stay objects here, since options are read from them.
 
@@ -181,6 +181,30 @@ SETTINGS: Mapping[GuideKind, type[Options]] = {
     "latent": LatentSettings,
 }
 """Kind of guide -> its settings, by the names of the options of `levelfield train guide`."""
+
+TECHNIQUES: Mapping[str, GuideKind] = {
+    "gedi": "class-lm",
+    "dexperts": "class-lm",
+    "ctrl-lite": "class-lm",
+    "fudge": "future",
+    "pplm": "head",
+    "discup": "soft-prompt",
+    "multictg": "latent",
+    "priorctg": "latent",
+}
+"""Technique -> the kind of guide that it needs."""
+
+KINDS: Mapping[GuideKind, str] = {
+    "class-lm": "levelfield.training.guide.class_lm:CLASS_LM",
+    "future": "levelfield.training.guide.future:FUTURE",
+    "head": "levelfield.training.guide.head:HEAD",
+    "soft-prompt": "levelfield.training.guide.soft_prompt:SOFT_PROMPT",
+    "latent": "levelfield.training.guide.latent:LATENT",
+}
+"""Kind -> where its `GuideTraining` is; none is imported before it is used."""
+
+OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
+"""Kinds of guides that serve several attributes at once."""
 
 
 def settings_of(kind: GuideKind, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -194,7 +194,6 @@ def _facts(
 
 
 SOFT_PROMPT = GuideTraining(
-    choices=SoftPromptSettings,
     train=_train,
     summary="makes the base write texts of a label, for DisCup",
 )
