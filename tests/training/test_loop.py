@@ -92,6 +92,18 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
         fit(infilling()[0], task, recipe, tmp_path)
 
 
+def test_draws_by_a_seed_leave_the_others_as_they_are():
+    torch.manual_seed(1)
+    expected = torch.rand(2)
+    torch.manual_seed(1)
+    draws = []
+    for _ in range(2):
+        with loop.seeded(5):
+            draws.append(torch.rand(3))
+    assert torch.equal(*draws)
+    assert torch.equal(torch.rand(2), expected)
+
+
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
     class Broken:
         identity = "broken"
