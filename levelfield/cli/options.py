@@ -4,64 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from levelfield.cli.outputs import INPUT
-from levelfield.core.numerals import finite_number
 from levelfield.core.options import Declaration, Options, Unfit, choices
 from levelfield.io.reading import pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class WholeNumber(click.IntRange):
-    """A whole number in a range; `1_0` is none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or what is wrong with the word."""
-        if isinstance(value, str) and "_" in value:
-            self.fail(f"{value!r} is not a valid integer.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class FiniteNumber(click.FloatRange):
-    """A finite number in a range; `nan`, `inf` and `1_0` are none."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or what is wrong with the word."""
-        if isinstance(value, str):
-            try:
-                value = finite_number(value)
-            except ValueError:
-                self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """A word of the command line that stands for a value of a choice."""
+    """A word of the command line that stands for a value of a choice, or of one of several.
 
-    def __init__(self, choice: Declaration) -> None:
+    Attributes:
+        choice: the first.
+        choices: all of them, of which one has to accept the word.
+    """
+
+    def __init__(self, choice: Declaration, *others: Declaration) -> None:
         self.choice = choice
-        kinds = {int: "integer", float: "number"}
-        self.name = next((kinds[kind] for kind in choice.kinds if kind in kinds), "text")
+        self.choices = (choice, *others)
+        kinds = {kind for each in self.choices for kind in each.kinds}
+        self.name = "number" if float in kinds else "integer" if int in kinds else "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the value; fails with what was expected."""
         if not isinstance(value, str):
             return value  # a default
-        try:
-            return self.choice.parse(value)
-        except Unfit as error:
-            from levelfield.io.problems import shown
+        errors = []
+        for choice in self.choices:
+            try:
+                return choice.parse(value)
+            except Unfit as error:
+                errors.append(error)
+        from levelfield.io.problems import shown
 
-            self.fail(f"{shown(value)}: {error}", param, ctx)
+        expected = list(dict.fromkeys(error.expected for error in errors))
+        unfit = Unfit(", or ".join(expected), errors[0].hint)
+        self.fail(f"{shown(value)}: {unfit}", param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002
         """Returns the names that are accepted, if they are few."""
@@ -87,9 +74,17 @@ class DeclaredOption(click.Option):
     Attributes:
         choice: the declaration.
         owner: the class that the command gets a value of.
+        bounds: the range, in words.
     """
 
-    def __init__(self, choice: Declaration, owner: type[Options], prefix: str = "") -> None:
+    def __init__(
+        self,
+        choice: Declaration,
+        owner: type[Options],
+        prefix: str = "",
+        others: Sequence[Declaration] = (),
+        bounds: str = "",
+    ) -> None:
         rule = choice.rule
         is_off = choice.is_flag and choice.default is True
         attrs: dict[str, Any] = {"metavar": rule.metavar or None}
@@ -108,18 +103,21 @@ class DeclaredOption(click.Option):
         if rule.bare is not None:
             attrs |= {"is_flag": False, "flag_value": rule.bare}
         if not choice.is_flag:
-            attrs["type"] = INPUT if rule.is_file else None if choice.is_mapping else Word(choice)
+            attrs["type"] = (
+                INPUT if rule.is_file else None if choice.is_mapping else Word(choice, *others)
+            )
         super().__init__([*choice.flags, prefix + choice.name], help=rule.help, **attrs)
         self.choice = choice
         self.owner = owner
+        self.bounds = bounds or choice.bounds
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Returns the range and the default; a default in words is that of the declaration."""
         extra = super().get_help_extra(ctx)
         if not self.choice.is_flag and self.choice.shown_default:
             extra["default"] = self.choice.shown_default
-        if self.choice.bounds:
-            extra["range"] = self.choice.bounds
+        if self.bounds:
+            extra["range"] = self.bounds
         return extra
 
 
@@ -168,8 +166,8 @@ def takes_given(
 ) -> Callable[[F], Callable[..., Any]]:
     """Gives a command options of several classes, of which the user's other words choose one.
 
-    The command gets name -> value of those that are given. What a word may be is declared by the
-    first class that has the choice; the class that is chosen checks the value again.
+    The command gets name -> value of those that are given. A word is accepted if one of the classes
+    that have the choice accepts it; the class that is chosen checks the value again.
 
     Args:
         classes: what is chosen -> its options.
@@ -187,21 +185,24 @@ def takes_given(
 
         params = with_options.__dict__.setdefault("__click_params__", [])
         for key, owner in reversed(owners.items()):
-            params.append(DeclaredOption(_without_default(key, classes), owner))
+            having = {label: choices(c)[key] for label, c in classes.items() if key in choices(c)}
+            choice, *others = having.values()
+            default = _by_class({label: c.shown_default for label, c in having.items()})
+            rule = dataclasses.replace(choice.rule, otherwise=default)
+            choice = dataclasses.replace(choice, default=None, rule=rule)
+            bounds = _by_class({label: c.bounds for label, c in having.items()})
+            params.append(DeclaredOption(choice, owner, others=others, bounds=bounds))
         return with_options
 
     return add
 
 
-def _without_default(key: str, classes: Mapping[str, type[Options]]) -> Declaration:
-    """Returns a choice of several classes that says what the default of each is."""
-    having = {label: choices(cls)[key] for label, cls in classes.items() if key in choices(cls)}
-    choice = next(iter(having.values()))
-    defaults = {label: shown for label, its in having.items() if (shown := its.shown_default)}
-    words = [f"{label} {shown}" for label, shown in defaults.items()]
-    otherwise = ", ".join(words) if len(set(defaults.values())) > 1 else choice.shown_default
-    rule = dataclasses.replace(choice.rule, otherwise=otherwise)
-    return dataclasses.replace(choice, default=None, rule=rule)
+def _by_class(words: Mapping[str, str]) -> str:
+    """Returns what is said of a choice, with the label of each class where they differ."""
+    words = {label: word for label, word in words.items() if word}
+    if len(set(words.values())) <= 1:
+        return next(iter(words.values()), "")
+    return ", ".join(f"{label} {word}" for label, word in words.items())
 
 
 def _value(choice: Declaration, value: Any) -> Any:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from levelfield.cli.options import FiniteNumber, takes, takes_given
+from levelfield.cli.options import Word, takes, takes_given
 from levelfield.cli.outputs import INPUT, Writing
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_models import FOLDER, SOURCE
+from levelfield.core.options import choices
 from levelfield.models.small.shapes import Settings
 from levelfield.training.judge import JudgeSpec, Tuning
 from levelfield.training.judge.options import JudgeOptions
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from levelfield.training.figures import Figures
 
 
+_ENDS = choices(JudgeOptions)["ends"]
 _SETTINGS = {"fasttext": Settings, "textcnn": JudgeSpec, "transformer": Tuning}
 _NAMES = (
     *("epochs", "vocabulary", "case", "half", "ngrams"),
@@ -31,10 +33,11 @@ _NAMES = (
 @FOLDER
 @takes(JudgeOptions, without=("ends", "settings"))
 @click.option(
-    "--range",
+    *_ENDS.flags,
     "ends",
-    type=(FiniteNumber(), FiniteNumber()),
-    help="Lowest and highest rating. [default: those that there are]",
+    type=(Word(_ENDS), Word(_ENDS)),
+    metavar="LOWEST HIGHEST",
+    help=f"{_ENDS.rule.help}  [default: {_ENDS.rule.otherwise}]",
 )
 @takes_given(_SETTINGS, "settings", _NAMES)
 @SOURCE

@@ -275,6 +275,8 @@ class Declaration:
             return self.rule.expected
         words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
         what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
+        if self.bounds:  # "a whole number from 1 on, or auto": what follows is no bound
+            what = ", or ".join(words)
         has_example = self.rule.example and not self.is_list
         return f"{what}, such as {self.rule.example}" if has_example else what
 
@@ -301,7 +303,8 @@ class Declaration:
     def check(self, value: Any) -> Any:
         """Returns a value of Python or TOML as the field holds it.
 
-        Lists become tuples, paths become strings, and whole numbers of other libraries Python's.
+        Lists and other collections become tuples, paths become strings, and numbers of other
+        libraries become Python's.
 
         Raises:
             Unfit: the choice does not accept it.
@@ -309,9 +312,12 @@ class Declaration:
         if value is None and self.optional:
             return None
         if self.is_list:
-            if isinstance(value, list | tuple) and len(value) >= self.rule.fewest:
-                return tuple(self.check_item(item) for item in value)
-            if isinstance(value, list | tuple) or self.is_only_list:
+            if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+                items = tuple(self.check_item(item) for item in value)
+                if len(items) >= self.rule.fewest:
+                    return items
+                raise Unfit(self.expected)
+            if self.is_only_list:
                 raise Unfit(self.expected)
         return self.check_item(value)
 
@@ -377,6 +383,8 @@ class Declaration:
             value = os.fspath(value)
         if isinstance(value, numbers.Integral) and not isinstance(value, int):
             value = int(value)
+        elif isinstance(value, numbers.Real) and not isinstance(value, int | float):
+            value = float(value)
         if not any(_is(kind, value) for kind in self.item_kinds) or not self._in_range(value):
             raise Unfit(self._item_expected, self._hint(value))
         return value
@@ -457,8 +465,7 @@ class Options:
         """
         known = choices(cls)
         distributed(values, cls)
-        for name in known.keys() & values.keys():
-            _checked(cls, known[name], values[name])
+        values |= {n: _checked(cls, known[n], values[n]) for n in known if n in values}
         if given is None and (missing := required(known, values)):
             raise UserError(f"{missing[0]}: expected {known[missing[0]].expected}; there is none")
         return cast(Self, _with(cls, given, values))
@@ -508,6 +515,35 @@ def distributed(words: Mapping[str, Any], *classes: type[Options]) -> list[dict[
     return [{name: words[name] for name in words if name in those} for those in names]
 
 
+def keywords(*classes: type[Options]) -> Callable[[C], C]:
+    """Shows the options of classes in the signature and the help of a function.
+
+    The function takes them as `**words`; `help` and editors then name each with type and default.
+    """
+    known = {name: choice for cls in classes for name, choice in choices(cls).items()}
+
+    def show(function: C) -> C:
+        signature = inspect.signature(function)
+        shown = {name: choice for name, choice in known.items() if name not in signature.parameters}
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if choice.required else choice.default,
+                annotation=choice.annotation,
+            )
+            for name, choice in shown.items()
+        ]
+        lines = [f"    {name}: {choice.rule.help}" for name, choice in shown.items()]
+        documented = cast(Any, function)
+        documented.__signature__ = signature.replace(parameters=parameters)
+        documented.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
+        return function
+
+    return show
+
+
 def required(known: Mapping[str, Declaration], given: Container[str]) -> list[str]:
     """Returns the choices that have no default and are not given."""
     return [name for name, choice in known.items() if choice.required and name not in given]
@@ -543,7 +579,8 @@ def parsed(
 
 def _refusal(choice: Declaration, error: Unfit) -> str:
     """Returns what a choice expected in place of a value, and what was meant."""
-    none = " or none" if choice.optional else ""
+    several_words = choice.bounds or choice.rule.expected
+    none = f"{',' if several_words else ''} or none" if choice.optional else ""
     return f"expected {error.expected}{none}{f'; {error.hint}' if error.hint else ''}"
 
 

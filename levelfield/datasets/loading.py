@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
-from levelfield.core.options import Options, option
+from levelfield.core.options import Options, keywords, option
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.datasets.registry import DataSet, dataset
@@ -37,6 +37,7 @@ class DataOptions(Options):
         object.__setattr__(self, "part", parts or None)
 
 
+@keywords(DataOptions)
 def load(
     name: str,
     chosen: DataOptions | None = None,
@@ -69,6 +70,7 @@ def load(
     return read(_parts(data_set, DataOptions.of(chosen, **words), progress))
 
 
+@keywords(DataOptions)
 def paths(
     name: str,
     chosen: DataOptions | None = None,

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from levelfield.core.errors import InputError, UserError
+from levelfield.core.options import keywords
 from levelfield.core.sample import Sample
 from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_named, format_of
@@ -23,6 +24,7 @@ from levelfield.io.records import Rules, as_record
 from levelfield.io.source import Input, Source
 
 
+@keywords(ReadingOptions)
 def open_samples(
     paths: Sequence[PathLike], reading: ReadingOptions | None = None, **words: Any
 ) -> Source:
@@ -71,6 +73,7 @@ def open_samples(
     return Source(inputs, _rules(reading), reading.ids)
 
 
+@keywords(ReadingOptions)
 def load_samples(
     source: PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample],
     reading: ReadingOptions | None = None,

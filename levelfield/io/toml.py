@@ -47,7 +47,7 @@ def read_toml(
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns the known name that a mistyped one resembles, else all names, in words."""
-    names = list(known)
+    names = list(dict.fromkeys(known))
     alike = difflib.get_close_matches(name, names, n=1)
     if alike:
         return f"did you mean {shown(alike[0])}?"
@@ -131,27 +131,6 @@ class TomlTable:
             return value
         self._expected(key, f"a string that is not empty, such as {example}", value)
         return default or ""
-
-    def texts(self, key: str, example: str, *, empty: bool = False) -> tuple[str, ...] | None:
-        """A list of strings; None if it is not there, or is wrong.
-
-        Args:
-            empty: whether a string of the list may be empty.
-        """
-        value = self.take(key)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not value:
-            self._expected(key, f"a list of strings, such as {example}", value)
-            return None
-        texts = []
-        for n, item in enumerate(value, 1):
-            if isinstance(item, str) and (empty or item.strip()):
-                texts.append(item)
-            else:
-                a_string = "a string" if empty else "a string that is not empty"
-                self._expected(f"{key}[{n}]", a_string, item)
-        return tuple(texts) if len(texts) == len(value) else None
 
     def table(self, key: str) -> TomlTable:
         """A table; an empty one if it is not there."""

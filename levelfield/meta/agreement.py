@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.core.arrays import Floats
+from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.io import Rated, Rating
 from levelfield.meta.agreement_report import (
@@ -40,6 +41,7 @@ from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 
+@keywords(AgreementOptions)
 def agreement(
     ratings: Ratings,
     chosen: AgreementOptions | None = None,

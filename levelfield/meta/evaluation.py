@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
 from levelfield.core.signature import signature
 from levelfield.meta.compare import Comparisons, compare
 from levelfield.meta.correlate import SYSTEMS, Correlation, correlations
@@ -212,6 +213,7 @@ def evaluate(
     )
 
 
+@keywords(CorrelateOptions)
 def correlate(
     scores: ManyScores,
     ratings: Ratings,

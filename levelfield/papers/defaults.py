@@ -13,6 +13,7 @@ import polars as pl
 
 from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.core.metric import Metric
+from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.registry import create, installed, matching, metric_class
 from levelfield.core.sample import Sample
@@ -164,6 +165,7 @@ class DefaultsReport:
         return page(self)
 
 
+@keywords(DefaultsOptions)
 def agreement_of_defaults(
     id: str = PREFIX,
     chosen: DefaultsOptions | None = None,

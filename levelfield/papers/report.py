@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from levelfield.core.metric import Metric
+from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
@@ -94,6 +95,7 @@ class PaperReport:
         return pl.DataFrame(rows, schema=_SCHEMA)
 
 
+@keywords(TableOptions)
 def reproduce(
     id: str | None = None,
     chosen: TableOptions | None = None,

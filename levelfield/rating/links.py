@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
 from levelfield.io import atomic_writer
 from levelfield.io.spreadsheet import csv_text
 from levelfield.io.writing import check_writable
@@ -25,6 +26,7 @@ def new_links(store: RatingStore, slots: list[int], root: str) -> list[tuple[int
     return [(slot, names[slot], f"{root}/r/{store.new_link(slot)}") for slot in slots]
 
 
+@keywords(LinkOptions)
 def change_link(store: RatingStore, chosen: LinkOptions | None = None, **words: Any) -> str | None:
     """Makes, revokes or reassigns the link of one slot; returns the new one, None for none.
 

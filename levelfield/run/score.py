@@ -24,7 +24,7 @@ from levelfield.core.metric import (
     part_names,
     partitions,
 )
-from levelfield.core.options import distributed
+from levelfield.core.options import distributed, keywords
 from levelfield.core.patience import time_limit
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
@@ -55,6 +55,7 @@ Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
 """A path; or a list of texts, records, samples or paths."""
 
 
+@keywords(ScoreOptions, ReadingOptions)
 def score(
     texts: Texts,
     metrics: str | Metric | Sequence[str | Metric] = (),

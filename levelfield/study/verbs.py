@@ -14,6 +14,7 @@ import polars as pl
 from levelfield.core import patience
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
+from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
@@ -103,6 +104,7 @@ class Study:
     path: str
     plan: Plan | None
 
+    @keywords(StudyRunOptions)
     def run(
         self,
         chosen: StudyRunOptions | None = None,
@@ -154,6 +156,7 @@ class Study:
         status = StudyStatus(plan.name, outcome.cells, plan.techniques)
         return StudyRun(plan.out, status, len(outcome.fresh), measured, outcome.notes)
 
+    @keywords(StudyMeasureOptions)
     def measure(
         self,
         chosen: StudyMeasureOptions | None = None,
@@ -199,6 +202,7 @@ class Study:
         """Returns how far every cell is; writes nothing."""
         return study_status(self._plan())
 
+    @keywords(StudyAuditOptions)
     def audit(self, chosen: StudyAuditOptions | None = None, **words: Any) -> AuditReport:
         """Returns what should be noticed before the study is published; writes nothing.
 
@@ -216,6 +220,7 @@ class Study:
         known = (sample.text for file in files for sample in file)
         return self._audit(self.cells(), known if files else ())
 
+    @keywords(StudyReportOptions)
     def report(self, chosen: StudyReportOptions | None = None, **words: Any) -> StudyReport:
         """Returns the tables of the study.
 

@@ -258,7 +258,7 @@ def _term(name: str, value: object, problems: list[str]) -> ModelTerm | Techniqu
             assert isinstance(technique, LocalTechnique)
             return TechniqueTerm(technique, attribute)
         values = table.values(ModelTerm)
-        table.finish()
+        table.finish(elsewhere={"attribute": "is of a term with technique, which is missing"})
         return ModelTerm(**values) if len(problems) == many else None
     except UserError as error:
         table.wrong(str(error))

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.signature import with_choices
@@ -135,6 +136,7 @@ class GenerationCost:
         return self.forward_passes / self.tokens if self.tokens else None
 
 
+@keywords(GenerationOptions)
 def generate(
     requests: Requests,
     technique: str | Technique,

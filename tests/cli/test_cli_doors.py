@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from levelfield.cli import levelfield
 from levelfield.cli.options import DeclaredOption
@@ -52,14 +53,26 @@ def outside(choice: Declaration) -> list[object]:
     values += [bound for bound in (rule.above, rule.below) if bound is not None]
     values += ["no-such-name"] if choice.names and str not in choice.item_kinds else []
     values += ["no-such-name"] if rule.among is not None else []
+    values += ["no such name"] if rule.fits and str in choice.item_kinds else []
+    values += [1] if rule.fits and int in choice.item_kinds and not rule.fits(1) else []
     return values
+
+
+def is_refused(choice: Declaration, value: object) -> bool:
+    try:
+        choice.check_item(value)
+    except Unfit:
+        return True
+    return False
 
 
 CASES = {
     f"{name} {value}": (param, value)
     for name, param in OPTIONS.items()
     if isinstance(param, DeclaredOption)
-    for value in outside(param.choice)
+    for declared in getattr(param.type, "choices", [param.choice])
+    for value in outside(declared)
+    if all(is_refused(choice, value) for choice in getattr(param.type, "choices", ()))
 }
 
 
@@ -114,6 +127,30 @@ def test_what_schemas_say_of_a_key_begins_with_a_verb_or_a_noun():
     texts = [*descriptions(rating_schema()), *descriptions(study_schema())]
     assert len(texts) > 100
     assert [text for text in texts if not is_plain(text)] == []
+
+
+def test_every_option_with_a_range_or_names_is_tried():
+    tried = {id(param) for param, _ in CASES.values()}
+    declared = {name: param for name, param in OPTIONS.items() if isinstance(param, DeclaredOption)}
+    limited = {
+        name
+        for name, param in declared.items()
+        if param.choice.bounds or param.choice.names or param.choice.rule.fits
+    }
+    assert len(limited) > 130
+    assert {name for name in limited if id(declared[name]) not in tried} == set()
+
+
+@pytest.mark.parametrize(
+    ("arch", "epochs", "message"),
+    [("fasttext", "1.5", "expected a whole number from 1"), ("textcnn", "0.5", "no-such-file")],
+)
+def test_an_option_of_several_classes_accepts_what_the_chosen_one_does(
+    arch: str, epochs: str, message: str
+):
+    words = ["train", "judge", "no-such-file.jsonl", "--attribute", "a", "--out", "x"]
+    done = CliRunner().invoke(levelfield, [*words, "--arch", arch, "--epochs", epochs])
+    assert message in f"{done.output} {done.exception}"
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import pickle
 from collections.abc import Mapping
@@ -26,11 +27,13 @@ from levelfield.core.options import (
     distributed,
     group,
     json_schema,
+    keywords,
     make,
     option,
     parsed,
     required,
 )
+from levelfield.run.options import Execution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +124,37 @@ def test_numbers_of_numpy_and_paths_are_accepted_as_python_s():
     oven = Oven(heat=np.int64(60))
     assert (oven.heat, type(oven.heat)) == (60, int)
     assert Bread(flour=Path("rye"), salt=np.float64(0.05)).flour == "rye"  # type: ignore[arg-type]
+    salt = Bread(flour="rye", salt=np.float32(0.0625)).salt  # type: ignore[arg-type]
+    assert (salt, type(salt)) == (0.0625, float)
+
+
+@pytest.mark.parametrize("folds", [[1, 2], {1: "", 2: ""}.keys(), np.array([1, 2]), iter([1, 2])])
+def test_a_list_may_be_any_collection(folds: Any):
+    assert Bread.of(flour="rye", folds=folds).folds == (1, 2)
+
+
+def test_a_function_shows_the_options_it_takes_by_name():
+    @keywords(Bread)
+    def bake(flour: str, *, times: int = 1, **words: Any) -> list[Bread]:
+        """Bakes a bread."""
+        return [Bread.of(flour=flour, **words)] * times
+
+    shown = inspect.signature(bake).parameters
+    assert list(shown)[:3] == ["flour", "times", "salt"]
+    assert shown["heat"].default == 220
+    assert shown["flour"].annotation == "str"
+    assert "words" not in shown
+    assert f"\n    salt: {choices(Bread)['salt'].rule.help}" in (bake.__doc__ or "")
+    assert bake("rye", salt=0.05)[0].salt == 0.05
+
+
+def test_none_and_names_beside_a_range_are_no_bounds():
+    choice = choices(Execution)["workers"]
+    assert choice.expected == "a whole number from 1 on, or auto"
+    with pytest.raises(
+        UserError, match="workers=0: expected a whole number from 1 on, or auto, or"
+    ):
+        Execution.of(workers=0)
 
 
 @given(st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none()))

@@ -88,6 +88,15 @@ def test_what_is_required_and_what_is_no_table_is_noted() -> None:
     ]
 
 
+def test_an_unknown_key_lists_each_key_once() -> None:
+    problems: list[str] = []
+    table = TomlTable({"x": 1}, "", problems)
+    table.take("name")
+    table.take("name")
+    table.finish()
+    assert problems == ['x: there is no such key; there are "name"']
+
+
 def test_a_number_beyond_all_floats_is_refused() -> None:
     _, _, problems = read(f'seeds = [1]\npages = [{{ name = "a", words = 1{"0" * 400} }}]')
     assert problems[0].startswith('pages[1] "a": words: expected a number above 0; found')

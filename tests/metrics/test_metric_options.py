@@ -46,6 +46,7 @@ def test_a_value_outside_is_refused_with_what_was_expected(metric, choice, value
     ways = [
         lambda: made.of(**values),
         lambda: make(made, values),
+        lambda: create([metric], {}, values),
         lambda: create([metric], {}, {name: str(v) for name, v in values.items()}),
     ]
     for way in ways:

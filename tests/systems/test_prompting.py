@@ -152,8 +152,18 @@ class TestExamples:
         path.write_text('[[examples]]\ncontrol = { topic = 3 }\ntext = "a"\n')
         with pytest.raises(UserError) as raised:
             Prompting(shots=1, examples=str(path))
-        for what in ("topic: expected a string", "continuation: expected a string", "text: there"):
+        for what in (
+            "control: topic: expected a string; found 3",
+            "continuation: expected a string, such as",
+            "text: there",
+        ):
             assert what in str(raised.value), what
+
+    def test_an_example_with_an_empty_list_of_values_is_refused(self, tmp_path: Path):
+        path = tmp_path / "mine.toml"
+        path.write_text('[[examples]]\ncontrol = { keywords = [] }\ncontinuation = " a"\n')
+        with pytest.raises(UserError, match=r"control: keywords: expected values, such as \["):
+            Prompting(shots=1, examples=str(path))
 
 
 def test_the_files_that_the_page_shows_are_read(tmp_path: Path):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
 from levelfield.io.spreadsheet import csv_text
@@ -29,6 +30,7 @@ from levelfield.rating.store import RatingStore
 from levelfield.rating.store.records import LogRow, RaterState
 
 
+@keywords(ExportOptions)
 def export(
     store: RatingStore,
     folder: str | os.PathLike[str],

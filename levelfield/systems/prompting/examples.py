@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.io.digest import content_digest
 from levelfield.io.toml import TomlTable, read_toml
@@ -28,6 +29,28 @@ class Shot:
     control: Control
     prompt: str
     continuation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShotTable(Options):
+    """What a file says of an example."""
+
+    control: Mapping[str, str | tuple[str, ...]] = option(
+        {},
+        "Values that the text was asked for, by attribute.",
+        example='{ sentiment = "positive", keywords = ["court", "culture"] }',
+    )
+    prompt: str = option("", "Beginning of the text.", example='"The lake"')
+    continuation: str = option(
+        help="Rest of the text, with the blank before it.", example='" froze."'
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamplesTable(Options):
+    """What a file of examples says."""
+
+    examples: tuple[ShotTable, ...] = option(help="Examples.", fewest=1, example="[[examples]]")
 
 
 @dataclass(frozen=True)
@@ -95,20 +118,18 @@ def _read(file: Path | Traversable, name: str) -> Examples:
     problems: list[str] = []
     table = TomlTable(read_toml(file, name, kind="examples"), "", problems)
     shots = []
-    for one in table.list_of_tables("examples", "[[examples]]"):
-        of_control = one.table("control")
-        control = {attribute: _wanted(of_control, attribute) for attribute in of_control}
-        continuation = one.text("continuation", '" froze."')
-        shots.append(Shot(control, one.text("prompt", '"The lake"', default=""), continuation))
-        one.finish()
+    for row in table.inside(ExamplesTable, "examples"):
+        values = row.values(ShotTable, complete=True)
+        for attribute in (
+            attribute for attribute, wanted in values["control"].items() if not wanted
+        ):
+            row.wrong_field(
+                f"control: {attribute}",
+                'expected values, such as ["court", "culture"]; found an empty list',
+            )
+        row.finish()
+        shots.append(Shot(**values))
     table.finish()
     if problems:
         raise UserError("\n".join(f"examples {name}: {problem}" for problem in problems))
     return Examples(f"{Path(name).stem or 'shipped'}@{content_digest(shots)}", tuple(shots))
-
-
-def _wanted(control: TomlTable, attribute: str) -> str | tuple[str, ...]:
-    value = control.take(attribute)
-    if isinstance(value, list):
-        return control.texts(attribute, '["court", "culture"]') or ()
-    return control.text(attribute, '"positive"')

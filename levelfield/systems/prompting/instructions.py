@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
 from levelfield.core.wanted import Wanted, wanted_values
 from levelfield.io.digest import content_digest
@@ -20,6 +22,39 @@ OTHER = "other"
 """The wish for attributes that have none of their own."""
 
 _GAP = re.compile(r"\{(\w*)\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainTable(Options):
+    """What a file says of messages for models without a chat template; `{content}` stands for what
+    a message says."""
+
+    system: str = option(help="System message.", example='"{content}\\n\\n"')
+    user: str = option(help="Message of the user.", example='"{content}\\n\\n"')
+    assistant: str = option(help="Message of the model.", example='"{content}\\n\\n"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionsTable(Options):
+    """What a file of instructions says; `Instructions` has what stands for what."""
+
+    system: str = option(help="System message.", example='"You are a writer."')
+    task: str = option(help="Message of the user.", example='"Write a text{wishes}."')
+    opening: str = option(
+        help="End of the user's message where the opening can't be prefilled.",
+        example='"It begins with {prompt}"',
+    )
+    stop: tuple[str, ...] = option((), "Strings that end a text.", fewest=1, example='["\\nUser:"]')
+    wishes: Mapping[str, str] = option(
+        {}, "Control in words, by attribute; `other` is for attributes without words."
+    )
+    words: Mapping[str, Mapping[str, str]] = option(
+        {}, "Other words for values, by attribute and value."
+    )
+    plain: PlainTable = option(
+        help="Messages for models without a chat template.",
+        example="[plain] with system, user and assistant",
+    )
 
 
 @dataclass(frozen=True)
@@ -108,38 +143,42 @@ def _read(file: Path | Traversable, name: str) -> Instructions:
     problems: list[str] = []
     table = TomlTable(read_toml(file, name, kind="instructions"), "", problems)
 
-    def template(of: TomlTable, key: str, example: str, gaps: tuple[str, ...] = ()) -> str:
-        text = of.text(key, example)
-        if unknown := [gap for gap in _GAP.findall(text) if gap not in gaps]:
-            there = f"there are {', '.join(f'{{{gap}}}' for gap in gaps)}" if gaps else "none here"
-            of.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {there}")
-        if gaps and not any(gap in _GAP.findall(text) for gap in gaps):
-            of.wrong_field(key, f"{{{gaps[0]}}} is missing")
-        return text
-
-    system = template(table, "system", '"You are a writer."')
-    task = template(table, "task", '"Write a text{wishes}."', ("wishes",))
-    opening = template(table, "opening", '"It begins with {prompt}"', ("prompt",))
-    stop = table.texts("stop", '["\\nUser:"]') or () if "stop" in table else ()
-    of_attributes = table.table("wishes")
-    gaps = ("values", "quoted", "attribute")
-    attributes = [*of_attributes, *([OTHER] if OTHER not in of_attributes else [])]
-    example = '"with the {attribute} {quoted}"'
-    wishes = {key: template(of_attributes, key, example, gaps) for key in attributes}
-    of_words = table.table("words")
-    words = {}
-    for attribute in of_words:
-        values = of_words.table(attribute)
-        words[attribute] = {value.casefold(): values.text(value, '"sports"') for value in values}
-    of_roles = table.table("plain")
-    plain = {
-        role: template(of_roles, role, '"{content}\\n\\n"', ("content",))
-        for role in ("system", "user", "assistant")
-    }
-    of_roles.finish()
+    values = table.values(InstructionsTable, complete=True)
+    _check(table, values, task=("wishes",), opening=("prompt",), system=())
+    wishes = dict(values["wishes"])
+    inner = table.table("wishes")
+    if OTHER not in inner:
+        inner.wrong_field(
+            OTHER, 'expected a string, such as "with the {attribute} {quoted}"; there is none'
+        )
+    _check(inner, wishes, **dict.fromkeys(wishes, ("values", "quoted", "attribute")))
+    plain: dict[str, str] = {}
+    for roles in table.inside(InstructionsTable, "plain"):
+        plain = roles.values(PlainTable)
+        _check(roles, plain, **dict.fromkeys(plain, ("content",)))
+        roles.finish()
     table.finish()
     if problems:
         raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
-    content = (system, task, opening, stop, wishes, words, plain)
+    words = {
+        attribute: {value.casefold(): word for value, word in others.items()}
+        for attribute, others in values["words"].items()
+    }
+    templates = (values["system"], values["task"], values["opening"], values["stop"])
+    content = (*templates, wishes, words, plain)
     label = f"{Path(name).stem or 'shipped'}@{content_digest(content)}"
-    return Instructions(label, system, task, opening, stop, wishes, words, plain)
+    return Instructions(label, *content)
+
+
+def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -> None:
+    """Notes gaps that nothing stands for, and templates without any of theirs."""
+    for key, known in gaps.items():
+        if not (template := values.get(key)):
+            continue
+        there = _GAP.findall(template)
+        if unknown := [gap for gap in there if gap not in known]:
+            names = ", ".join(f"{{{gap}}}" for gap in known)
+            hint = f"there are {names}" if names else "none here"
+            table.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {hint}")
+        if known and not any(gap in there for gap in known):
+            table.wrong_field(key, f"{{{known[0]}}} is missing")

@@ -46,7 +46,8 @@ class ClassLMSettings(Options):
 
     lam: float = option(
         0.8,
-        "Share λ of the generative loss; the rest is for telling labels apart.",
+        "Share λ of the generative loss of a class-conditional model; the rest is for telling "
+        "labels apart.",
         least=0,
         most=1,
         flags=("--lambda",),
@@ -65,12 +66,12 @@ class FutureSettings(Options):
 
     width: int = option(
         64,
-        "Width of the network, with one attention head per 16.",
+        "Width of the network of FUDGE, with one attention head per 16.",
         fits=lambda width: width >= 16 and width % 16 == 0,
         expected="a multiple of 16",
     )
     layers: int = option(2, "Number of layers of the network.", least=1)
-    dropout: float = option(0.2, "Dropout in training.", least=0, below=1)
+    dropout: float = option(0.2, "Dropout of the network of FUDGE, in training.", least=0, below=1)
     tokens: int = option(128, TOKENS, least=1)
     epochs: float = option(1.0, EPOCHS, above=0)
     batch: int = option(64, BATCH, least=1)

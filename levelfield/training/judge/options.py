@@ -57,6 +57,11 @@ class JudgeOptions(HeldOutOptions):
     )
     loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ends is not None and len(self.ends) != 2:
+            raise UserError(f"ends={self.ends!s:.60}: expected the lowest and the highest rating")
+
     def spec(self, files: Sequence[str]) -> JudgeSpec:
         """Returns what to train.
 
