@@ -22,7 +22,7 @@ from levelfield.core.options import Options, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import no_text_of, too_few_ngrams
-from levelfield.metrics.text.words import token_ids, tokenizer_label
+from levelfield.metrics.token_ids import token_ids, tokenizer_label
 
 _BATCH = 1024
 """Texts tokenised at once."""
