@@ -27,10 +27,9 @@ from levelfield.core.arrays import Floats
 from levelfield.core.sample import Sample
 from levelfield.io import open_samples
 from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
-from levelfield.metrics.cdm.pairs import CausalPair
-from levelfield.metrics.cdm.reading import Reading
-from levelfield.metrics.text.unigram import SHIPPED
-from levelfield.metrics.text.unigram import load as load_unigrams
+from levelfield.metrics.cdm.pairs import CausalPair, Reading
+from levelfield.metrics.unigram import SHIPPED
+from levelfield.metrics.unigram import load as load_unigrams
 from levelfield.models.contracts import CausalLikelihood, CausalModel
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_AMATEUR, OFFLINE_LM

@@ -24,11 +24,11 @@ from tokenizers.models import Unigram
 from transformers import PegasusConfig, PegasusForConditionalGeneration, PreTrainedTokenizerFast
 from turns import by_turns
 
-from levelfield.aspects import load_aspect
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
 from levelfield.metrics import ctrleval
-from levelfield.models.scorers import InfillingScorer, label_evaluators
+from levelfield.metrics.aspects import load_aspect
+from levelfield.metrics.scorers import InfillingScorer, label_evaluators
 from levelfield.models.torch.infilling import TorchInfillingModel
 
 VOCABULARY = 96103  # PEGASUS's own: the softmax over it is a large part of the work

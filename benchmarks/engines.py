@@ -26,7 +26,7 @@ from turns import by_turns
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
-from levelfield.core.processors import model_threads
+from levelfield.core.machine import model_threads
 from levelfield.models.files import load_tokenizer
 from levelfield.models.load import load
 from levelfield.models.loading import Loading

@@ -29,14 +29,14 @@ import fluency as gpt2
 import numpy as np
 import wordfreq
 
-from levelfield.aspects import load_aspect
 from levelfield.core.arrays import Floats
-from levelfield.core.processors import model_threads
+from levelfield.core.machine import model_threads
 from levelfield.core.sample import Sample
 from levelfield.metrics import ctrleval
+from levelfield.metrics.aspects import load_aspect
+from levelfield.metrics.scorers import InfillingScorer, label_evaluators
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.models.scorers import InfillingScorer, label_evaluators
 
 SIDES: Mapping[str, Loading] = {
     "torch float32": Loading("cpu"),

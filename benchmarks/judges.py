@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield import datasets
-from levelfield.judges import JudgeVerdict, choose, load
+from levelfield.metrics.judges import JudgeVerdict, choose, load
 from levelfield.models.loading import Loading
 
 SETS = ("sst2/sentiment/test", "yelp-sentences/sentiment/test/20", "ag-news/topic/test")

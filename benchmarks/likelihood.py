@@ -35,11 +35,11 @@ import torch
 from turns import Seconds, by_turns
 
 from levelfield import load_samples
-from levelfield.aspects import shipped
 from levelfield.core.arrays import Floats
 from levelfield.core.metric import Metric
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
+from levelfield.metrics.aspects import shipped
 from levelfield.models.contracts import CausalLikelihood, Frame, WordLikelihoods
 from levelfield.models.load import LOADERS, forget
 from levelfield.models.loading import Loading

@@ -73,14 +73,14 @@ class StubJudge(StubAspect):
 
 def put_stubs(monkeypatch: Any) -> None:
     """No composite metric asks a real model."""
-    from levelfield.metrics.composite import base, relevance, texts
+    from levelfield.metrics.composite import aspects, base
 
     def resolve(name: str, _: Loading) -> Resolved:
         kind = "encoder" if "minilm" in name or "encoder" in name else "causal"
         return Resolved(name, Path(), f"{sum(map(ord, name)):012}", kind, "stub")  # type: ignore[arg-type]
 
     monkeypatch.setattr(base, "resolve", resolve)
-    monkeypatch.setattr(texts, "CTRLEvalCoherence", StubAspect)
-    monkeypatch.setattr(texts, "CTRLEvalConsistency", StubAspect)
-    monkeypatch.setattr(relevance, "CTRLEvalAttributeRelevance", StubAspect)
-    monkeypatch.setattr(relevance, "ControlProbability", StubJudge)
+    monkeypatch.setattr(aspects, "CTRLEvalCoherence", StubAspect)
+    monkeypatch.setattr(aspects, "CTRLEvalConsistency", StubAspect)
+    monkeypatch.setattr(aspects, "CTRLEvalAttributeRelevance", StubAspect)
+    monkeypatch.setattr(aspects, "ControlProbability", StubJudge)

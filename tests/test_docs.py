@@ -19,11 +19,10 @@ import pytest
 from levelfield.cli import levelfield
 from levelfield.cli.generate import generate
 from levelfield.cli.score import score
-from levelfield.core.metric_file import MetricFile
 from levelfield.core.options import Declaration, choices, parsed
-from levelfield.core.registry import create, installed, matching, metric_class, options
+from levelfield.core.registry import MetricFile, create, installed, matching, metric_class, options
 from levelfield.io.reading import pairs
-from levelfield.judges import choose
+from levelfield.metrics.judges import choose
 from levelfield.run.tasks import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.systems.making import technique_class

@@ -13,9 +13,9 @@ import torch
 
 from levelfield.generation.language_model import language_model
 from levelfield.models.resolve import resolve
+from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.flow import Flow, FlowShape
 from levelfield.models.torch.latent import PrefixDecoder, PrefixShape, cache_shape
-from levelfield.models.torch.lower_layers import with_lower_layers
 
 SIZE, POSITIONS, EACH = 4, 3, 12
 """d, P, and latents of a label."""

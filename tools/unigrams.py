@@ -1,7 +1,7 @@
 """Counts a causal model's tokens in a corpus: the unigrams that ship for SLOR.
 
     python tools/unigrams.py CORPUS --model offline/smollm2 \\
-        --out levelfield/metrics/text/counts/smollm2.txt
+        --out levelfield/metrics/counts/smollm2.txt
 
 CORPUS is a folder of texts, one `*.txt.xz` a source, with a paragraph a line and an empty line
 between documents. Equal files give equal counts, and the same bytes.
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
-from levelfield.metrics.text.unigram import count, write
+from levelfield.metrics.unigram import count, write
 from levelfield.models.load import load
 
 CHARACTERS = 7_000_000

@@ -9,7 +9,7 @@ import click
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers
 from levelfield.cli.terminal import say
-from levelfield.core.json_text import json_text
+from levelfield.core.strings import json_text
 from levelfield.meta.design import AgreementOptions
 
 if TYPE_CHECKING:

@@ -7,10 +7,17 @@ import click
 from levelfield.cli.options import JSON, takes
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import console, progress_bar, say, tell, tell_json
-from levelfield.core.json_text import json_text
+from levelfield.core.strings import json_text
 from levelfield.datasets.loading import DataOptions, load, paths, wanted_files
-from levelfield.datasets.local import document, is_here, share_here, state_of, total_bytes
-from levelfield.datasets.registry import dataset, names
+from levelfield.datasets.registry import (
+    dataset,
+    document,
+    is_here,
+    names,
+    share_here,
+    state_of,
+    total_bytes,
+)
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.fetch import cache_folder, data_folder
 from levelfield.report.terminal import plain_table

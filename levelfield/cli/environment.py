@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from levelfield import environments
 from levelfield.cli.options import JSON
 from levelfield.cli.outputs import OutputType, Writing
 from levelfield.cli.terminal import say, tell, tell_json
+from levelfield.metrics import environments
 
 _NAME = click.argument("name")
 _PATH = click.option(

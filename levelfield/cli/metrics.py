@@ -92,7 +92,7 @@ def _page(metric: dict[str, Any]) -> str:
 
 def _judges() -> list[str]:
     """How good judges are: those by name, and those that a recipe trains."""
-    from levelfield.judges import figures
+    from levelfield.metrics.judges import figures
 
     lines = ["Judges by name (judges=NAME), share of texts judged right:"]
     for f in figures():

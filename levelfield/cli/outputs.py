@@ -39,7 +39,7 @@ class OutputType(click.types.StringParamType):
     """A file or folder that is written.
 
     Args:
-        kind: of a file, in `levelfield.io.kinds`; without it, and if not `new`, it is a folder.
+        kind: of a file, in `levelfield.io.outputs`; without it, and if not `new`, it is a folder.
         files: name -> kind of the files in a folder, as far as they are known beforehand.
         new: a file that is never one that is there.
     """

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from levelfield.core.json_text import json_text
 from levelfield.core.progress import Progress
-from levelfield.core.visible import visible
+from levelfield.core.strings import json_text, visible
 from levelfield.report.terminal import console as console
 
 

@@ -50,7 +50,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     list to a metric with --option iwf=FILE.
     """
     from levelfield.io import atomic_writer
-    from levelfield.metrics.text.iwf import write
+    from levelfield.metrics.iwf import write
     from levelfield.training.word_lists import corpus_size, count_iwf
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
@@ -82,7 +82,7 @@ def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None
     read from. Give the counts to the metric with --option corpus=FILE.
     """
     from levelfield.io import atomic_writer
-    from levelfield.metrics.text.unigram import write
+    from levelfield.metrics.unigram import write
     from levelfield.training.word_lists import corpus_size, count_unigrams
 
     with progress_bar("counting", corpus_size(corpus)) as progress:

@@ -121,3 +121,18 @@ def _end_of_letters(prompt: str, text: str) -> int | None:
 def letters(text: str) -> str:
     """What of a text counts when prompts are compared: no white space, no quotes, no case."""
     return "".join(text.translate(_NO_QUOTES).split()).casefold()
+
+
+_PREFACE = re.compile(
+    r"\s*(?:sure|certainly|of course|absolutely|okay|ok)\b[^\n]{0,200}:[ \t]*\n\s*", re.IGNORECASE
+)
+
+
+def without_preface(text: str) -> str:
+    """The text without a first line that announces it; as it is if it has none.
+
+    >>> without_preface("Sure! Here is a story:\\n\\nThe lake froze.")
+    'The lake froze.'
+    """
+    preface = _PREFACE.match(text)
+    return text[preface.end() :] if preface else text

@@ -22,9 +22,8 @@ from levelfield.core.metric import (
     score_checked,
 )
 from levelfield.core.progress import Progress, no_progress
-from levelfield.core.sample import Sample
+from levelfield.core.sample import Sample, wanted_name
 from levelfield.core.scores import Scores
-from levelfield.core.wanted import wanted_name
 
 BY = ("system", "dataset", "seed", "control")
 """What the samples of a group have in common, unless the user says otherwise."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar, cast
 
 from levelfield.core.errors import UserError
-from levelfield.core.numerals import finite_number, whole_number
+from levelfield.core.strings import finite_number, whole_number
 
 C = TypeVar("C", bound=Callable[..., Any])
 

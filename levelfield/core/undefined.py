@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from levelfield.core.wanted import Wanted, wanted_name
+from levelfield.core.sample import Wanted, wanted_name
 
 
 class Undefined(NamedTuple):

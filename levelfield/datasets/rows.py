@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from levelfield.core.errors import InputError
-from levelfield.core.numerals import finite_number
+from levelfield.core.strings import finite_number
 
 TURN = "</UTT>"
 

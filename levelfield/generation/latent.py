@@ -19,10 +19,10 @@ from levelfield.generation.language_model import LanguageModel
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.torch.early_exit import with_lower_layers
 from levelfield.models.torch.flow import Flow as Flow
 from levelfield.models.torch.flow import FlowShape
 from levelfield.models.torch.latent import PrefixDecoder, PrefixShape, cache_shape
-from levelfield.models.torch.lower_layers import with_lower_layers
 
 KEPT = 8
 """How many of these a process keeps, those used last."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
 
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import wanted_values
+from levelfield.core.sample import Sample, wanted_values
 from levelfield.io.records import FIELDS
 
 K = TypeVar("K")

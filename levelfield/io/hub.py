@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl
 
 from levelfield.core.errors import UserError, first_line
 from levelfield.io.formats.text import Row
-from levelfield.io.network import asking_the_hub
+from levelfield.io.http import asking_the_hub
 from levelfield.io.problems import printable, shown
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.writing import temporary_folder
 
 PREFIX = "hf:"
 OPTIONS = ("split", "config", "revision", "columns")

@@ -15,7 +15,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import LINE_BYTES
 from levelfield.io.problems import Wrong
 from levelfield.io.streams import copy_limited, open_bytes
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.writing import temporary_folder
 
 STDIN = "-"
 

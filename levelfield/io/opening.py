@@ -17,11 +17,10 @@ from levelfield.io import hub
 from levelfield.io.formats import FORMATS, Format, format_named, format_of
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import STDIN, Spool
-from levelfield.io.parallel import Parallel
 from levelfield.io.problems import Problems, kind, printable
 from levelfield.io.reading import PathLike, ReadingOptions
 from levelfield.io.records import Rules, as_record
-from levelfield.io.source import Input, Source
+from levelfield.io.source import Input, Parallel, Source
 
 
 @keywords(ReadingOptions)

@@ -20,10 +20,10 @@ from levelfield.io.guesses import (
     several_columns,
     source_guess,
 )
-from levelfield.io.places import Places
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import FIELDS, BadRecord, Rules, has
+from levelfield.io.rows import Places
 from levelfield.io.source import Input
 
 COLUMNS = ("aspect", "rater", "value")

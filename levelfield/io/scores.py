@@ -13,11 +13,10 @@ from levelfield.core.signature import with_choices
 from levelfield.io import values
 from levelfield.io.formats import FORMATS, SPREADSHEETS
 from levelfield.io.guesses import id_mapping, map_words, scores_mapping, several_columns
-from levelfield.io.places import Places
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
 from levelfield.io.records import MISSING, Record, field_of, has
-from levelfield.io.rows import inputs, records
+from levelfield.io.rows import Places, inputs, records
 from levelfield.io.source import Input
 
 _OURS = ("id", "metric", "value", "signature")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from levelfield.core.limits import TEXT_CHARACTERS
-from levelfield.core.numerals import whole_number
+from levelfield.core.strings import whole_number
 from levelfield.io.json_input import NameTwiceError, parse_json
 from levelfield.io.problems import Wrong, kind, shown
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.io.latex import booktabs, escape_latex
+from levelfield.io.tables import booktabs, escape_latex
 from levelfield.meta.ratings import Standardised
 from levelfield.stats.estimands import Measurement
 from levelfield.stats.estimate import Estimate, finite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from levelfield.io.latex import booktabs, escape_latex, spanning_heads
+from levelfield.io.tables import booktabs, escape_latex, spanning_heads
 from levelfield.meta.correlate import Correlation
 from levelfield.stats.estimands import Statistic
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from levelfield.core.arrays import Codes, Floats, Hashes
-from levelfield.core.sample import INPUT_FIELDS
-from levelfield.core.wanted import wanted_name
+from levelfield.core.sample import INPUT_FIELDS, wanted_name
 from levelfield.meta.seeds import SeededTexts
 from levelfield.meta.tally import NONE, Input, SystemTable
 from levelfield.stats.clusters import coded

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.core.natural import natural
 from levelfield.core.scores import Scores
+from levelfield.core.strings import natural
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,15 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.core.natural import natural
-from levelfield.io.latex import booktabs, escape_latex, spanning_heads
-from levelfield.io.markdown import code_block, escape_markdown, markdown_table
+from levelfield.core.strings import natural
+from levelfield.io.tables import (
+    booktabs,
+    code_block,
+    escape_latex,
+    escape_markdown,
+    markdown_table,
+    spanning_heads,
+)
 from levelfield.meta.comparison import WITHHELD, Comparison, verdict
 from levelfield.meta.scale import Scale, scale_of
 from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 from levelfield.meta.comparison import ALPHA, Comparison, better_system
 from levelfield.stats.letters import compact_letters
 

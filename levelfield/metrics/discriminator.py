@@ -22,9 +22,8 @@ from levelfield.core.undefined import (
 )
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
 from levelfield.models.contracts import Classifier
-from levelfield.models.engines import Kind
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OURS, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 

@@ -28,12 +28,11 @@ from levelfield.core.undefined import (
 from levelfield.io.streams import read_text
 from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
-from levelfield.metrics.text.wordvectors import label
+from levelfield.metrics.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
-from levelfield.models.engines import Kind
 from levelfield.models.files import depth
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 

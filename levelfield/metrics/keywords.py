@@ -12,12 +12,11 @@ from typing import Any, ClassVar, Literal
 from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.sample import Control, Sample
+from levelfield.core.sample import Control, Sample, wanted_values
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_KEYWORDS, Undefined
-from levelfield.core.wanted import wanted_values
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
-from levelfield.metrics.text.words import plain, whole_word, words
+from levelfield.text.words import plain, whole_word, words
 
 Found = Mapping[str, bool]
 """Keyword (or lemma) -> whether the text holds it; never empty."""

@@ -21,24 +21,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield import environments
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.core.options import Options, group, option
 from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
-from levelfield.environments import Environment
+from levelfield.metrics import environments
 from levelfield.metrics.against import MISSING, Against, compared
+from levelfield.metrics.environments import Environment
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
-from levelfield.models.engines import Kind
 from levelfield.models.load import load
-from levelfield.models.loading import AS_USUAL, Loading, LoadingOptions
+from levelfield.models.loading import AS_USUAL, Kind, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve
 from levelfield.models.tokens import AS_TEXT
 
 if TYPE_CHECKING:
-    from levelfield.environments.worker import Worker
+    from levelfield.metrics.environments.worker import Worker
 
 Combine = Literal["max", "mean"]
 
@@ -345,7 +344,7 @@ def _comet(environment: Environment, checkpoint: Checkpoint) -> tuple[Worker, st
     Raises:
         ModelError: it does not start, or the checkpoint can't be loaded.
     """
-    from levelfield.environments.worker import Worker
+    from levelfield.metrics.environments.worker import Worker
 
     key = (os.getpid(), environment.path, checkpoint.path)
     if key in _RUNNING and _RUNNING[key][0].is_running:

@@ -37,9 +37,8 @@ from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defin
 from levelfield.models.chat.client import ChatClient
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, ChatModel, ChoosingModel, Costs, Refusal
-from levelfield.models.engines import REFERENCE, computation
 from levelfield.models.load import load
-from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.loading import AS_USUAL, REFERENCE, Loading, computation
 from levelfield.models.resolve import OFFLINE_LM, resolve
 
 MASS = "mass on the scale"

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, option
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import wanted_name
+from levelfield.core.sample import Sample, wanted_name
 from levelfield.io.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from levelfield.core.options import Options, option
 from levelfield.core.signature import signature
 from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.metrics.text.stems import stem, stemmer_label
-from levelfield.metrics.text.treebank import treebank_label, treebank_words
-from levelfield.metrics.text.wordnet import WordNet, installed_wordnet
+from levelfield.text.stems import stem, stemmer_label
+from levelfield.text.treebank import treebank_label, treebank_words
+from levelfield.text.wordnet import WordNet, installed_wordnet
 
 Variant = Literal["nltk", "lai-2022"]
 Synonyms = Callable[[str], Iterable[str]]

@@ -38,11 +38,11 @@ from levelfield.metrics.embedding import (
     StateComparison,
     Weighted,
 )
-from levelfield.metrics.text.words import words
-from levelfield.metrics.text.wordvectors import label, word_vectors
-from levelfield.models.engines import REFERENCE
+from levelfield.metrics.wordvectors import label, word_vectors
 from levelfield.models.load import load
+from levelfield.models.loading import REFERENCE
 from levelfield.models.resolve import OFFLINE_MODEL
+from levelfield.text.words import words
 
 Bag = Mapping[str, int]
 

@@ -37,7 +37,7 @@ from levelfield.metrics.against import (
     compared,
 )
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.metrics.text.treebank import Rules, treebank_label, treebank_words
+from levelfield.text.treebank import Rules, treebank_label, treebank_words
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

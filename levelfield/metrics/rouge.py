@@ -22,9 +22,9 @@ from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
 from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.metrics.text.stems import stem, stemmer_label
-from levelfield.metrics.text.treebank import treebank_label, treebank_words
-from levelfield.metrics.text.words import words
+from levelfield.text.stems import stem, stemmer_label
+from levelfield.text.treebank import treebank_label, treebank_words
+from levelfield.text.words import words
 
 Tokens = tuple[str, ...]
 Value = Literal["f", "precision", "recall"]

@@ -13,9 +13,8 @@ from levelfield.core.options import option
 from levelfield.core.undefined import PROBABILITIES_NOT_NUMBERS, UNREADABLE
 from levelfield.metrics.sample_metric import SampleMetric
 from levelfield.models.contracts import EncoderDecoderModel
-from levelfield.models.engines import Kind
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import Resolved, resolve
 
 

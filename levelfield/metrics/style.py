@@ -19,7 +19,7 @@ from levelfield.core.undefined import EMPTY_SOURCE, NO_STYLE, Undefined
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue
 from levelfield.models.contracts import CausalModel
-from levelfield.models.engines import Kind as ModelKind
+from levelfield.models.loading import Kind as ModelKind
 from levelfield.models.loading import LoadingOptions
 from levelfield.models.resolve import resolve
 

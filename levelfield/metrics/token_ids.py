@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from levelfield.core.arrays import Hashes
-from levelfield.metrics.text.words import words
+from levelfield.text.words import words
 
 TokenIds = Callable[[Sequence[str]], list[Hashes]]
 

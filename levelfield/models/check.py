@@ -17,8 +17,7 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
 from levelfield.io.problems import printable
 from levelfield.models.contracts import Gapped, Target
-from levelfield.models.engines import Kind
-from levelfield.models.loading import Loading
+from levelfield.models.loading import Kind, Loading
 
 MOST_INPUTS = 8
 """So many inputs of a batch are compared, the shortest and the longest among them."""

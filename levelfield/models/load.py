@@ -15,15 +15,15 @@ from typing import Any, Literal, overload
 
 from levelfield.models import contracts
 from levelfield.models.check import Checked
-from levelfield.models.engines import (
+from levelfield.models.loading import (
     LOADERS,
     REFERENCE,
     Kind,
     Loader,
+    Loading,
     check_usable,
     engine_of,
 )
-from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import resolve
 

@@ -1,15 +1,150 @@
-"""How a model is loaded: one value that travels from a metric's options to an engine."""
+"""How a model is loaded: one value that travels from a metric's options to an engine.
+
+A new engine is a folder beside `torch/`, an entry in `ENGINES`, and one in `LOADERS` for each kind
+that it serves. `load` compares the first numbers of every engine but PyTorch with PyTorch's
+(`check.py`), so a loader has no check of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
 
 # Annotations stay objects here: subclasses of `LoadingOptions` live in modules that need not know
 # the names in them, and options are read from annotations.
-
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, group, option
-from levelfield.models.engines import ENGINES, REFERENCE, Kind, computation
+
+Kind = Literal[
+    "infilling",
+    "encoder-decoder",
+    "causal",
+    "causal-tokens",
+    "encoder",
+    "states",
+    "classifier",
+    "regressor",
+    "choices",
+]
+"""A contract each, as the overloads of `load` say."""
+
+Loader = str | Callable[..., Any]
+"""Makes a model from `(name, loading, **options)`; `MODULE:FUNCTION` is imported at first use."""
+
+_TORCH = "levelfield.models.torch"
+_CTRANSLATE2 = "levelfield.models.ctranslate2"
+_OPENVINO = "levelfield.models.openvino.encoders"
+LOADERS: dict[tuple[Kind, str], Loader] = {
+    ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
+    ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
+    ("causal", "torch"): f"{_TORCH}.causal:load_causal",
+    ("infilling", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_infilling",
+    ("encoder-decoder", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_encoder_decoder",
+    ("causal", "ctranslate2"): f"{_CTRANSLATE2}.loading:load_causal",
+    ("causal-tokens", "torch"): "levelfield.models.causal_tokens:load_causal_tokens",
+    ("encoder", "torch"): f"{_TORCH}.encoder:load_encoder",
+    ("states", "torch"): f"{_TORCH}.states:load_states",
+    ("classifier", "torch"): f"{_TORCH}.classifier:load_classifier",
+    ("regressor", "torch"): f"{_TORCH}.regressor:load_regressor",
+    ("choices", "torch"): f"{_TORCH}.choices:load_choices",
+    ("encoder", "openvino"): f"{_OPENVINO}:load_encoder",
+    ("states", "openvino"): f"{_OPENVINO}:load_states",
+    ("classifier", "openvino"): f"{_OPENVINO}:load_classifier",
+    ("regressor", "openvino"): f"{_OPENVINO}:load_regressor",
+}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What computes models.
+
+    Attributes:
+        precisions: the values of `dtype` that it has.
+        module: what it imports; empty where every installation has it.
+    """
+
+    precisions: tuple[str, ...]
+    module: str = ""
+
+
+REFERENCE = "torch"
+"""The engine that computes what no other serves, and that the others are compared with."""
+
+ENGINES: dict[str, Engine] = {
+    REFERENCE: Engine(("float32", "bfloat16")),
+    "openvino": Engine(("float32", "bfloat16"), "openvino"),
+    "ctranslate2": Engine(("float32", "int8"), "ctranslate2"),
+}
+"""Engines by name. The extra that installs one has its name."""
+
+
+def check_name(engine: str) -> None:
+    """Nothing, if there is such an engine.
+
+    Raises:
+        UserError: with all that there are.
+    """
+    if engine != "auto" and engine not in ENGINES:
+        raise UserError(f"--engine {engine:.60}: expected auto, {', '.join(ENGINES)}")
+
+
+def engine_of(kind: Kind, engine: str) -> str:
+    """The engine that computes models of a kind where the user names this one: itself if it serves
+    the kind, else PyTorch."""
+    return engine if (kind, engine) in LOADERS else REFERENCE
+
+
+def check_usable(loading: Loading) -> None:
+    """Nothing, if the engine has the precision and is installed.
+
+    Raises:
+        UserError: it does not have the precision.
+        ModelError: it is not installed.
+    """
+    engine, dtype = loading.engine, loading.dtype
+    precisions = ENGINES[engine].precisions
+    if dtype not in precisions:
+        having = [name for name, other in ENGINES.items() if dtype in other.precisions]
+        others = f"; --engine {' or '.join(having)} has it" if having else ""
+        raise UserError(
+            f"--dtype {dtype}: engine {engine}, which would compute here, has "
+            f"{' and '.join(precisions)}{others}"
+        )
+    module = ENGINES[engine].module
+    if module and importlib.util.find_spec(module) is None:
+        raise ModelError(
+            f"engine {engine} is not installed: pip install 'levelfield[{engine}]'; "
+            "--engine torch needs no more"
+        )
+
+
+def computation(kinds: tuple[Kind, ...], loading: Loading) -> Mapping[str, str]:
+    """What signatures say of how models of these kinds are computed: the precision, and the engine
+    where one computes that is not PyTorch.
+
+    Raises:
+        UserError: an engine that computes one of them can't with this precision, or is not
+            installed.
+
+    >>> from levelfield.models.loading import Loading
+    >>> computation(["encoder"], Loading())
+    {'dtype': 'float32'}
+    """
+    names = {engine_of(kind, loading.engine) for kind in kinds} or {REFERENCE}
+    for name in sorted(names):
+        check_usable(loading.replace(engine=name))
+    others = names - {REFERENCE}
+    return {"dtype": loading.dtype, **({"engine": others.pop()} if others else {})}
+
+
+def kinds_of(engine: str) -> list[Kind]:
+    """The kinds of models that an engine serves."""
+    return [kind for kind, name in LOADERS if name == engine]
+
 
 Precision = Literal["float32", "bfloat16", "int8"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib import resources
 
-from levelfield.io.markdown import code_block, escape_markdown, markdown_table
+from levelfield.io.tables import code_block, escape_markdown, markdown_table
 from levelfield.papers.defaults import DefaultsReport, SetAgreement
 from levelfield.papers.defaults_table import (
     columns,

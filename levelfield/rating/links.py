@@ -9,7 +9,7 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import atomic_writer
-from levelfield.io.spreadsheet import csv_text
+from levelfield.io.tables import csv_text
 from levelfield.io.writing import check_writable
 from levelfield.rating.settings import LinkOptions
 from levelfield.rating.store import LinkState, RatingStore

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from levelfield.metrics.text.segmenter import sentences
 from levelfield.rating.allocate import drawn
 from levelfield.rating.model import Candidate, ControlKind, Design, Item, TextPart
 from levelfield.rating.units import BalancedItem, Output, Unit, normal
+from levelfield.text.segmenter import sentences
 
 Kind = Literal["auto", "shuffled", "dropped", "other"]
 

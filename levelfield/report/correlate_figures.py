@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from levelfield.core.arrays import Codes, Floats
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 from levelfield.meta.drift import Drift
 from levelfield.meta.evaluation import MetaEvaluation
 from levelfield.report.figures import dots_note, names_beside, svg

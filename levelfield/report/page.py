@@ -12,7 +12,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 from levelfield.io import atomic_writer
 from levelfield.meta.comparison import verdict
 from levelfield.meta.part_means import PartMean

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import wanted_name
+from levelfield.core.sample import Sample, wanted_name
 from levelfield.run.gallery import ShownSample, ValuePart
 
 PREVIEW = 320

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.io import atomic_writer
-from levelfield.io.spreadsheet import csv_text
+from levelfield.io.tables import csv_text
 from levelfield.report.study_page import StudyPage, write_study_page
 from levelfield.study.aggregate.latex import study_latex
 from levelfield.study.aggregate.numbers import number_rows, number_schema

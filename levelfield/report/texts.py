@@ -9,10 +9,9 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import wanted_name
-from levelfield.metrics.text.words import TOKEN
+from levelfield.core.sample import Sample, wanted_name
 from levelfield.run.gallery import ShownSample
+from levelfield.text.words import TOKEN
 
 LONGEST = 1200
 """Characters of a text that stand beside others."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 from levelfield.meta.comparison import ALPHA, NOT_COMPARED, NOT_SHOWN, WITHHELD, Comparison, verdict
 from levelfield.meta.scale import Scale, scale_of
 from levelfield.meta.summary import GroupSummary, MetricSummary

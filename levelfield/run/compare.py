@@ -11,8 +11,8 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.scores import Scores
-from levelfield.io.latex import booktabs, escape_latex
 from levelfield.io.opening import load_samples
+from levelfield.io.tables import booktabs, escape_latex
 from levelfield.meta.comparison import Comparison, verdict
 from levelfield.meta.summary import MetricSummary, summarise
 from levelfield.meta.tally import RunTally

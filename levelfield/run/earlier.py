@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from levelfield.io.kinds import KINDS, FileHead
+from levelfield.io.outputs import KINDS, FileHead
 from levelfield.io.problems import printable
 from levelfield.io.writing import STDOUT
 

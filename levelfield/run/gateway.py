@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from levelfield.core.errors import first_line
-from levelfield.core.processors import usable_processors
+from levelfield.core.machine import usable_processors
 from levelfield.run.frames import receive, send
 from levelfield.run.worker import own_pipes
 

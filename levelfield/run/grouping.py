@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from levelfield.core.corpus import BY, CorpusMetric, GroupStates
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import wanted_name
+from levelfield.core.sample import Sample, wanted_name
 from levelfield.io.census import Census
 from levelfield.meta.summary import MOST_LABELS
 

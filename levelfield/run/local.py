@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from levelfield.core.errors import LevelfieldError
-from levelfield.core.memory import usable_memory
+from levelfield.core.machine import usable_memory, usable_processors
 from levelfield.core.metric import PARTITION, Metric
-from levelfield.core.processors import usable_processors
-from levelfield.models.engines import REFERENCE
-from levelfield.models.loading import AS_USUAL
+from levelfield.models.loading import AS_USUAL, REFERENCE
 from levelfield.models.resolve import files_of
 from levelfield.run.executor import Executor, InThisProcess
 from levelfield.run.frames import receive, send

@@ -12,8 +12,8 @@ from levelfield.core.metric import (
     checked_signature,
     held_to_its_contract,
 )
-from levelfield.io.network import without_the_hub
-from levelfield.models.engines import REFERENCE, kinds_of
+from levelfield.io.http import without_the_hub
+from levelfield.models.loading import REFERENCE, kinds_of
 
 
 def ready(metrics: Sequence[Metric], attributes: Collection[str] | None) -> list[str]:

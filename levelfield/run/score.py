@@ -15,7 +15,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any, TextIO
 
 from levelfield.core.corpus import is_corpus_metric
-from levelfield.core.json_text import json_text
 from levelfield.core.metric import (
     CountsTexts,
     Metric,
@@ -29,6 +28,7 @@ from levelfield.core.patience import time_limit
 from levelfield.core.progress import Progress, Stages, no_stages
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores, concatenate
+from levelfield.core.strings import json_text
 from levelfield.core.votes import tie_note, ties
 from levelfield.io.census import Census
 from levelfield.io.opening import open_source

@@ -12,8 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from levelfield.core.sample import Control, Sample
-from levelfield.core.wanted import wanted_name
+from levelfield.core.sample import Control, Sample, wanted_name
 
 
 class CellKey(NamedTuple):

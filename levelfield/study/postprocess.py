@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from levelfield.core.continuation import without_preface
 from levelfield.core.errors import UserError
-from levelfield.core.preface import without_preface
-from levelfield.core.wanted import wanted_values
+from levelfield.core.sample import wanted_values
 from levelfield.io.problems import shown
 from levelfield.study.cells import CellRequest
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from levelfield.io.latex import booktabs, escape_latex
+from levelfield.io.tables import booktabs, escape_latex
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint

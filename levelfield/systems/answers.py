@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from levelfield.core.errors import UserError
-from levelfield.core.json_text import json_text
+from levelfield.core.strings import json_text
 from levelfield.io import values
 from levelfield.io.json_input import parse_json
 from levelfield.io.problems import Wrong, printable, shown

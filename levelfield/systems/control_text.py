@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-from levelfield.aspects import shipped
 from levelfield.core.sample import Control
 from levelfield.io.digest import content_digest
+from levelfield.metrics.aspects import shipped
 
 OPENING = "Here is a text {wishes}:\n\n"
 """What a model reads before the prompt; `{wishes}` says what is wanted of the text."""

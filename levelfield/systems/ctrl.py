@@ -12,8 +12,7 @@ import torch
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Control
-from levelfield.core.wanted import Wanted, single_value, wanted_name
+from levelfield.core.sample import Control, Wanted, single_value, wanted_name
 from levelfield.generation.language_model import LanguageModel, open_language_model
 from levelfield.io.problems import listed
 from levelfield.models.loading import Loading

@@ -10,12 +10,11 @@ from typing import ClassVar
 
 from levelfield.core.errors import UserError, first_line
 from levelfield.core.options import option
-from levelfield.core.sample import Control
-from levelfield.core.wanted import single_value
+from levelfield.core.sample import Control, single_value
 from levelfield.generation.class_lm import ClassLM, Codes, class_lm
 from levelfield.io.problems import shown
-from levelfield.judges.file import shipped_judges
-from levelfield.judges.judge import Judge
+from levelfield.metrics.judges.file import shipped_judges
+from levelfield.metrics.judges.judge import Judge
 from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
 from levelfield.systems.logits.classes import Classes, ClassModel
 from levelfield.systems.technique import LocalTechnique

@@ -14,8 +14,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import choices
 from levelfield.io import atomic_writer
 from levelfield.io.json_input import read_json
-from levelfield.io.temporary import is_temporary
-from levelfield.io.writing import folder_replacement
+from levelfield.io.writing import folder_replacement, is_temporary
 from levelfield.models.resolve import resolve
 from levelfield.training.loop import CHECKPOINT, HISTORY, HistoryRow
 

@@ -14,7 +14,7 @@ import regex
 from levelfield.core.arrays import Bools, Codes, Floats
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.models.small.lexis import lexis
+from levelfield.models.small.shapes import lexis
 
 RUN = 8
 """Words in a row that two texts don't share by chance."""

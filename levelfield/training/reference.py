@@ -17,7 +17,7 @@ import numpy as np
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.metrics.text import segmenter
+from levelfield.text import segmenter
 from levelfield.training.cdm.perturb import shuffle, substitute
 from levelfield.training.corpus import corpus_documents
 

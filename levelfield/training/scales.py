@@ -12,8 +12,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.metric import partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
-from levelfield.metrics.composite.base import CompositeMetric
-from levelfield.metrics.composite.components import Component
+from levelfield.metrics.composite.base import Component, CompositeMetric
 from levelfield.metrics.composite.scales import MeasuredScale, StandardScale, scales_text
 from levelfield.training.reference import Reference
 

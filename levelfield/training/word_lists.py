@@ -9,10 +9,11 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.corpus import corpus_texts
-from levelfield.metrics.text import iwf, segmenter, unigram
+from levelfield.metrics import iwf, unigram
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
+from levelfield.text import segmenter
 
 
 def corpus_size(corpus: Sequence[str]) -> int:

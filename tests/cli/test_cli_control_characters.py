@@ -13,7 +13,7 @@ from command_line import Ran, Run, Write
 
 import levelfield
 from levelfield.cli import terminal
-from levelfield.core.visible import visible
+from levelfield.core.strings import visible
 from levelfield.io.writing import atomic_writer
 from levelfield.rating.plan.freezing import freeze
 from levelfield.rating.store import RatingStore

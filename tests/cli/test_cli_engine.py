@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from command_line import Run, Write, records
 
-from levelfield.models.engines import ENGINES, LOADERS, Engine
 from levelfield.models.load import forget
+from levelfield.models.loading import ENGINES, LOADERS, Engine
 from levelfield.run.cache import SegmentCache, cache_path
 
 ROWS = [{"id": str(i), "text": f"{'a ' * i}text", "source": "a text"} for i in range(1, 6)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import Run, Write, finish, records, start
 
-from levelfield.io.kinds import KINDS, FileHead
+from levelfield.io.outputs import KINDS, FileHead
 from levelfield.systems.table import TECHNIQUES
 
 STUB = ("--technique", "stub")

@@ -126,7 +126,7 @@ def test_ctrl_c_does_not_speak_of_a_cache_that_is_not_there(
 def test_ctrl_c_in_training_does_not_speak_of_scores(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.metrics.text import iwf
+    from levelfield.metrics import iwf
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

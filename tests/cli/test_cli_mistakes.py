@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import Run, Write
 
-from levelfield.core.json_text import json_text
-from levelfield.core.numerals import finite_number, whole_number
+from levelfield.core.strings import finite_number, json_text, whole_number
 
 LONG = "x" * 300
 DISTINCT = ("-m", "diversity.distinct-1")

@@ -13,7 +13,7 @@ from command_line import Run, Write
 
 from levelfield.cli import levelfield
 from levelfield.cli.outputs import InputType, OutputType, Writing
-from levelfield.io.kinds import KINDS
+from levelfield.io.outputs import KINDS
 from levelfield.rating.export.documents import documents
 from levelfield.rating.plan.freezing import freeze
 from levelfield.rating.store import RatingStore

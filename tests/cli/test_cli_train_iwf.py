@@ -177,7 +177,7 @@ def test_a_wrong_word_gets_one_line(
 def test_a_place_that_can_not_be_written_is_found_before_the_corpus_is_counted(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.metrics.text import iwf
+    from levelfield.metrics import iwf
 
     def fail(*_: object) -> None:
         raise AssertionError("the corpus was counted")

@@ -14,8 +14,8 @@ from command_line import Ran, Run, Write
 from transformers import AutoTokenizer
 
 from levelfield.core.sample import Sample
+from levelfield.metrics import unigram
 from levelfield.metrics.fluency import SLOR
-from levelfield.metrics.text import unigram
 
 Folders = dict[str, Path]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from command_line import Run
 
-from levelfield import environments
 from levelfield.core.errors import UserError
-from levelfield.environments import EnvironmentRecipe
+from levelfield.metrics import environments
+from levelfield.metrics.environments import EnvironmentRecipe
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 
 
 @given(st.lists(st.text("a1 0²٣-"), max_size=8))

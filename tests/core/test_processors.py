@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.core.processors import usable_processors
+from levelfield.core.machine import usable_processors
 
 BOUND = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

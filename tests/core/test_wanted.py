@@ -4,8 +4,8 @@ import doctest
 
 import pytest
 
-from levelfield.core import wanted
-from levelfield.core.wanted import single_value, wanted_name, wanted_values
+from levelfield.core import sample
+from levelfield.core.sample import single_value, wanted_name, wanted_values
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_one_value_several_and_none_are_read_by_one_rule(group, values, single, 
 
 
 def test_the_docstrings_examples_run():
-    assert doctest.testmod(wanted) == (0, 3)
+    assert doctest.testmod(sample) == (0, 3)

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from levelfield import datasets
 from levelfield.core.errors import UserError
-from levelfield.datasets.formality import CONTENT_METRICS
+from levelfield.datasets.rated import CONTENT_METRICS
 from levelfield.io.fetch import local_copy
 
 pytestmark = pytest.mark.usefixtures("rated_data")

@@ -6,7 +6,7 @@ import pytest
 
 from levelfield.core.errors import InputError
 from levelfield.datasets import rated
-from levelfield.datasets.formality import CONTENT_METRICS, formality
+from levelfield.datasets.rated import CONTENT_METRICS, formality
 
 AT = "data/commongen-trinity/annotated/commongen_"
 

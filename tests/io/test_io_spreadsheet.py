@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.io.spreadsheet import csv_text, safe_cell
+from levelfield.io.tables import csv_text, safe_cell
 
 SIGNS = "=+-@＝＋－＠"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.io import temporary
+from levelfield.io import writing
 from levelfield.io.lines import Spool
-from levelfield.io.temporary import clear, temporary_file, temporary_folder
+from levelfield.io.writing import clear, temporary_file, temporary_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks at locks")
 
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("make", [temporary_file, temporary_folder])
 CHILD = """
 import sys
 from pathlib import Path
-from levelfield.io.temporary import temporary_file, temporary_folder
+from levelfield.io.writing import temporary_file, temporary_folder
 with temporary_file(Path(sys.argv[1])), temporary_folder(Path(sys.argv[1])) as folder:
     (folder / "input").write_text("secret")
     print("there", flush=True)
@@ -91,14 +91,14 @@ def test_where_there_are_no_locks_nothing_is_cleared(tmp_path, monkeypatch, make
     def refuse(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(temporary.fcntl, "flock", refuse)
+    monkeypatch.setattr(writing.fcntl, "flock", refuse)
     with make(tmp_path) as path:
         assert path.exists()
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_one_that_is_cleared_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
-    lock, taken = temporary._lock, []
+    lock, taken = writing._lock, []
 
     def lose_once(path: Path) -> int | None:
         if not taken:
@@ -107,7 +107,7 @@ def test_one_that_is_cleared_before_it_is_locked_is_made_anew(tmp_path, monkeypa
             raise BlockingIOError
         return lock(path)
 
-    monkeypatch.setattr(temporary, "_lock", lose_once)
+    monkeypatch.setattr(writing, "_lock", lose_once)
     with temporary_file(tmp_path) as path:
         assert path.exists()
         assert path != taken[0]

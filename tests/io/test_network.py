@@ -10,7 +10,7 @@ import pytest
 hub = pytest.importorskip("huggingface_hub")
 
 from levelfield.core.errors import ModelError  # noqa: E402
-from levelfield.io import network  # noqa: E402
+from levelfield.io import http  # noqa: E402
 from levelfield.models.resolve import resolve  # noqa: E402
 
 
@@ -30,10 +30,10 @@ def asked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hub, "get_session", Session)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(network, "_REMEMBERED_S", 1e9)  # no minute ends in the middle of a test
-    network._answers.cache_clear()
+    monkeypatch.setattr(http, "_REMEMBERED_S", 1e9)  # no minute ends in the middle of a test
+    http._answers.cache_clear()
     yield urls
-    network._answers.cache_clear()
+    http._answers.cache_clear()
 
 
 def test_models_that_are_not_here_are_said_to_be_so_after_one_request(asked, caplog):
@@ -48,7 +48,7 @@ def test_models_that_are_not_here_are_said_to_be_so_after_one_request(asked, cap
 @pytest.mark.usefixtures("asked")
 def test_switches_and_loggers_are_as_they_were_afterwards():
     level = logging.getLogger("huggingface_hub").level
-    with network.asking_the_hub():
+    with http.asking_the_hub():
         assert hub.constants.HF_HUB_OFFLINE
     assert hub.constants.HF_HUB_OFFLINE is False
     assert logging.getLogger("huggingface_hub").level == level
@@ -60,14 +60,14 @@ def test_a_hub_that_answers_is_asked(asked, monkeypatch):
             asked.append(url)
 
     monkeypatch.setattr(hub, "get_session", Session)
-    with network.asking_the_hub():
+    with http.asking_the_hub():
         assert not hub.constants.HF_HUB_OFFLINE
     assert asked == [hub.constants.ENDPOINT]
 
 
 def test_no_request_is_made_where_the_user_wants_none(asked, monkeypatch):
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    assert not network.hub_answers()
+    assert not http.hub_answers()
     assert asked == []
 
 
@@ -78,9 +78,9 @@ def test_a_hub_that_drips_is_no_hub(monkeypatch):
 
     monkeypatch.setattr(hub, "get_session", Session)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(network, "_PATIENCE_S", 0.05)
-    network._answers.cache_clear()
+    monkeypatch.setattr(http, "_PATIENCE_S", 0.05)
+    http._answers.cache_clear()
     started = time.monotonic()
-    assert not network.hub_answers()
+    assert not http.hub_answers()
     assert time.monotonic() - started < 20
-    network._answers.cache_clear()
+    http._answers.cache_clear()

@@ -9,10 +9,18 @@ import pytest
 import tiny_classifier
 import torch
 
-from levelfield import judges
-from levelfield.aspects import load_aspect
 from levelfield.core.errors import ModelError, UserError
-from levelfield.judges import Judge, asking, choose, describe, figures, load, vote
+from levelfield.metrics import judges
+from levelfield.metrics.aspects import load_aspect
+from levelfield.metrics.judges import (
+    Judge,
+    choose,
+    describe,
+    figures,
+    judge,
+    load,
+    vote,
+)
 from levelfield.models.loading import Loading
 
 TEXTS = ["The lake froze.", "We skated all day.", "Taxes rose, and nobody liked it.", "😀"]
@@ -360,7 +368,7 @@ def test_a_text_is_judged_once_whoever_asks(tmp_path, monkeypatch):
 
 
 def test_what_is_remembered_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(asking, "_REMEMBERED", 2)
+    monkeypatch.setattr(judge, "_REMEMBERED", 2)
     judge = loaded(str(tiny_classifier.save(tmp_path / "n", ["bad", "good"])))
     expected = [v.p for v in judge.verdicts(TEXTS)]
     for text, p in zip(TEXTS, expected, strict=True):

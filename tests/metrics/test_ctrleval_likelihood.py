@@ -14,20 +14,20 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from levelfield.aspects import load_aspect
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
+from levelfield.metrics.aspects import load_aspect
 from levelfield.metrics.ctrleval import (
     CTRLEvalAttributeRelevance,
     CTRLEvalCoherence,
     CTRLEvalConsistency,
 )
 from levelfield.metrics.ctrleval.base import CTRLEvalMetric
-from levelfield.metrics.text.segmenter import sentences
+from levelfield.metrics.likelihood import LikelihoodScorer
 from levelfield.models.contracts import CausalLikelihood, WordLikelihoods
-from levelfield.models.likelihood import LikelihoodScorer
 from levelfield.models.loading import Loading
+from levelfield.text.segmenter import sentences
 
 FORMS = [
     (CTRLEvalCoherence, "share"),

@@ -15,16 +15,16 @@ import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from levelfield.aspects import load_aspect
 from levelfield.core.sample import Sample
+from levelfield.metrics import iwf
+from levelfield.metrics.aspects import load_aspect
 from levelfield.metrics.ctrleval import (
     CTRLEvalAttributeRelevance,
     CTRLEvalCoherence,
     CTRLEvalConsistency,
 )
-from levelfield.metrics.text import iwf
-from levelfield.metrics.text.segmenter import sentences
 from levelfield.models.loading import Loading
+from levelfield.text.segmenter import sentences
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}
 GIVEN = {"pegasus": [], "t5": ["<extra_id_0>"], "bart": ["<s>"]}

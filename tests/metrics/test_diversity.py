@@ -28,7 +28,7 @@ from levelfield.metrics.diversity import (
     expected_types,
     ngram_hashes,
 )
-from levelfield.metrics.text.words import words
+from levelfield.text.words import words
 
 DISTINCT = (Distinct1, Distinct2, Distinct3)
 few_words = st.lists(st.sampled_from(["rain", "Rain", "lake", "the", "."]), max_size=8).map(
@@ -274,7 +274,7 @@ def test_words_in_many_scripts(text: str, expected: list[str]):
 @given(st.text())
 def test_words_lose_nothing_that_can_be_seen(text: str):
     def seen(s: str) -> str:
-        from levelfield.metrics.text.words import plain
+        from levelfield.text.words import plain
 
         return "".join(c for c in plain(s, fold=True) if not c.isspace() and c.isprintable())
 

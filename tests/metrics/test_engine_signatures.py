@@ -15,8 +15,7 @@ from levelfield.metrics.ctrleval import CTRLEvalCoherence
 from levelfield.metrics.embedding import CosineSource
 from levelfield.metrics.fluency import Perplexity
 from levelfield.metrics.movers import WMDSource
-from levelfield.models.engines import ENGINES, LOADERS, Engine
-from levelfield.models.loading import Loading
+from levelfield.models.loading import ENGINES, LOADERS, Engine, Loading
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,8 @@ from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import INFINITE
+from levelfield.metrics import unigram
 from levelfield.metrics.fluency import SLOR, CorpusPerplexity, Likelihoods, Perplexity
-from levelfield.metrics.text import unigram
 from levelfield.models.contracts import CausalLikelihood
 from levelfield.models.load import forget, load
 from levelfield.models.loading import Loading

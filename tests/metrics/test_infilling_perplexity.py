@@ -14,7 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import CTRLEvalCoherence
-from levelfield.metrics.infilling_perplexity import InfillingPerplexity
+from levelfield.metrics.fluency import InfillingPerplexity
 from levelfield.models.loading import Loading
 
 GAP = {"pegasus": "<mask_1>", "t5": "<extra_id_0>", "bart": "<mask>"}

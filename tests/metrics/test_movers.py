@@ -26,7 +26,7 @@ from levelfield.metrics.movers import (
     distance,
     transport,
 )
-from levelfield.metrics.text.wordvectors import WordVectors
+from levelfield.metrics.wordvectors import WordVectors
 from levelfield.models.loading import Loading
 
 WORDS = ["lake", "froze", "pond", "ice", "rain", "日", "本", "🙂", "ünïcödé", "i", "."]

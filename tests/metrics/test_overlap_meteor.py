@@ -15,9 +15,9 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import meteor
 from levelfield.metrics.meteor import Match, METEORReferences, METEORSource, aligned, chunks
-from levelfield.metrics.text import wordnet
-from levelfield.metrics.text.treebank import treebank_words
-from levelfield.metrics.text.wordnet import WordNet, read_wordnet
+from levelfield.text import wordnet
+from levelfield.text.treebank import treebank_words
+from levelfield.text.wordnet import WordNet, read_wordnet
 
 SYNSETS = {
     "noun": [("child", "baby", "Kid"), ("rain", "rainfall", "wet_weather"), ("dog",)],

@@ -18,7 +18,7 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import questions
 from levelfield.metrics.questions import CustomQuestion
-from levelfield.metrics.questions.asking import QuestionInput
+from levelfield.metrics.questions.metrics import QuestionInput
 from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
 from levelfield.models.loading import Loading
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.metrics import unigram
 from levelfield.metrics.fluency import SLOR
-from levelfield.metrics.text import unigram
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_LM
 

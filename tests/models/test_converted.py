@@ -160,7 +160,7 @@ def test_names_and_messages_suit_windows(file, monkeypatch):
     folder = PureWindowsPath(r"C:\Users\Zoë\AppData\Local\levelfield\models") / name
     assert str(folder) in str(module._no_room(folder, file, "1 MB are free"))
     # there is no flock, and nothing is cleared that a dead process has left
-    monkeypatch.setattr("levelfield.io.temporary.fcntl", None)
+    monkeypatch.setattr("levelfield.io.writing.fcntl", None)
     assert (converted(file, "f" * 64, weights=True) / WEIGHTS).is_file()
 
 

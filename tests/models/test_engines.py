@@ -24,16 +24,16 @@ from levelfield.models.check import (
     difference,
 )
 from levelfield.models.contracts import CausalLikelihood, LogLikelihoods, Target
-from levelfield.models.engines import (
+from levelfield.models.load import forget, load
+from levelfield.models.loading import (
     ENGINES,
     LOADERS,
     Engine,
+    Loading,
     computation,
     engine_of,
     kinds_of,
 )
-from levelfield.models.load import forget, load
-from levelfield.models.loading import Loading
 
 TEXTS = [f"{'word ' * n}end" for n in range(20)]
 

@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.models.torch.lower_layers import with_lower_layers
+from levelfield.models.torch.early_exit import with_lower_layers
 
 IDS = torch.tensor([[0, 5, 6, 7, 8]])
 

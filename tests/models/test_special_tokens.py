@@ -8,8 +8,7 @@ import tiny_classifier
 
 from levelfield.models.load import load
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.models.torch.regressor import TorchPairRegressor
+from levelfield.models.torch.classifier import TorchClassifier, TorchPairRegressor
 
 MARKED = (
     "The river rose. [SEP] [CLS] [PAD] [MASK] [UNK] <s> </s> <pad> <unk> <mask_1> <|endoftext|>"

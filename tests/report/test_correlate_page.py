@@ -7,9 +7,9 @@ import pytest
 from made_up import BROKEN_WORDS
 
 from levelfield.core.sample import Sample
-from levelfield.io.latex import escape_latex
 from levelfield.io.ratings import Rated, Rating
 from levelfield.io.scores import ScoreColumn
+from levelfield.io.tables import escape_latex
 from levelfield.meta.evaluation import evaluate
 from levelfield.meta.join import join
 from levelfield.report.correlate_page import (

@@ -16,7 +16,7 @@ from length_metric import WORD, alive, samples, workers_of
 
 from levelfield import score
 from levelfield.core.errors import UserError
-from levelfield.core.memory import usable_memory
+from levelfield.core.machine import usable_memory
 from levelfield.core.metric import PARTITION, MetricError
 from levelfield.run import local, pool
 from levelfield.run.local import worker_count

@@ -17,11 +17,11 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.language_model import LanguageModel
 from levelfield.metrics.keywords import KeywordsAll
-from levelfield.metrics.text.words import whole_word
 from levelfield.systems.constrained_beam import ConstrainedBeam
 from levelfield.systems.contract import Decoding, Request
 from levelfield.systems.search.beams import BeamSearch, Need, _Beam, search_all, shared_out
 from levelfield.systems.search.keywords import KeywordState
+from levelfield.text.words import whole_word
 
 PIECES = {1: " a", 2: " b", 3: "c", 4: "."}
 END = 5

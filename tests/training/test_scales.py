@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from composite_stubs import put_stubs
 
-from levelfield.aspects import load_aspect
 from levelfield.cli import main
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.metrics.aspects import load_aspect
 from levelfield.metrics.composite import CompositeAttributeRelevance, CompositeCoherence
 from levelfield.metrics.composite.scales import read_scales
 from levelfield.training.reference import PROMPT_WORDS, SENTENCES, WORDS, Reference, reference_text

@@ -29,23 +29,24 @@ from levelfield.core.undefined import (
     unreadable,
 )
 from levelfield.metrics.cdm.pairs import (
+    TURN_MARK,
     CausalPair,
     ContrastPair,
     EncoderDecoderPair,
+    Form,
+    Reading,
     UnitMomentum,
     check_pair,
 )
-from levelfield.metrics.cdm.reading import TURN_MARK, Form, Reading
 from levelfield.metrics.keywords import keywords_of
 from levelfield.metrics.pooling import POOLINGS, LinearPooler
 from levelfield.metrics.sample_metric import SampleMetric, SampleValue, of_defined
-from levelfield.metrics.text import segmenter
 from levelfield.models.contracts import InfillingModel
-from levelfield.models.engines import Kind
 from levelfield.models.files import fills_in_the_middle
 from levelfield.models.load import load
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OFFLINE_AMATEUR, OFFLINE_LM, Resolved, resolve
+from levelfield.text import segmenter
 
 
 @dataclass(frozen=True)

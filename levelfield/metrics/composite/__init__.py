@@ -9,7 +9,10 @@ it. μ_k and σ_k come from reference text, never from ratings, and neither do t
 
 from __future__ import annotations
 
-from levelfield.metrics.composite.relevance import CompositeAttributeRelevance
-from levelfield.metrics.composite.texts import CompositeCoherence, CompositeConsistency
+from levelfield.metrics.composite.aspects import (
+    CompositeAttributeRelevance,
+    CompositeCoherence,
+    CompositeConsistency,
+)
 
 __all__ = ["CompositeAttributeRelevance", "CompositeCoherence", "CompositeConsistency"]

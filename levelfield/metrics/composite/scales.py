@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
-from levelfield.core.json_text import json_text
 from levelfield.core.options import Options, option
+from levelfield.core.strings import json_text
 from levelfield.io.toml import TomlTable, read_toml
 
 SHIPPED = "shipped"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import abc
 import functools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
 
 from levelfield.core.continuation import EMPTY_OUTPUT, READING, EmptyOutput, Reading, output
 from levelfield.core.errors import ModelError
 from levelfield.core.options import option
-from levelfield.core.sample import Sample
+from levelfield.core.sample import Sample, single_value
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     NO_ATTRIBUTE,
@@ -20,8 +23,9 @@ from levelfield.core.undefined import (
     several_wanted,
     unknown_to_judge,
 )
-from levelfield.core.wanted import single_value
-from levelfield.judges import (
+from levelfield.core.votes import EMPTY
+from levelfield.metrics.judges import (
+    TIE,
     Judge,
     JudgeVerdict,
     LoadedJudge,
@@ -31,11 +35,71 @@ from levelfield.judges import (
     lacking,
     load,
 )
-from levelfield.metrics.control.votes import AttributeVerdicts, verdict_on_nothing
 from levelfield.metrics.sample_metric import of_defined
-from levelfield.models.engines import Kind
-from levelfield.models.loading import LoadingOptions
+from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.tokens import AS_TEXT
+
+Rule = Literal["majority", "probability", "study"]
+
+
+class AttributeVerdicts(NamedTuple):
+    """The verdicts of the judges on one attribute of a sample."""
+
+    attribute: str
+    wanted: str
+    verdicts: tuple[JudgeVerdict, ...]
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each judge voted for the wanted label."""
+        return [verdict.vote == self.wanted for verdict in self.verdicts]
+
+    @property
+    def cut(self) -> bool:
+        return any(verdict.cut for verdict in self.verdicts)
+
+
+def verdict_on_nothing(judge: str) -> JudgeVerdict:
+    """Returns the verdict on an empty output, which no judge is asked about: it is of no label that
+    could be wanted.
+
+    >>> verdict_on_nothing("vader").vote
+    '(empty)'
+    """
+    return JudgeVerdict(judge, EMPTY, (EMPTY,), np.ones(1), False)
+
+
+def leaders(verdicts: Sequence[JudgeVerdict], rule: Rule) -> tuple[str, ...]:
+    """Returns the labels that stand for the votes of several judges, sorted: one, several in a tie,
+    or none where no judge is decided.
+
+    Args:
+        rule: `majority`: the labels with the most votes. `probability`: of these the one with the
+            highest mean probability. `study`: the alphabetically last label that any judge gave.
+    """
+    votes = Counter(verdict.vote for verdict in verdicts if verdict.vote is not None)
+    if rule == "study":
+        return tuple(sorted(votes)[-1:])
+    most = max(votes.values(), default=0)
+    if rule == "majority":
+        return tuple(sorted(label for label, n in votes.items() if n == most))
+    labels = sorted({label for verdict in verdicts for label in verdict.labels})
+    readable = [verdict for verdict in verdicts if not np.isnan(verdict.p).any()]
+    p = {
+        label: sum(probability(verdict, label) for verdict in readable)
+        for label in labels
+        if votes[label] == most
+    }
+    likeliest = max(p.values())
+    first = tuple(label for label in p if p[label] >= likeliest - TIE * len(readable))
+    return first if votes or len(first) == 1 else ()
+
+
+def probability(verdict: JudgeVerdict, label: str) -> float:
+    """Returns how likely a judge finds a label; 0 for one that it does not know."""
+    known = label in verdict.labels
+    return float(verdict.p[verdict.labels.index(label)]) if known else 0.0
+
 
 KEYWORDS = "keywords"
 

@@ -10,7 +10,7 @@ Encoders compare embeddings: s_j is a cosine. Attribute relevance is a probabili
 
 from __future__ import annotations
 
-from levelfield.metrics.ctrleval.ensemble import combine
+from levelfield.metrics.ctrleval.base import combine
 from levelfield.metrics.ctrleval.family import CTRLEval
 from levelfield.metrics.ctrleval.patterns import CTRLEvalCoherence, CTRLEvalConsistency
 from levelfield.metrics.ctrleval.relevance import CTRLEvalAttributeRelevance

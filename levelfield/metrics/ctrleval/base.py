@@ -6,23 +6,25 @@ import abc
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
+
+from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import option
-from levelfield.metrics.sample_metric import SampleMetric
-from levelfield.models.engines import Kind
-from levelfield.models.likelihood import LikelihoodScorer
-from levelfield.models.load import load
-from levelfield.models.loading import Loading, LoadingOptions
-from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.scorers import (
+from levelfield.metrics.likelihood import LikelihoodScorer
+from levelfield.metrics.sample_metric import SampleMetric, SampleValue
+from levelfield.metrics.scorers import (
     EmbeddingScorer,
     InfillingScorer,
     Normalize,
     Patterns,
     Scorer,
 )
+from levelfield.models.load import load
+from levelfield.models.loading import Kind, Loading, LoadingOptions
+from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
 from levelfield.models.tokens import AS_TEXT
 
 ReadAs = Literal["infilling", "embedding", "likelihood"]
@@ -154,3 +156,43 @@ def _scorer_of(
     if not infills:
         return EmbeddingScorer(load("encoder", name, loading))
     return InfillingScorer(load("infilling", name, loading), patterns, normalize)
+
+
+Combine = Literal["mean", "max", "min"]
+
+
+class ScoredEvaluator(NamedTuple):
+    """The score s_j of an evaluator on a sample, and the mass that β_j is proportional to.
+
+    `cut` says whether the model saw less than all.
+    """
+
+    part: str
+    s: float
+    mass: float
+    cut: bool
+
+
+def combine(s: Floats, mass: Floats, how: Combine | None) -> tuple[float, Floats]:
+    """Returns S = Σ_j β_j s_j and β: (evaluators,).
+
+    β is `mass` normalised (the plain mean when all of it is zero), or by `how`: equal for `mean`,
+    all on the largest or smallest s_j for `max` and `min`.
+    """
+    n = len(s)
+    if how in ("max", "min"):
+        beta = np.zeros(n)
+        beta[s.argmax() if how == "max" else s.argmin()] = 1.0
+    elif how == "mean" or mass.sum() == 0:
+        beta = np.full(n, 1 / n)
+    else:
+        beta = mass / mass.sum()
+    return float(beta @ s), beta
+
+
+def ensemble(scored: Sequence[ScoredEvaluator], how: Combine | None) -> SampleValue:
+    """Returns the value of one sample, with what each evaluator contributes."""
+    parts, s, mass, cut = zip(*scored, strict=True)
+    value, beta = combine(np.array(s), np.array(mass), how)
+    rows = list(zip(parts, np.array(s).tolist(), beta.tolist(), strict=True))
+    return SampleValue(value, rows, any(map(bool, cut)))

@@ -20,9 +20,9 @@ from levelfield.core.undefined import (
     Undefined,
     unreadable,
 )
-from levelfield.metrics.ctrleval.ensemble import ScoredEvaluator, ensemble
+from levelfield.metrics.ctrleval.base import ScoredEvaluator, ensemble
+from levelfield.metrics.likelihood import LikelihoodScorer, Span, SpanLikelihood
 from levelfield.metrics.sample_metric import SampleValue
-from levelfield.models.likelihood import LikelihoodScorer, Span, SpanLikelihood
 
 Form = Literal["share", "nats", "log-p"]
 

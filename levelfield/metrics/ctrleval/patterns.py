@@ -25,18 +25,14 @@ from levelfield.core.undefined import (
     holds_gap_token,
     unreadable,
 )
+from levelfield.metrics import iwf as iwf_lists
 from levelfield.metrics.ctrleval import likelihood
-from levelfield.metrics.ctrleval.base import CTRLEvalMetric
-from levelfield.metrics.ctrleval.ensemble import ScoredEvaluator, ensemble
+from levelfield.metrics.ctrleval.base import CTRLEvalMetric, ScoredEvaluator, ensemble
+from levelfield.metrics.likelihood import Span
 from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
-from levelfield.metrics.text import iwf as iwf_lists
-from levelfield.metrics.text import segmenter
+from levelfield.metrics.scorers import Evaluator, Scorer
 from levelfield.models.contracts import Gapped
-from levelfield.models.likelihood import Span
-from levelfield.models.scorers import (
-    Evaluator,
-    Scorer,
-)
+from levelfield.text import segmenter
 
 PROMPT_MATCH = option(
     "exact",

@@ -9,11 +9,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from levelfield.aspects import Aspect, load_aspect, shipped
 from levelfield.core.continuation import EMPTY_OUTPUT, EmptyOutput
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.sample import Sample
+from levelfield.core.sample import Sample, single_value
 from levelfield.core.signature import signature
 from levelfield.core.undefined import (
     EMPTY_TEXT,
@@ -27,21 +26,16 @@ from levelfield.core.undefined import (
     several_controls,
     unknown_wanted,
 )
-from levelfield.core.wanted import single_value
-from levelfield.metrics.ctrleval.base import CTRLEvalMetric
-from levelfield.metrics.ctrleval.ensemble import Combine, ScoredEvaluator, ensemble
-from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
-from levelfield.models.likelihood import (
+from levelfield.metrics.aspects import Aspect, load_aspect, shipped
+from levelfield.metrics.ctrleval.base import Combine, CTRLEvalMetric, ScoredEvaluator, ensemble
+from levelfield.metrics.likelihood import (
     LabelScores,
     LikelihoodScorer,
     label_contexts,
     label_prompts,
 )
-from levelfield.models.scorers import (
-    LabelEvaluator,
-    Scorer,
-    label_evaluators,
-)
+from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.scorers import LabelEvaluator, Scorer, label_evaluators
 
 ATTRIBUTE = option(
     "auto",

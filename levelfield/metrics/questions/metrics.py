@@ -4,12 +4,213 @@ from __future__ import annotations
 
 import abc
 import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
+
+from levelfield.core.errors import ModelError
 from levelfield.core.options import option
-from levelfield.metrics.questions.asking import QuestionMetric
+from levelfield.core.sample import Sample, wanted_name
+from levelfield.core.signature import signature
+from levelfield.core.undefined import (
+    EMPTY_TEXT,
+    NO_CONTEXT,
+    ONE_TURN,
+    PROBABILITIES_NOT_NUMBERS,
+    UNREADABLE,
+    Undefined,
+    no_control,
+    no_field,
+)
 from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
+from levelfield.metrics.sample_metric import SampleValue, in_groups, of_defined
+from levelfield.metrics.seq2seq import Seq2SeqMetric
+from levelfield.models.contracts import EncoderDecoderModel, Gapped, Target
+from levelfield.text import segmenter
+
+_BEGINNING = 10_000
+"""Characters of a text that tell whether a model has any tokens for it."""
+
+
+class QuestionInput(NamedTuple):
+    """One part of a sample's text, with what else the question about it names.
+
+    Attributes:
+        part: the name under which the answer is reported.
+        values: field -> text.
+        context: the turns before the part, oldest first.
+    """
+
+    part: str
+    values: Mapping[str, str]
+    context: tuple[str, ...]
+
+    def source(self, question: YesNoQuestion, dropped: int = 0) -> str:
+        """Returns the question about it, without the oldest turns of the context."""
+        return question.ask({**self.values, "context": "\n".join(self.context[dropped:])})
+
+
+@dataclass(frozen=True)
+class QuestionMetric(Seq2SeqMetric, abc.ABC):
+    """Base of the questions."""
+
+    model: str = option(
+        "MingZhong/unieval-dialog",
+        "Encoder-decoder model that answers such questions: a hub name or a folder.",
+    )
+    over: Literal["text", "sentences", "sum", "turns"] = option(
+        "text",
+        "Parts that are asked about: the whole text, once; its sentences, averaged; its "
+        "sentences, added up (sum), so that the value is in [0, sentences]; or the turns of a "
+        "dialogue, a line each, averaged, each with those before it as the context (the first "
+        "only if the question names no context).",
+    )
+    language: str = segmenter.LANGUAGE
+
+    requires: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = {field.partition(".")[0] for field in self._question.fields}
+        if self.over == "turns":
+            named.discard("context")  # it is the turns before, in the text itself
+        object.__setattr__(self, "requires", frozenset(named))
+
+    @property
+    @abc.abstractmethod
+    def _question(self) -> YesNoQuestion:
+        """The question."""
+
+    @functools.cached_property
+    def signature(self) -> str:
+        """Every choice that could change a value."""
+        question = self._question
+        segmented = {"segmenter": f"punkt-{self.language}"} if self._by_sentence else {}
+        choices = {
+            "model": self._resolved.label,
+            "question": f"{question.name}@{question.digest}",
+            "over": self.over,
+            **segmented,
+            **self.computation,
+        }
+        return signature(self.name, choices)
+
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        from scipy.special import expit
+
+        question, model = self._question, self._seq2seq()
+        whole = _share_a_beginning(question, model)
+        answers = [Target(question.yes, end=whole), Target(question.no, end=whole)]
+        readable = model.token_ids([sample.text[:_BEGINNING] for sample in samples])
+        inputs = [
+            self._inputs(sample) if ids or not sample.text.strip() else Undefined(UNREADABLE)
+            for sample, ids in zip(samples, readable, strict=True)
+        ]
+
+        def answers_of(flat: list[QuestionInput]) -> Iterable[tuple[str, float, bool]]:
+            sources, dropped = _fitted(flat, question, model)
+            likelihood = model.log_likelihood(
+                # a source that is still too long loses its end: the question is kept
+                [Gapped("", source, gap=False) for source in sources],
+                [answers] * len(sources),
+            )
+            logits = [[w.sum() if whole else w[0] for w in words] for words in likelihood.log_p]
+            with np.errstate(invalid="ignore"):  # both impossible: no number, which has a reason
+                z = np.array([yes - no for yes, no in logits], np.float64)
+            cut = np.logical_or(dropped, likelihood.source_cut)
+            return zip((one.part for one in flat), expit(z), cut, strict=True)
+
+        return of_defined(
+            inputs, lambda of_samples: map(self._sample_value, in_groups(of_samples, answers_of))
+        )
+
+    def _sample_value(self, answers: Sequence[tuple[str, float, bool]]) -> SampleValue | Undefined:
+        """Returns the mean of P(yes) over the parts of a sample; with over=sum the sum."""
+        p = np.array([p_yes for _, p_yes, _ in answers])
+        if np.isnan(p).any():
+            return Undefined(PROBABILITIES_NOT_NUMBERS)
+        values = zip(answers, p.tolist(), strict=True)
+        rows = [(part, value, 1 / len(p)) for (part, *_), value in values]
+        value = p.sum() if self.over == "sum" else p.mean()
+        return SampleValue(float(value), rows, any(bool(cut) for *_, cut in answers))
+
+    @property
+    def _by_sentence(self) -> bool:
+        return self.over in ("sentences", "sum")
+
+    def _inputs(self, sample: Sample) -> list[QuestionInput] | Undefined:
+        """Returns the parts of a sample that the question is about, at least one."""
+        if not sample.text.strip():
+            return Undefined(EMPTY_TEXT)
+        named = self._question.fields
+        values: dict[str, str] = {}
+        for field in sorted(named - {"text", "context"}):
+            value = _value(sample, field)
+            if not value.strip():
+                attribute = field.partition(".")[2]
+                return Undefined(no_control(attribute) if attribute else no_field(field))
+            values[field] = value
+        if self.over == "turns":
+            turns = tuple(line.strip() for line in sample.text.splitlines() if line.strip())
+            first = 1 if "context" in named else 0  # nothing was said before the first turn
+            if len(turns) <= first:
+                return Undefined(ONE_TURN)
+            return [
+                QuestionInput(f"{n + 1}: {turns[n]}", {**values, "text": turns[n]}, turns[:n])
+                for n in range(first, len(turns))
+            ]
+        context = tuple(turn for turn in sample.context if turn.strip())
+        if "context" in named and not context:
+            return Undefined(NO_CONTEXT)
+        if self._by_sentence:
+            return [
+                QuestionInput(f"{n}: {sentence}", {**values, "text": sentence}, context)
+                for n, sentence in enumerate(segmenter.sentences(sample.text, self.language), 1)
+            ]
+        return [QuestionInput("text", {**values, "text": sample.text}, context)]
+
+
+def _value(sample: Sample, field: str) -> str:
+    name, _, attribute = field.partition(".")
+    if name != "control":
+        return str(getattr(sample, name))
+    return wanted_name(sample.control.get(attribute, ""))
+
+
+def _share_a_beginning(question: YesNoQuestion, model: EncoderDecoderModel) -> bool:
+    """Whether both answers begin with the same token."""
+    yes, no = model.token_ids([question.yes, question.no])
+    if not yes or not no or yes == no:
+        raise ModelError(
+            f"question '{question.name}': the model can't tell its answers {question.yes} and "
+            f"{question.no} apart; choose other words with yes = and no ="
+        )
+    return yes[0] == no[0]
+
+
+def _fitted(
+    inputs: Sequence[QuestionInput], question: YesNoQuestion, model: EncoderDecoderModel
+) -> tuple[list[str], list[bool]]:
+    """Returns the questions about these inputs, and whether turns of the context were dropped.
+
+    Of a context that is too long the oldest turns are dropped, and never the last one.
+    """
+    sources = [one.source(question) for one in inputs]
+    dropped = [0] * len(inputs)
+    if "context" in question.fields:
+        for i, ids in enumerate(model.token_ids(sources)):
+            excess = len(ids) - model.source_limit
+            turns = inputs[i].context
+            while excess > 0 and dropped[i] < len(turns) - 1:
+                oldest = turns[dropped[i] : -1]
+                costs = np.cumsum([len(turn) for turn in model.token_ids(oldest)])
+                # as many as seem to do, and one after the other where the seams cost a token more
+                dropped[i] += min(int(np.searchsorted(costs, excess)) + 1, len(oldest))
+                sources[i] = inputs[i].source(question, dropped[i])
+                excess = len(model.token_ids([sources[i]])[0]) - model.source_limit
+    return sources, [n > 0 for n in dropped]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import queue
 import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from levelfield.core.errors import ModelError
 from levelfield.core.limits import ANSWER_BYTES
 from levelfield.io.http import HttpAnswer, TooLongError, new_session, post
 from levelfield.models.batching import unique
-from levelfield.models.chat.answers import answers_in
 from levelfield.models.chat.failures import (
     FailedForNowError,
     RejectedError,
@@ -26,11 +27,122 @@ from levelfield.models.chat.failures import (
     words_of,
 )
 from levelfield.models.chat.server import Asking, Server
-from levelfield.models.chat.threads import in_threads, results_in_threads
-from levelfield.models.contracts import ChatAnswer, Completion, Costs, Refusal
+from levelfield.models.contracts import (
+    Alternative,
+    AnswerToken,
+    ChatAnswer,
+    Completion,
+    Costs,
+    Refusal,
+)
 
 if TYPE_CHECKING:
     import requests
+
+
+def answers_in(body: Any) -> list[ChatAnswer]:
+    """The answers in the body of a response.
+
+    Raises:
+        ValueError: it is not such a body; says where.
+    """
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list) or not choices:
+        raise ValueError("no choices")
+    return [_answer(choice) for choice in choices]
+
+
+def _answer(choice: Any) -> ChatAnswer:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    content = message.get("content", "") if isinstance(message, dict) else 0
+    if not isinstance(content, str | None):
+        raise ValueError("no text in choices.message.content")
+    told = choice.get("logprobs")
+    steps = told.get("content") if isinstance(told, dict) else None
+    if not steps:
+        return ChatAnswer(content or "")
+    if not isinstance(steps, list):
+        raise ValueError("choices.logprobs.content is no list")
+    return ChatAnswer(content or "", tuple(_step(step) for step in steps))
+
+
+def _step(step: Any) -> AnswerToken:
+    own = _alternative(step)
+    others = step.get("top_logprobs") or []
+    if not isinstance(others, list):
+        raise ValueError("top_logprobs is no list")
+    found = [_alternative(other) for other in others]
+    if own.token not in [other.token for other in found]:
+        found.append(own)  # an answer that was drawn need not be among the likeliest
+    return AnswerToken(own.token, tuple(found))
+
+
+def _alternative(given: Any) -> Alternative:
+    token, log_p = (given.get(k) for k in ("token", "logprob")) if isinstance(given, dict) else "??"
+    if not isinstance(token, str) or not isinstance(log_p, float | int) or math.isnan(log_p):
+        raise ValueError("a token without a log-probability")
+    return Alternative(token, min(0.0, float(log_p)))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LISTEN_S = 0.2
+
+
+def in_threads(
+    work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
+) -> list[R]:
+    """`work` done on all items, so many at once: the results, in the order of the items."""
+    return list(results_in_threads(work, items, threads))
+
+
+def results_in_threads(
+    work: Callable[[T, threading.Event], R], items: Sequence[T], threads: int
+) -> Iterator[R]:
+    """`work` done on all items, so many at once: each result, in the order of the items, as soon
+    as those before it are there.
+
+    The first exception, Ctrl-C among them, is raised at once: `work` is told by the event, and
+    nobody waits for what is under way, since the threads are daemons.
+    """
+    todo: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
+    stop = threading.Event()
+    for numbered in enumerate(items):
+        todo.put(numbered)
+
+    def run() -> None:
+        while not stop.is_set():
+            try:
+                at, item = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((at, work(item, stop)))
+            except BaseException as error:
+                done.put((at, error))
+                return
+
+    for _ in range(min(threads, len(items))):
+        threading.Thread(target=run, daemon=True).start()
+    waiting: dict[int, R] = {}
+    next_one = 0
+    try:
+        while next_one < len(items):
+            try:
+                at, result = done.get(timeout=_LISTEN_S)  # a wait without end may not hear Ctrl-C
+            except queue.Empty:
+                continue
+            if isinstance(result, BaseException):
+                raise result
+            waiting[at] = result
+            while next_one in waiting:
+                yield waiting.pop(next_one)
+                next_one += 1
+    finally:
+        stop.set()
+
 
 LONGEST_WAIT_S = 300.0
 """A server that asks for more patience than this is not waited for."""

@@ -10,12 +10,11 @@ import torch
 from levelfield.models.loading import Loading
 from levelfield.models.openvino.forward import Forward, Tensors, forward_of, on_cpu
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.torch.classifier import TorchClassifier
+from levelfield.models.torch.classifier import TorchClassifier, TorchPairRegressor
 from levelfield.models.torch.classifier import load_classifier as torch_classifier
+from levelfield.models.torch.classifier import load_regressor as torch_regressor
 from levelfield.models.torch.encoder import TorchSentenceEncoder
 from levelfield.models.torch.encoder import load_encoder as torch_encoder
-from levelfield.models.torch.regressor import TorchPairRegressor
-from levelfield.models.torch.regressor import load_regressor as torch_regressor
 from levelfield.models.torch.states import TorchTokenEncoder
 from levelfield.models.torch.states import load_states as torch_states
 

@@ -14,7 +14,7 @@ import openvino
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.core.processors import model_threads
+from levelfield.core.machine import model_threads
 from levelfield.models.converted import conversion
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading

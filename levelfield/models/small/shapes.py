@@ -1,8 +1,14 @@
 """What small classifiers are made of: the choices of TextCNN and fastText."""
 
-# Annotations stay objects here, since options are read from them.
+from __future__ import annotations
 
+import unicodedata
+from collections.abc import Callable, Mapping
+
+# Annotations stay objects here, since options are read from them.
 from dataclasses import dataclass
+
+import regex
 
 from levelfield.core.options import Options, option
 
@@ -38,3 +44,50 @@ class Settings(Options):
     least_often: int = option(2, "Fewest occurrences of a word that is learnt.", least=0)
     hierarchical: bool = option(False, "Use hierarchical softmax, for very many labels.")
     quantize: bool = option(False, "Compress fastText's model; requires some thousand texts.")
+
+
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_WORD = regex.compile(
+    rf"(?V1)[\w--[{_UNSPACED}]]+?(?=n['’]t\b)"  # do|n't
+    rf"|n['’]t\b|['’](?:s|m|d|re|ve|ll)\b"
+    rf"|[\w--[{_UNSPACED}]]+|(?![\s\p{{Cc}}\p{{Cf}}])\X"
+)
+
+
+def lexis(text: str) -> list[str]:
+    """The words and punctuation marks of a text, case folded, contractions apart.
+
+    Raw text and text that was tokenised as treebanks are give the same words: labelled sets are of
+    both kinds. Where a script puts no blanks between words, every character is one, and so is an
+    emoji with all that is joined to it.
+
+    >>> lexis("Don't stop, it's fun!") == lexis("do n't stop , it 's fun !")
+    True
+    >>> lexis("Don't stop!")
+    ['do', "n't", 'stop', '!']
+    """
+    folded = unicodedata.normalize("NFC", text.casefold()).replace("’", "'")
+    found: list[str] = _WORD.findall(folded)
+    return found
+
+
+def lexis_with_case(text: str) -> list[str]:
+    """The same with marks of where a text begins and of words in capitals, for what is told by how
+    a text is written, such as formality.
+
+    >>> lexis_with_case("HELLO there, Ann")
+    ['<begin>', '<capitals>', 'hello', 'there', ',', '<capital>', 'ann']
+    """
+    found = ["<begin>"]
+    for word in _WORD_ANY_CASE.findall(unicodedata.normalize("NFC", text).replace("’", "'")):
+        if word[:1].isupper():
+            found.append("<capitals>" if len(word) > 1 and word.isupper() else "<capital>")
+        found.append(word.casefold())
+    return found if len(found) > 1 else []
+
+
+_WORD_ANY_CASE = regex.compile(_WORD.pattern, regex.IGNORECASE)
+
+PLAIN, WITH_CASE = "lexis-1", "lexis-1-case"
+SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {PLAIN: lexis, WITH_CASE: lexis_with_case}
+"""Ways to split a text, as the folders of models name them: a change needs another name."""

@@ -21,8 +21,7 @@ from levelfield.models.batching import buckets, padded, unique
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.small.lexis import PLAIN, SPLITTERS
-from levelfield.models.small.shapes import Shape
+from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape
 from levelfield.models.torch.loading import pick_device
 
 MODEL_TYPE = "levelfield-textcnn"

@@ -18,8 +18,7 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.bert import load_bert_mean
-from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_body, pick_device, placement, places
+from levelfield.models.torch.loading import ForwardPass, load_body, pick_device, placement, places
 
 
 class TorchSentenceEncoder(ForwardPass):

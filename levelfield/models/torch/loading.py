@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.core.processors import usable_processors
-from levelfield.models.engines import REFERENCE, check_usable
+from levelfield.core.machine import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
-from levelfield.models.loading import Loading, Precision
+from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable
 from levelfield.models.reading import reading
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.torch.early_exit import first_layers, leave_early
@@ -223,3 +222,15 @@ def places(model: torch.nn.Module) -> int | None:
         if path.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding)
     ]
     return min(found, default=None)
+
+
+class ForwardPass:
+    """Base of models around a module whose forward pass another engine may compute; tokens, batches
+    and pooling stay theirs."""
+
+    _model: Any
+
+    def computed_by(self, engine: Callable[[Any], Any]) -> Self:
+        """Itself, with what an engine makes of the module in the module's place."""
+        self._model = engine(self._model)
+        return self

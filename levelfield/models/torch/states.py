@@ -17,8 +17,7 @@ from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.tokens import Tokens
-from levelfield.models.torch.forward import ForwardPass
-from levelfield.models.torch.loading import load_body, places
+from levelfield.models.torch.loading import ForwardPass, load_body, places
 
 KEPT_BYTES = 1 << 28
 """States of the texts seen last are kept up to this size: sources and references come again with

@@ -16,8 +16,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import keywords
 from levelfield.io import atomic_writer
 from levelfield.io.problems import printable
-from levelfield.io.spreadsheet import csv_text
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.tables import csv_text
+from levelfield.io.writing import temporary_folder
 from levelfield.rating.answers import NEITHER
 from levelfield.rating.export.codebook import codebook
 from levelfield.rating.export.tables import rater_rows, rating_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from levelfield.core.natural import natural
+from levelfield.core.strings import natural
 from levelfield.rating.model import Frozen
 from levelfield.rating.results.negatives import verdict
 from levelfield.rating.results.raters import progress, spreads

@@ -11,11 +11,11 @@ from typing import Any
 
 from levelfield.core.sample import Sample
 from levelfield.io.problems import listed, shown
-from levelfield.metrics.text.words import words
 from levelfield.rating.model import RatingCriterion
 from levelfield.rating.plan.file import StudyFile
 from levelfield.rating.plan.freezing import Draft, draft_study
 from levelfield.rating.units import BalancedItem, Show, is_language, normal, systems_of
+from levelfield.text.words import words
 
 WORDS_A_MINUTE = 200
 """That a rater reads; slower than for pleasure."""

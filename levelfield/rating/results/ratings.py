@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from levelfield.core.natural import natural
 from levelfield.core.sample import Sample
+from levelfield.core.strings import natural
 from levelfield.io import Rating, load_samples
 from levelfield.io.records import FIELDS
 from levelfield.rating.answers import NEITHER, Answer

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.writing import temporary_folder
 from levelfield.rating.store.records import StoreError, StoreUnavailable
 
 _APPLICATION = 0x4C465254

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.core.visible import visible
+from levelfield.core.strings import visible
 
 
 class VisibleConsole(Console):

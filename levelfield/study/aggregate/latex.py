@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from levelfield.io.latex import booktabs, comment_lines, escape_latex, spanning_heads
+from levelfield.io.tables import booktabs, comment_lines, escape_latex, spanning_heads
 from levelfield.meta.seeds import seeds_in_words
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, StudySummary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from levelfield.io.markdown import code_block, escape_markdown, markdown_table
+from levelfield.io.tables import code_block, escape_markdown, markdown_table
 from levelfield.meta.scale import Scale
 from levelfield.study.aggregate.columns import grouped_columns
 from levelfield.study.aggregate.results import ControlSummary, StudySummary

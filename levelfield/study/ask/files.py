@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Control, Sample
-from levelfield.core.wanted import single_value
+from levelfield.core.sample import Control, Sample, single_value
 from levelfield.io.formats import format_named, format_of
 from levelfield.io.guesses import map_words_in_toml
 from levelfield.io.problems import Wrong, printable, shown

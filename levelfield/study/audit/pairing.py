@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from levelfield.core.arrays import Codes, Floats
-from levelfield.core.wanted import wanted_values
+from levelfield.core.sample import wanted_values
 from levelfield.study.audit.exact import LEVEL, p_of_fewer, p_of_more
 from levelfield.study.audit.findings import (
     EXAMPLES,

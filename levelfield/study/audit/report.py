@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.io.latex import booktabs, escape_latex
+from levelfield.io.tables import booktabs, escape_latex
 from levelfield.study.audit.findings import SEVERITIES, Finding, Severity
 
 _COLUMNS = ("check", "severity", "system", "dataset", "control", "seed", "what", "n", "of")

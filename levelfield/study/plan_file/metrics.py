@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelfield.core import registry
 from levelfield.core.errors import UserError
-from levelfield.core.metric_file import MetricFile
+from levelfield.core.registry import MetricFile
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable
 from levelfield.study.plan import MetricPlan, PromptSet

@@ -12,7 +12,7 @@ import polars as pl
 from levelfield.core.errors import UserError
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.problems import printable
-from levelfield.io.spreadsheet import csv_text
+from levelfield.io.tables import csv_text
 from levelfield.io.writing import file_replacement
 from levelfield.study.cells import CellKey
 from levelfield.study.store.folder import StudyStore

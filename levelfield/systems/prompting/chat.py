@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from levelfield.core.arrays import Floats
+from levelfield.core.continuation import without_preface
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
-from levelfield.core.preface import without_preface
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.signature import signature
 from levelfield.models.chat.client import ChatClient

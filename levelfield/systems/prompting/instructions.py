@@ -13,8 +13,7 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.sample import Control
-from levelfield.core.wanted import Wanted, wanted_values
+from levelfield.core.sample import Control, Wanted, wanted_values
 from levelfield.io.digest import content_digest
 from levelfield.io.toml import TomlTable, read_toml
 

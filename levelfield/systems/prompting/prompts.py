@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
-from levelfield.core.sample import Control
-from levelfield.core.wanted import wanted_values
+from levelfield.core.sample import Control, wanted_values
 from levelfield.io.problems import listed
 from levelfield.systems.prompting.examples import Examples, read_examples
 from levelfield.systems.prompting.instructions import Instructions, read_instructions

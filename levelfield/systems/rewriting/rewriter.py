@@ -12,8 +12,7 @@ import torch
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError, first_line
 from levelfield.core.options import option
-from levelfield.core.sample import Control
-from levelfield.core.wanted import single_value
+from levelfield.core.sample import Control, single_value
 from levelfield.generation.draws import Exponentials
 from levelfield.generation.seq2seq import (
     Chooser,

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from levelfield.core.sample import Control
-from levelfield.core.wanted import single_value
+from levelfield.core.sample import Control, single_value
 from levelfield.io.problems import shown
 from levelfield.systems.rewriting.formality import STYLES, digest, rewrite
 from levelfield.systems.rewriting.model_free import ModelFreeRewriting

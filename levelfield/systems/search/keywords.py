@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Control
-from levelfield.core.wanted import wanted_values
+from levelfield.core.sample import Control, wanted_values
 from levelfield.generation.language_model import LanguageModel
 from levelfield.io.problems import shown
-from levelfield.metrics.text.words import plain, whole_word, words
+from levelfield.text.words import plain, whole_word, words
 
 Order = Literal["any", "given"]
 

@@ -27,8 +27,8 @@ import numpy as np
 import regex
 
 from levelfield.core.errors import UserError
-from levelfield.metrics.text.words import UNSPACED
 from levelfield.models.contracts import Gapped, SegmentSampler
+from levelfield.text.words import UNSPACED
 
 GROUP = "levelfield.locators"
 """The entry-point group of other packages' locators."""

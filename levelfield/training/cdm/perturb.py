@@ -22,8 +22,8 @@ import numpy as np
 import regex
 
 from levelfield.core.errors import UserError
-from levelfield.metrics.text import segmenter
-from levelfield.metrics.text.words import UNSPACED
+from levelfield.text import segmenter
+from levelfield.text.words import UNSPACED
 from levelfield.training.cdm.negation import negate
 
 Perturbation = Callable[[str, np.random.Generator], str | None]

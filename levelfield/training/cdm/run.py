@@ -10,8 +10,8 @@ from typing import Literal
 
 from levelfield.core.progress import Progress
 from levelfield.generation.contrast import load_contrast
-from levelfield.metrics.text import segmenter
 from levelfield.models.resolve import resolve
+from levelfield.text import segmenter
 from levelfield.training.cdm.manipulate import Document, strategy
 from levelfield.training.cdm.negatives import make_negatives
 from levelfield.training.cdm.plan import CDMPlan, Unit

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import regex
 
-from levelfield.metrics.text import segmenter
+from levelfield.text import segmenter
 
 _SENTENCE = regex.compile(r"""["“'‘(]?[\p{Lu}\p{N}].*[.!?]["”'’)]?""")
 """Begins as a sentence does and ends as one does; headings and fragments of lists do not."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from levelfield.models.small.lexis import PLAIN, WITH_CASE
+from levelfield.models.small.shapes import PLAIN, WITH_CASE
 from levelfield.training.judge import ARCHITECTURES, JudgeSpec
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.core.errors import UserError
-from levelfield.core.sample import Sample
-from levelfield.core.wanted import single_value
+from levelfield.core.sample import Sample, single_value
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
 from levelfield.io.reading import ReadingOptions

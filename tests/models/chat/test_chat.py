@@ -27,9 +27,8 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.chat import client as chat_client
 from levelfield.models.chat import failures
-from levelfield.models.chat.client import ChatClient
+from levelfield.models.chat.client import ChatClient, in_threads
 from levelfield.models.chat.server import Asking, Server
-from levelfield.models.chat.threads import in_threads
 from levelfield.models.contracts import ChatAnswer, Refusal
 from levelfield.models.load import load
 from levelfield.models.torch.choices import CausalChoices, EncoderDecoderChoices

@@ -19,7 +19,7 @@ from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, files_of, resolve
 from levelfield.models.small.heads import fit_head, train_linear
-from levelfield.models.small.lexis import WITH_CASE, lexis, lexis_with_case
+from levelfield.models.small.shapes import WITH_CASE, lexis, lexis_with_case
 from levelfield.models.small.textcnn import PAD, Shape, TextCNN, TextCNNClassifier, Vocabulary
 
 TEXTS = [
@@ -320,8 +320,7 @@ def test_a_quantized_model_is_smaller_and_says_nearly_the_same(tmp_path):
 @pytest.mark.parametrize("quantize", [False, True])
 def test_a_fasttext_file_cut_short_anywhere_is_refused_before_fasttext_reads_it(quantize, tmp_path):
     pytest.importorskip("fasttext")
-    from levelfield.models.small.fasttext import Settings, train_fasttext
-    from levelfield.models.small.fasttext_file import check_whole
+    from levelfield.models.small.fasttext import Settings, check_whole, train_fasttext
 
     texts = [f"{word} thing {i}" for i in range(300) for word in ("good", "bad")]
     settings = Settings(dimension=4, buckets=500, epochs=1, quantize=quantize)

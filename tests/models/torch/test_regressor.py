@@ -12,7 +12,7 @@ from tokenizers import processors
 
 from levelfield.core.errors import ModelError
 from levelfield.models.load import load
-from levelfield.models.torch.regressor import TorchPairRegressor
+from levelfield.models.torch.classifier import TorchPairRegressor
 
 FLOAT32 = 5e-5
 """Random weights widen what rounding leaves: processors without AVX-512 differ by up to 2e-5."""

@@ -19,8 +19,8 @@ from transformers import (
 )
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.judges import choose
-from levelfield.judges import load as load_judge
+from levelfield.metrics.judges import choose
+from levelfield.metrics.judges import load as load_judge
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import attribute_of, resolve

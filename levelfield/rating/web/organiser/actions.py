@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from levelfield.io.spreadsheet import csv_text
+from levelfield.io.tables import csv_text
 from levelfield.rating.links import unopened
 from levelfield.rating.store.records import StoreError
 from levelfield.rating.web.context import COOKIE_DAYS

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from levelfield.io.temporary import temporary_folder
+from levelfield.io.writing import temporary_folder
 from levelfield.rating.export.documents import archive, documents
 from levelfield.rating.web.organiser.desk import open_desk
 from levelfield.rating.web.security import Turned

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from levelfield.aspects import TEXT
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.io.toml import TomlTable, read_toml
-from levelfield.judges.judge import Judge, Spelling
+from levelfield.metrics.aspects import TEXT
+from levelfield.metrics.judges.judge import Judge, Spelling
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.resolve import attribute_of, resolve
 
 FigureKind = Literal["published", "measured"]
 
@@ -119,7 +122,7 @@ class JudgesFile(NamedTuple):
 @functools.cache
 def shipped_judges() -> JudgesFile:
     """Returns the judges that come with the package."""
-    file = resources.files("levelfield.judges") / "judges.toml"
+    file = resources.files("levelfield.metrics.judges") / "judges.toml"
     return read_judges("judges.toml", read_toml(file), None)
 
 
@@ -196,4 +199,74 @@ def _judge(values: Mapping[str, Any], folder: Path | None) -> Judge:
         words=tuple(values["words"].items()),
         template=values["template"],
         aspect=beside(values["aspect"]),
+    )
+
+
+def figures(name: str | None = None) -> tuple[Figure, ...]:
+    """Returns how good the shipped judges are, as published and as measured."""
+    return tuple(f for f in shipped_judges().figures if name in (None, f.judge))
+
+
+def presets() -> tuple[str, ...]:
+    return tuple(shipped_judges().presets)
+
+
+def choose(choice: str, loading: Loading = AS_USUAL) -> tuple[Judge, ...]:
+    """Returns the judges that a user's words name.
+
+    Args:
+        choice: separated by commas: a preset, a judge's name, a model's name or folder, or a TOML
+            file with `[[judges]]`.
+        loading: as for `resolve`; it is asked what models named on the spot are.
+
+    Raises:
+        UserError: there is no such judge; the file does not say judges; two have one name.
+    """
+    shipped = shipped_judges()
+    chosen: list[Judge] = []
+    spellings = list(shipped.spellings)
+    for word in (w.strip() for w in choice.split(",")):
+        found: Sequence[Judge]
+        if word in shipped.presets:
+            names = shipped.presets[word]
+            found = [j for j in shipped.judges if j.name in names.get(j.attribute, ())]
+        elif named := [j for j in shipped.judges if j.name == word]:
+            found = named
+        elif word.endswith(".toml"):
+            path = Path(word).expanduser()
+            file = read_judges(word, read_toml(path, word, kind="judges file"), path.parent)
+            found = file.judges
+            spellings += file.spellings
+        elif "/" in word or (word and Path(word).expanduser().is_dir()):
+            found = _on_the_spot(word, loading)
+        else:
+            known = [*shipped.presets, *dict.fromkeys(j.name for j in shipped.judges)]
+            near = difflib.get_close_matches(word, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise UserError(
+                f"there is no judge '{word}'; {hint} (or give a model's name, or a TOML file)"
+            )
+        if twice := {j.name for j in found} & {j.name for j in chosen}:
+            raise UserError(
+                f"judges={choice}: two judges are called '{min(twice)}'; leave one out, or name "
+                "them in a TOML file"
+            )
+        chosen += found
+    # a file's own spellings come first: they may mend ours
+    known_words = tuple(reversed(spellings))
+    return tuple(replace(judge, spellings=known_words) for judge in chosen)
+
+
+def _on_the_spot(model: str, loading: Loading) -> list[Judge]:
+    """The judges that a model named without a file is."""
+    resolved = resolve(model, loading)
+    if resolved.kind == "classifier":
+        return [Judge(resolved.name, attribute_of(resolved), model=model)]
+    if resolved.kind == "encoder":
+        ours = [j for j in shipped_judges().judges if j.name == "minilm"]
+        return [replace(j, name=resolved.name, model=model) for j in ours]
+    raise UserError(
+        f"model '{model}' is a {resolved.kind} model: to have it judge, say what it is asked and "
+        "what it answers in a TOML file: [[judges]] with name, attribute, model, "
+        f'template = "{TEXT}" and words = {{positive = "…", negative = "…"}}'
     )

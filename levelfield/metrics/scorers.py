@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from levelfield.aspects import GAP, TEXT, Aspect
 from levelfield.core.arrays import Bools, Floats
+from levelfield.metrics.aspects import GAP, TEXT, Aspect
 from levelfield.models.contracts import Gapped, InfillingModel, SentenceEncoder, Target
 
 Patterns = Literal["infilling", "ppl-gpt", "bartscore"]

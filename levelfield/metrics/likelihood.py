@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from levelfield.aspects import GAP, TEXT, Aspect
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
+from levelfield.metrics.aspects import GAP, TEXT, Aspect
+from levelfield.metrics.scorers import Normalize
 from levelfield.models.contracts import CausalLikelihood, CausalModel, Frame
-from levelfield.models.scorers import Normalize
 
 
 class Span(NamedTuple):

@@ -1,7 +1,7 @@
 """Environments of their own, for packages whose requirements clash with ours.
 
 An environment is a folder with a Python of its own, made by `create` and never imported from: a
-small script of ours runs in it and answers on a pipe (`levelfield.environments.worker`). The file
+small script of ours runs in it and answers on a pipe (`levelfield.metrics.environments.worker`). The file
 `levelfield-environment.json` in the folder says what it is; its `packages` are written last, so an
 environment without them was interrupted and is made anew.
 """
@@ -21,8 +21,7 @@ from pathlib import Path
 import platformdirs
 
 from levelfield.core.errors import UserError
-from levelfield.io.temporary import is_temporary
-from levelfield.io.writing import file_replacement
+from levelfield.io.writing import file_replacement, is_temporary
 
 Said = Callable[[str], None]
 """Called with each line that the tools say while an environment is made."""

@@ -1,8 +1,11 @@
-"""Text and tables for LaTeX documents that load the package booktabs."""
+"""Text and tables for LaTeX, Markdown and spreadsheets."""
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 _ESCAPES = {
@@ -96,3 +99,63 @@ def booktabs(
         f"\\end{{{environment}}}",
     ]
     return "\n".join(lines)
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~<>&$])")
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, on one line.
+
+    >>> escape_markdown("a|b *c*")
+    'a\\\\|b \\\\*c\\\\*'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
+) -> str:
+    """A table whose first column is set left and all others right; cells are escaped already.
+
+    Args:
+        words: the others hold words and are set left as well.
+    """
+    lines = [head, [":--", *[":--" if words else "--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def code_block(lines: Iterable[str]) -> str:
+    """Lines that Markdown shows as they are, with a fence that none of them ends."""
+    text = "\n".join(" ".join(line.splitlines()) for line in lines)
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_FORMULA = re.compile(r"""(^|[;\t\r\n])(?=[\s"]*[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+"""Where a spreadsheet might begin to calculate: at the start of a cell, and after what some take
+for the end of one."""
+
+
+def csv_text(rows: Iterable[Sequence[object]], *, end: str = "\r\n") -> str:
+    """Returns rows as CSV that no spreadsheet takes for formulas: see `safe_cell`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=end)
+    for row in rows:
+        writer.writerow([safe_cell(cell) for cell in row])
+    return text.getvalue()
+
+
+def safe_cell(cell: object) -> object:
+    """Returns the cell, with an apostrophe wherever a spreadsheet would begin to calculate.
+
+    Numbers stay numbers, also those that are written as text.
+
+    >>> safe_cell("=1+1"), safe_cell(-1), safe_cell("-0.5"), safe_cell("a;=1+1"), safe_cell("1+1")
+    ("'=1+1", -1, '-0.5', "a;'=1+1", '1+1')
+    """
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
+        return cell
+    return _FORMULA.sub(r"\1'", cell)

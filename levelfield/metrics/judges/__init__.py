@@ -6,12 +6,17 @@ label, an encoder that compares texts with labels, or a lexicon. Judges are data
 `judges.toml`, or of a file of the user's own.
 """
 
-from levelfield.judges.asking import TIE, JudgeVerdict, LoadedJudge, vote
-from levelfield.judges.availability import describe, kinds_of, lacking
-from levelfield.judges.file import Figure
-from levelfield.judges.judge import LABEL, Judge, Spelling
-from levelfield.judges.kinds import load
-from levelfield.judges.presets import choose, figures, presets
+from levelfield.metrics.judges.file import Figure, choose, figures, presets
+from levelfield.metrics.judges.judge import (
+    LABEL,
+    TIE,
+    Judge,
+    JudgeVerdict,
+    LoadedJudge,
+    Spelling,
+    vote,
+)
+from levelfield.metrics.judges.kinds import describe, kinds_of, lacking, load
 
 __all__ = [
     "LABEL",

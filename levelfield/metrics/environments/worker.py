@@ -17,7 +17,7 @@ from typing import Any
 
 from levelfield.core.errors import ModelError
 from levelfield.core.limits import ANSWER_BYTES
-from levelfield.environments import Environment
+from levelfield.metrics.environments import Environment
 
 _LAST_BYTES = 1 << 16
 """Of stderr, in which its last line is looked for."""

@@ -1,0 +1,79 @@
+"""Names, numbers and JSON as people and programs read them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+_NUMBER = re.compile("([0-9]+)")
+
+
+def natural(name: str) -> tuple[list[str | tuple[int, str]], str]:
+    """A key that sorts `model-2` before `model-10`.
+
+    >>> sorted(["r10", "r9", "a", "r"], key=natural)
+    ['a', 'r', 'r9', 'r10']
+    """
+    # texts have even places and numbers odd ones, so that no text is compared with a number
+    parts: list[str | tuple[int, str]] = []
+    for i, part in enumerate(_NUMBER.split(name)):
+        digits = part.lstrip("0")
+        parts.append((len(digits), digits) if i % 2 else part)
+    return parts, name
+
+
+_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""The text, control characters and changes of direction escaped, line breaks and tabs kept.
+
+    >>> visible("\x1b[31mred\n")
+    '\\x1b[31mred\n'
+    """
+    return _UNSEEN.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def whole_number(text: str) -> int:
+    """The whole number that a word is; `1_0`, which Python takes for 10, is none.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if "_" in text:
+        raise ValueError(text)
+    return int(text)
+
+
+def finite_number(text: str) -> float:
+    """The number that a word is; `nan`, `inf` and `1_0` are none.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number = math.nan if "_" in text else float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """A JSON document; numbers that JSON has none of, NaN and the infinite, become null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case _:
+            return value

@@ -1,1 +1,0 @@
-"""Words, stems, sentences and word lists."""
