@@ -30,10 +30,10 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io import open_samples
-from levelfield.run import score
-from levelfield.run.cache import cache_path
-from levelfield.run.executor import Executor
-from levelfield.run.options import ScoreOptions
+from levelfield.scoring import score
+from levelfield.scoring.cache import cache_path
+from levelfield.scoring.executor import Executor
+from levelfield.scoring.options import ScoreOptions
 
 VALUES = 4
 """Metrics where there are several."""

@@ -30,12 +30,12 @@ from pathlib import Path
 import numpy as np
 from turns import Seconds
 
+from levelfield.agree.evaluation import evaluate
+from levelfield.agree.join import RatedScores, Unmatched
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.evaluation import evaluate
-from levelfield.meta.join import RatedScores, Unmatched
-from levelfield.meta.summary import summarise
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.summary import summarise
+from levelfield.scoring.tally import RunTally
 
 SYSTEMS, METRICS, PART = 5, 10, 1000
 SENTENCE = (

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from levelfield.version import __version__
 
 if TYPE_CHECKING:
+    from levelfield.agree.agreement import agreement
+    from levelfield.agree.evaluation import correlate
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
     from levelfield.io.opening import load_samples
-    from levelfield.meta.agreement import agreement
-    from levelfield.meta.evaluation import correlate
-    from levelfield.run.compare import compare
-    from levelfield.run.score import score
+    from levelfield.scoring.compare import compare
+    from levelfield.scoring.score import score
     from levelfield.systems.run import generate
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
 _MODULES = {
     "Sample": "levelfield.core.sample",
     "Scores": "levelfield.core.scores",
-    "agreement": "levelfield.meta.agreement",
-    "compare": "levelfield.run.compare",
-    "correlate": "levelfield.meta.evaluation",
+    "agreement": "levelfield.agree.agreement",
+    "compare": "levelfield.scoring.compare",
+    "correlate": "levelfield.agree.evaluation",
     "generate": "levelfield.systems.run",
     "load_samples": "levelfield.io.opening",
-    "score": "levelfield.run.score",
+    "score": "levelfield.scoring.score",
 }
 """Where each of them is."""
 

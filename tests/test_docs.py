@@ -23,7 +23,7 @@ from levelfield.core.options import Declaration, choices, parsed
 from levelfield.core.registry import MetricFile, create, installed, matching, metric_class, options
 from levelfield.io.reading import pairs
 from levelfield.metrics.judges import choose
-from levelfield.run.tasks import TASKS
+from levelfield.scoring.tasks import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.systems.making import technique_class
 from levelfield.systems.table import TECHNIQUES

@@ -2,7 +2,7 @@
 
 A page has a pair of comments, and what stands between them is written here:
 
-    <!-- options: levelfield.run.options:ScoreOptions -->
+    <!-- options: levelfield.scoring.options:ScoreOptions -->
     <!-- end of options -->
 
 `flags` after the class names options as the command line does; `beyond MODULE:CLASS` leaves out the

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from levelfield.agree.design import AgreementOptions
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, delivers
 from levelfield.cli.terminal import say
 from levelfield.core.strings import json_text
-from levelfield.meta.design import AgreementOptions
 
 if TYPE_CHECKING:
-    from levelfield.meta.agreement_report import AgreementReport
+    from levelfield.agree.agreement_report import AgreementReport
 
 
 @click.command(cls=Writing)
@@ -34,8 +34,8 @@ def agreement(
     Krippendorff's alpha, intraclass correlations, correlations of each two raters, how each rater
     used the scale, and the items of the largest disagreement.
     """
+    from levelfield.agree.agreement import agreement
     from levelfield.io import atomic_writer
-    from levelfield.meta.agreement import agreement
 
     report = agreement(files, chosen)
     if zscores:
@@ -46,7 +46,7 @@ def agreement(
 
 
 def _show(report: AgreementReport) -> None:
-    from levelfield.report.terminal.agreement_tables import agreement_notes, print_agreement
+    from levelfield.show.terminal.agreement_tables import agreement_notes, print_agreement
 
     print_agreement(report)
     for note in agreement_notes(report):

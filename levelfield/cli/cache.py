@@ -10,7 +10,7 @@ import click
 from levelfield.cli.options import JSON
 from levelfield.cli.terminal import tell, tell_json
 from levelfield.models.converted import copies_bytes, copies_folder, remove_copies
-from levelfield.run.cache import Contents, SegmentCache, cache_path, clear_cache
+from levelfield.scoring.cache import Contents, SegmentCache, cache_path, clear_cache
 
 
 @click.group()

@@ -7,10 +7,10 @@ from typing import cast
 
 import click
 
+from levelfield.agree.design import CorrelateOptions
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, Writing, command_line, delivers
 from levelfield.core.errors import UserError
-from levelfield.meta.design import CorrelateOptions
 
 
 @click.command(cls=Writing)
@@ -39,8 +39,8 @@ def correlate(
     rater, value. Prints correlations with 95 % intervals by aspect, and which differences between
     metrics are real.
     """
-    from levelfield.meta.evaluation import correlate
-    from levelfield.report.terminal.correlation_tables import print_evaluation
+    from levelfield.agree.evaluation import correlate
+    from levelfield.show.terminal.correlation_tables import print_evaluation
 
     samples = cast("tuple[str, ...]", chosen.samples)
     sources = [*scores, *ratings, *samples, *([chosen.parts] if chosen.parts else [])]
@@ -50,7 +50,7 @@ def correlate(
     notes = evaluation.table.notes
 
     def write_report(path: str) -> None:
-        from levelfield.report.correlate_page import CorrelateReport, write_correlate_page
+        from levelfield.show.correlate_page import CorrelateReport, write_correlate_page
 
         report = CorrelateReport(
             title="levelfield: metrics against ratings",

@@ -20,7 +20,7 @@ from levelfield.datasets.registry import (
 )
 from levelfield.io import as_record, atomic_writer
 from levelfield.io.fetch import cache_folder, data_folder
-from levelfield.report.terminal import plain_table
+from levelfield.show.terminal import plain_table
 
 _NO_LICENCE = "none stated"
 _MOST_FILES = 80

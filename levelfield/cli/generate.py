@@ -11,7 +11,7 @@ from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, deliver
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
-from levelfield.report.terminal import plain_table
+from levelfield.show.terminal import plain_table
 from levelfield.systems.generation_options import GenerationOptions
 
 if TYPE_CHECKING:

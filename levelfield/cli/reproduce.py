@@ -39,7 +39,7 @@ def reproduce(
             raise UserError(
                 "defaults take neither --model nor --pairs: they are scored as they are"
             )
-        from levelfield.report.terminal.defaults_tables import print_defaults
+        from levelfield.show.terminal.defaults_tables import print_defaults
 
         defaults = defaults.replace(execution=chosen.execution)
         delivery.give(papers.agreement_of_defaults(id, defaults, **told), print_defaults)
@@ -48,7 +48,7 @@ def reproduce(
         raise UserError(
             "--metric, --without, --most and --markdown are of `levelfield reproduce defaults`"
         )
-    from levelfield.report.terminal.paper_tables import print_report
+    from levelfield.show.terminal.paper_tables import print_report
 
     delivery.give(
         papers.reproduce(id, chosen, **told), functools.partial(print_report, is_list=not id)

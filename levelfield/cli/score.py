@@ -10,7 +10,7 @@ from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, command_line, delivers
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.io.reading import ReadingOptions
-from levelfield.run.options import ScoreOptions
+from levelfield.scoring.options import ScoreOptions
 
 
 @click.command(cls=Writing)
@@ -50,10 +50,10 @@ def score(
     told apart.
     """
     from levelfield.io import open_samples
-    from levelfield.report import score_page, write_page
-    from levelfield.report.terminal.score_tables import print_results
-    from levelfield.run.gallery import Gallery
-    from levelfield.run.score import measure
+    from levelfield.scoring.gallery import Gallery
+    from levelfield.scoring.score import measure
+    from levelfield.show import score_page, write_page
+    from levelfield.show.terminal.score_tables import print_results
 
     result = measure(
         open_samples(files, reading),

@@ -96,7 +96,7 @@ def _show_run(result: StudyRun) -> None:
 
 
 def _show_status(status: StudyStatus) -> None:
-    from levelfield.report.terminal.study_tables import print_status, problem_lines
+    from levelfield.show.terminal.study_tables import print_status, problem_lines
 
     print_status(status)
     for line in problem_lines(status):
@@ -129,7 +129,7 @@ def audit(target: str, delivery: Delivery, fail_on: Any, options: StudyAuditOpti
     differ too much, copies, controls without effect, judges that disagree, lengths that can't be
     compared, missing cells, and more. Reads only.
     """
-    from levelfield.report.terminal.study_tables import print_findings
+    from levelfield.show.terminal.study_tables import print_findings
     from levelfield.study import load_study
 
     result = load_study(target).audit(options)
@@ -156,8 +156,8 @@ _TABLES = OutputType(
 def report(target: str, out: str | None, options: StudyReportOptions, pairs: bool) -> None:
     """Make the tables of a study: a page, CSV, LaTeX and Markdown."""
     from levelfield.io.outputs import OutputTarget
-    from levelfield.report.study_files import FILES, write_study_report
-    from levelfield.report.terminal.study_tables import print_summary
+    from levelfield.show.study_page import FILES, write_study_report
+    from levelfield.show.terminal.study_tables import print_summary
     from levelfield.study import load_study
     from levelfield.study.audit.report import counted_findings
 

@@ -15,7 +15,7 @@ import click
 
 from levelfield.core.progress import Progress
 from levelfield.core.strings import json_text, visible
-from levelfield.report.terminal import console as console
+from levelfield.show.terminal import console as console
 
 
 def say(message: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from levelfield.core.options import Options, choices, group, option
-from levelfield.run.options import Execution
+from levelfield.scoring.options import Execution
 
 FEWEST = 20
 """So many values a metric needs; of fewer, a correlation says nothing."""

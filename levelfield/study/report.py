@@ -8,9 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.run.gallery import ShownSample
-from levelfield.study.aggregate.latex import study_latex
-from levelfield.study.aggregate.markdown import study_markdown
+from levelfield.scoring.gallery import DRAWN, InputDraw, ShownSample
+from levelfield.study.aggregate.documents import study_latex, study_markdown
 from levelfield.study.aggregate.numbers import (
     comparison_rows,
     number_rows,
@@ -19,6 +18,7 @@ from levelfield.study.aggregate.numbers import (
 )
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.audit.findings import Finding
+from levelfield.study.cells import Cell
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,17 @@ class StudyReport:
     def to_markdown(self) -> str:
         """Returns the tables of results as Markdown, as in `tables.md`."""
         return study_markdown(self.summary)
+
+
+def drawn_texts(cells: Sequence[Cell]) -> Mapping[str, list[list[ShownSample]]]:
+    """Returns kind of control -> drawn requests, each with the texts of all systems.
+
+    There are at most `DRAWN` texts of all kinds together, some of each kind.
+    """
+    kinds = list(dict.fromkeys(cell.key.control for cell in cells if cell.samples))
+    draws = {kind: InputDraw[ShownSample](DRAWN // len(kinds)) for kind in kinds}
+    for cell in cells:
+        for sample in cell.samples:
+            values = {m: of[sample.id] for m, of in cell.scores.items() if sample.id in of}
+            draws[cell.key.control].offer(sample, ShownSample(sample, sample.system, values))
+    return {kind: list(draw) for kind, draw in draws.items()}

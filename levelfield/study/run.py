@@ -18,7 +18,7 @@ from levelfield.io.problems import printable
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.ask.systems import AskOutcome, answer
-from levelfield.study.ask.technique_process import TechniqueProcess
+from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import FilesSource, Plan, TechniqueSource

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from levelfield.core.limits import JOBS
 from levelfield.core.options import Options, group, option
 from levelfield.io.reading import PathLike
-from levelfield.run.options import Execution
+from levelfield.scoring.options import Execution
 from levelfield.stats.resampling import DEFAULT, Resampling
 
 

@@ -12,12 +12,11 @@ import polars as pl
 
 from levelfield.io.tables import booktabs, escape_latex
 from levelfield.study.ask.requests import requests_of
-from levelfield.study.cells import CellKey, Cost, passes_per_token
+from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_token
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan, SystemTechnique
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.record import State
-from levelfield.study.units import bytes_in_words
 
 CellState = State | Literal["held"]
 """As of the store; `held` if another process is at the cell."""

@@ -19,10 +19,10 @@ from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
 from levelfield.papers.recipes.lpf import SIZES
-from levelfield.run.keeper import keeping
-from levelfield.run.options import Execution, Note
-from levelfield.run.places import scoring_place
-from levelfield.run.readiness import check_engine, ready
+from levelfield.scoring.keeper import keeping
+from levelfield.scoring.options import Execution, Note
+from levelfield.scoring.places import scoring_place
+from levelfield.scoring.readiness import check_engine, ready
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
@@ -32,7 +32,7 @@ from levelfield.study.measure import measure, metrics_of
 from levelfield.study.plan import CallableSource, Plan
 from levelfield.study.plan_file import load_plan
 from levelfield.study.published import published_cells
-from levelfield.study.report import StudyReport
+from levelfield.study.report import StudyReport, drawn_texts
 from levelfield.study.run import run
 from levelfield.study.settings import (
     StudyAuditOptions,
@@ -41,10 +41,8 @@ from levelfield.study.settings import (
     StudyRunOptions,
 )
 from levelfield.study.status import CellStatus, StudyStatus, study_status
-from levelfield.study.store.export import Exported, export
 from levelfield.study.store.folder import StudyStore
-from levelfield.study.store.reading import read_cell
-from levelfield.study.texts import drawn_texts
+from levelfield.study.store.reading import Exported, export, read_cell
 
 
 @dataclass(frozen=True)

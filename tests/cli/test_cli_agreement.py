@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from command_line import Run, Write, records
 
+from levelfield.agree.agreement import agreement
 from levelfield.io import load_ratings
-from levelfield.meta.agreement import agreement
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Ran, Run, Write, values
 
-from levelfield.run.cache import SegmentCache, cache_path
+from levelfield.scoring.cache import SegmentCache, cache_path
 
 N = 150
 

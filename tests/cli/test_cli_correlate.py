@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.meta.evaluation import correlate
+from levelfield.agree.evaluation import correlate
 
 DATA = Path(os.environ.get("LEVELFIELD_DATA", "")) / "ctrleval" / "data" / "data_senti.txt"
 SMALL = ("--resamples", "50", "--permutations", "99")

@@ -12,7 +12,7 @@ from command_line import Run, Write, records
 
 from levelfield.models.load import forget
 from levelfield.models.loading import ENGINES, LOADERS, Engine
-from levelfield.run.cache import SegmentCache, cache_path
+from levelfield.scoring.cache import SegmentCache, cache_path
 
 ROWS = [{"id": str(i), "text": f"{'a ' * i}text", "source": "a text"} for i in range(1, 6)]
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import Run, Write, finish, records, start, values
 
 from levelfield.core.metric import PARTITION
-from levelfield.run.cache import SegmentCache, cache_path
+from levelfield.scoring.cache import SegmentCache, cache_path
 
 N = 5 * PARTITION
 EARLIER = '{"id": "0", "metric": "elsewhere.words", "value": 7, "signature": "of an earlier run"}\n'

@@ -195,7 +195,7 @@ def test_an_empty_name_of_a_published_table_lists_them_as_no_name_does(
 def test_what_the_operating_system_refuses_is_no_mistake_of_ours(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.run import score
+    from levelfield.scoring import score
 
     def refuses(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "/a/place\n")
@@ -208,7 +208,7 @@ def test_what_the_operating_system_refuses_is_no_mistake_of_ours(
 def test_a_command_that_is_ended_half_way_has_not_succeeded(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.run import score
+    from levelfield.scoring import score
 
     def ends(*_: object, **__: object) -> None:
         raise SystemExit(0)

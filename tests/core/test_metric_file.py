@@ -6,7 +6,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.core.registry import create, matching, metric_class
-from levelfield.run.score import score
+from levelfield.scoring.score import score
 
 METRIC = '''
 from __future__ import annotations

@@ -33,7 +33,7 @@ from levelfield.core.options import (
     parsed,
     required,
 )
-from levelfield.run.options import Execution
+from levelfield.scoring.options import Execution
 
 
 @dataclass(frozen=True, kw_only=True)

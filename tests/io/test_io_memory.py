@@ -6,10 +6,10 @@ import tracemalloc
 
 import pytest
 
+from levelfield.agree.sources import read_samples
 from levelfield.core.errors import InputError
 from levelfield.io.ratings import load_ratings
 from levelfield.io.scores import load_scores
-from levelfield.meta.sources import read_samples
 
 N = 5000
 

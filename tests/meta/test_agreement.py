@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from levelfield.agree.agreement import agreement, rater_agreement
+from levelfield.agree.agreement_report import ALL_ASPECTS
+from levelfield.agree.ratings import part_of, rating_table, z_scores
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
-from levelfield.meta.agreement import agreement, rater_agreement
-from levelfield.meta.agreement_report import ALL_ASPECTS
-from levelfield.meta.ratings import part_of, rating_table, z_scores
-from levelfield.meta.summary import OVERALL
+from levelfield.scoring.summary import OVERALL
 from levelfield.stats.krippendorff import krippendorff_alpha
 from levelfield.stats.resampling import Resampling
 

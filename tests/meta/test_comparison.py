@@ -10,16 +10,16 @@ from flips import p_of
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.comparison import (
+from levelfield.scoring.comparison import (
     Bounds,
     Comparison,
     adjusted_comparisons,
     verdict,
 )
-from levelfield.meta.joint import Criterion, joint
-from levelfield.meta.summary import adjusted, summarise
-from levelfield.meta.system_comparisons import ValuesOfSystems, compared_systems
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.joint import Criterion, joint
+from levelfield.scoring.summary import adjusted, summarise
+from levelfield.scoring.system_comparisons import ValuesOfSystems, compared_systems
+from levelfield.scoring.tally import RunTally
 
 NAN = float("nan")
 

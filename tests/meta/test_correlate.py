@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from levelfield.agree.compare import compare
+from levelfield.agree.correlate import correlations
+from levelfield.agree.drift import drift
+from levelfield.agree.evaluation import evaluate
+from levelfield.agree.join import join
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating
 from levelfield.io.scores import ScoreColumn
-from levelfield.meta.compare import compare
-from levelfield.meta.correlate import correlations
-from levelfield.meta.drift import drift
-from levelfield.meta.evaluation import evaluate
-from levelfield.meta.join import join
-from levelfield.report.correlate_page import in_short
+from levelfield.show.correlate_page import in_short
 from levelfield.stats.correlation import pearson, statistics
 from levelfield.stats.resampling import Resampling
 

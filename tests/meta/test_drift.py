@@ -7,14 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from levelfield.core.errors import UserError
-from levelfield.meta.drift import (
+from levelfield.agree.drift import (
     evaluator_drift,
     load_parts,
     quality_drift,
     quarters,
     spread,
 )
+from levelfield.core.errors import UserError
 from levelfield.stats.correlation import pearson
 
 

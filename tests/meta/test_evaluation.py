@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from levelfield.agree.evaluation import correlate
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.evaluation import correlate
 from levelfield.stats.correlation import pearson
 
 QUICK = {"resamples": 40, "permutations": 99}

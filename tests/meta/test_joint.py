@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.joint import Criterion, geometric, harmonic, joint
-from levelfield.meta.summary import adjusted
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.joint import Criterion, geometric, harmonic, joint
+from levelfield.scoring.summary import adjusted
+from levelfield.scoring.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap, cluster_bootstrap_mean
 from levelfield.stats.permutation import swap_permutation
 from levelfield.stats.resampling import Resampling

@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from levelfield.core.sample import Sample
-from levelfield.meta.pairing import Pairing
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.tally import Pairing, RunTally
 
 PROMPTS = ("The lake", "Last winter", "My neighbour", "The old cinema", "A letter")
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.comparison import Comparison
-from levelfield.meta.result_table import result_table
-from levelfield.meta.scale import scale_for
-from levelfield.meta.standing import standings
-from levelfield.meta.summary import adjusted, summarise, summarise_corpus
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.comparison import Comparison
+from levelfield.scoring.result_table import result_table
+from levelfield.scoring.scale import scale_for
+from levelfield.scoring.standing import standings
+from levelfield.scoring.summary import adjusted, summarise, summarise_corpus
+from levelfield.scoring.tally import RunTally
 
 NAN = float("nan")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.comparison import verdict
-from levelfield.meta.summary import POINTS, summarise
-from levelfield.meta.tally import RunTally
+from levelfield.scoring.comparison import verdict
+from levelfield.scoring.summary import POINTS, summarise
+from levelfield.scoring.tally import RunTally
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.multiplicity import holm
 from levelfield.stats.resampling import Family, Resampling

@@ -33,8 +33,8 @@ from levelfield.metrics.cdm import CDMMomentum, UnitMomentum
 from levelfield.metrics.pooling import LinearPooler
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.run.cache import SegmentCache
-from levelfield.run.keeper import Keeper
+from levelfield.scoring.cache import SegmentCache
+from levelfield.scoring.keeper import Keeper
 
 Folders = dict[str, tuple[str, str]]
 GAPS = {"t5": "<extra_id_0>", "pegasus": "<mask_1>", "bart": "<mask>"}

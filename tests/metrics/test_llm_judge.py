@@ -33,8 +33,8 @@ from levelfield.models.chat import client as chat_client
 from levelfield.models.chat import failures
 from levelfield.models.contracts import Alternative, AnswerToken
 from levelfield.models.load import load
-from levelfield.run.cache import SegmentCache
-from levelfield.run.keeper import Keeper
+from levelfield.scoring.cache import SegmentCache
+from levelfield.scoring.keeper import Keeper
 
 TEMPLATE = """
 instructions = "Judge how polite it is."

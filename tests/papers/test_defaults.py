@@ -18,7 +18,7 @@ from levelfield.core.metric import MetricError
 from levelfield.core.sample import Sample
 from levelfield.papers import defaults_page
 from levelfield.papers.defaults import MetricAgreement, SetAgreement, drawn
-from levelfield.run.score import score
+from levelfield.scoring.score import score
 from levelfield.stats.correlation import estimates
 
 ROOT = Path(__file__).parents[2]

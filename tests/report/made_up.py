@@ -6,10 +6,10 @@ import numpy as np
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.summary import summarise
-from levelfield.meta.tally import RunTally
-from levelfield.report import ScorePage, ShownSample, ValuePart
-from levelfield.run.gallery import Gallery
+from levelfield.scoring.gallery import Gallery
+from levelfield.scoring.summary import summarise
+from levelfield.scoring.tally import RunTally
+from levelfield.show import ScorePage, ShownSample, ValuePart
 
 PROMPTS = (
     "The bridge over the river",

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from made_up import BROKEN_WORDS
 
+from levelfield.agree.evaluation import evaluate
+from levelfield.agree.join import join
 from levelfield.core.sample import Sample
 from levelfield.io.ratings import Rated, Rating
 from levelfield.io.scores import ScoreColumn
 from levelfield.io.tables import escape_latex
-from levelfield.meta.evaluation import evaluate
-from levelfield.meta.join import join
-from levelfield.report.correlate_page import (
+from levelfield.show.correlate_page import (
     CorrelateReport,
     matrix,
     render_correlate_page,
     write_correlate_page,
 )
-from levelfield.report.marks import SHAPES
+from levelfield.show.marks import SHAPES
 from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=199)

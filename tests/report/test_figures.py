@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.report.figures import MOST_POINTS, means_figure
-from levelfield.report.marks import SHAPES, VARIABLES, series_mark
+from levelfield.show.figures import MOST_POINTS, means_figure
+from levelfield.show.marks import SHAPES, VARIABLES, series_mark
 
 
 def figure_of(shown, metric=METRICS[0]):
@@ -34,7 +34,7 @@ def test_every_colour_of_a_figure_follows_the_mode_of_the_page():
 
 def variables():
     """Of the light and the dark mode: variable -> colour."""
-    css = resources.files("levelfield.report").joinpath("templates/page.css").read_text()
+    css = resources.files("levelfield.show").joinpath("templates/page.css").read_text()
     light, dark = (dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6})", part))
                    for part in re.split("@media screen|html {", css)[:2])  # fmt: skip
     return light, {**light, **dark}

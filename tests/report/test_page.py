@@ -9,8 +9,8 @@ import pytest
 from made_up import METRICS, one, report_of, run
 
 import levelfield
-from levelfield.report import ScorePage, ValuePart, render, score_page, write_page
-from levelfield.report.rows import FEW_PARTS, rows, score_axes
+from levelfield.show import ScorePage, ValuePart, render, score_page, write_page
+from levelfield.show.rows import FEW_PARTS, rows, score_axes
 
 VOID = {"meta", "br", "wbr", "input", "col", "link", "img"}
 EVIL = "<script>alert('x')</script>\"'&{{ 7 * 7 }}"

@@ -5,7 +5,7 @@ import re
 import pytest
 from made_up import BROKEN_WORDS, METRICS, one, report_of, run, wide_report
 
-from levelfield.report import write_page
+from levelfield.show import write_page
 
 pytestmark = pytest.mark.browser
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from made_up import METRICS, report_of, run
 
-from levelfield.meta.part_means import PartMean
-from levelfield.report import render
-from levelfield.report.part_table import part_table
+from levelfield.scoring.result import PartMean
+from levelfield.show import render
+from levelfield.show.part_table import part_table
 
 PARTS = tuple(
     PartMean(system, part, mean, weight, 10)

@@ -15,25 +15,25 @@ from hypothesis import strategies as st
 from made_up import BROKEN_WORDS
 
 from levelfield.core.sample import Sample
-from levelfield.report.figures import apart
-from levelfield.report.study_files import write_study_csv, write_study_latex
-from levelfield.report.study_page import (
+from levelfield.show.figures import apart
+from levelfield.show.study_page import (
     StudyPage,
     headline,
     main_measure,
     render_study_page,
+    write_study_csv,
+    write_study_latex,
     write_study_page,
 )
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
-from levelfield.study.aggregate.latex import study_latex
-from levelfield.study.aggregate.markdown import study_markdown
+from levelfield.study.aggregate.documents import study_latex, study_markdown
 from levelfield.study.aggregate.numbers import SCHEMA
 from levelfield.study.aggregate.results import TableEntry, places
 from levelfield.study.audit import Example, Finding
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
-from levelfield.study.texts import drawn_texts
+from levelfield.study.report import drawn_texts
 
 QUICK = Resampling(resamples=100, permutations=200)
 EVIL = "<script>document.title='taken'</script>"

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from levelfield.report.terminal.blocks import BlockColumn, print_blocks, print_wrapped
+from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 
 
 def column(name, values, above=""):

@@ -6,8 +6,8 @@ import pytest
 from made_up import METRICS, one, report_of, wide_report
 from test_page import EVIL, Page
 
-from levelfield.report import render, write_page
-from levelfield.report.texts import LONGEST, MarkedStretch, difference, side_by_side
+from levelfield.show import render, write_page
+from levelfield.show.texts import LONGEST, MarkedStretch, difference, side_by_side
 
 TEXTS = [
     "",

@@ -5,8 +5,8 @@ import math
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.meta.scale import Scale, scale_of
-from levelfield.report.words import best_first, headline, p_value
+from levelfield.scoring.scale import Scale, scale_of
+from levelfield.show.words import best_first, headline, p_value
 
 COHERENCE = METRICS[:1]
 

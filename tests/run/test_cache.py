@@ -25,7 +25,7 @@ from levelfield.core.metric import PARTITION, Level, MetricError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores
-from levelfield.run.cache import (
+from levelfield.scoring.cache import (
     CacheError,
     Segment,
     SegmentCache,
@@ -33,7 +33,7 @@ from levelfield.run.cache import (
     clear_cache,
     sample_key,
 )
-from levelfield.run.keeper import Keeper, keeping
+from levelfield.scoring.keeper import Keeper, keeping
 
 FIELDS = [f.name for f in dataclasses.fields(Sample)]
 BASE = Sample(
@@ -513,7 +513,7 @@ def test_nobody_is_told_to_clear_a_cache_that_another_process_is_busy_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_checksums([Sample("1", "1")])
-    monkeypatch.setattr("levelfield.run.cache._PATIENCE_S", 0.05)
+    monkeypatch.setattr("levelfield.scoring.cache._PATIENCE_S", 0.05)
     with closing(sqlite3.connect(cache_path(), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(CacheError, match="another process is busy with it") as raised:
@@ -529,7 +529,7 @@ def test_a_cache_that_is_a_folder_or_in_use_is_not_cleared_and_says_so(
         clear_cache(cache_path())
     cache_path().rmdir()
     bytes_of_a_cache(VARIED, [Sample("1", "1")])
-    monkeypatch.setattr("levelfield.run.cache._PATIENCE_S", 0.05)
+    monkeypatch.setattr("levelfield.scoring.cache._PATIENCE_S", 0.05)
     with closing(sqlite3.connect(cache_path(), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(CacheError, match="in use"):

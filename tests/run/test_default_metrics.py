@@ -22,7 +22,7 @@ from levelfield.core.errors import InputError, ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics import composite
 from levelfield.metrics.composite.scales import MeasuredScale, StandardScale, scales_text
-from levelfield.run.options import DEFAULT, ScoreOptions
+from levelfield.scoring.options import DEFAULT, ScoreOptions
 
 COHERENCE, CONSISTENCY, RELEVANCE = (
     "composite.coherence",

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.drawn import EACH, InputDraw
-from levelfield.run.gallery import LOWEST, Gallery
+from levelfield.scoring.gallery import EACH, LOWEST, Gallery, InputDraw
 
 
 def texts(systems, prompts, seeds=(None,)):

@@ -18,9 +18,9 @@ from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.machine import usable_memory
 from levelfield.core.metric import PARTITION, MetricError
-from levelfield.run import local, pool
-from levelfield.run.local import worker_count
-from levelfield.run.pool import WorkerError
+from levelfield.scoring import executor, local
+from levelfield.scoring.executor import WorkerError
+from levelfield.scoring.local import worker_count
 
 METRIC = Path(length_metric.__file__).read_text(encoding="utf-8")
 
@@ -95,7 +95,7 @@ def test_a_partition_that_kills_its_workers_is_named(tmp_path):
     options = {"folder": str(folder), "does": "die"}
     with pytest.raises(WorkerError, match=r"samples '64' to '127'.*SIGKILL"):
         score(samples(poison=100), WORD, options=options, cache=False, workers=2)
-    assert len(list(folder.glob("*-dead"))) == pool.LIVES
+    assert len(list(folder.glob("*-dead"))) == executor.LIVES
     assert not any(map(alive, workers_of(folder)))
 
 

@@ -11,8 +11,8 @@ from length_metric import Length, samples
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import PARTITION
-from levelfield.run.pool import LIVES, WorkerError, WorkerPool
-from levelfield.run.worker import Answers
+from levelfield.scoring.executor import LIVES, WorkerError, WorkerPool
+from levelfield.scoring.worker import Answers
 
 
 class Stub:

@@ -18,11 +18,11 @@ from length_metric import WORD, begun, samples, workers_of
 from levelfield import score
 from levelfield.core.errors import UserError
 from levelfield.core.metric import PARTITION, MetricError
-from levelfield.run import options, pool
-from levelfield.run import ray as ours
-from levelfield.run.gateway import Actor, Joined, Node
-from levelfield.run.options import check_address
-from levelfield.run.pool import WorkerError
+from levelfield.scoring import executor, options
+from levelfield.scoring import ray as ours
+from levelfield.scoring.executor import WorkerError
+from levelfield.scoring.gateway import Actor, Joined, Node
+from levelfield.scoring.options import check_address
 
 pytest.importorskip("ray")
 
@@ -85,7 +85,7 @@ def test_an_actor_that_dies_is_replaced_and_a_partition_that_kills_is_named(clus
     options |= {"does": "die"}
     with pytest.raises(WorkerError, match=r"samples '64' to '127', the last one without a word"):
         score(texts, WORD, options=options, cache=False, workers=2, ray=cluster)
-    assert len(list(folder.glob("*-dead"))) == 1 + pool.LIVES
+    assert len(list(folder.glob("*-dead"))) == 1 + executor.LIVES
 
 
 def test_an_error_is_the_one_that_this_process_would_raise(cluster):

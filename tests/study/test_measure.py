@@ -14,7 +14,7 @@ from levelfield.core.metric import PARTITION
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.run.keeper import keeping
+from levelfield.scoring.keeper import keeping
 from levelfield.study.measure import measure
 
 CALLS: list[str] = []

@@ -14,19 +14,19 @@ from statistics import fmean
 
 import numpy as np
 
+from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.correlate import Correlation, correlations
+from levelfield.agree.join import RatedScores, join
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.meta.agreement import rater_agreement
-from levelfield.meta.correlate import Correlation, correlations
-from levelfield.meta.join import RatedScores, join
-from levelfield.meta.summary import MetricSummary, summarise
-from levelfield.meta.tally import RunTally
 from levelfield.papers.answers import Cell, Grid, Question, QuestionAnswer
 from levelfield.papers.recipes.released import Scoring, samples_of
 from levelfield.papers.recipes.thesis import CRITERIA, SURVEYS, SYSTEMS
 from levelfield.papers.recipes.thesis_values import SET, judgements, metric_columns, rated
 from levelfield.papers.tables import read_paper
 from levelfield.papers.verdict import Derived
+from levelfield.scoring.summary import MetricSummary, summarise
+from levelfield.scoring.tally import RunTally
 from levelfield.stats.correlation import pearson
 from levelfield.stats.dependent import swap_test
 from levelfield.stats.estimate import Estimate, finite

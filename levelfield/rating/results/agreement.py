@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.agreement_report import ALL_ASPECTS, AgreementReport
+from levelfield.agree.ratings import z_scores
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
-from levelfield.meta.agreement import rater_agreement
-from levelfield.meta.agreement_report import ALL_ASPECTS, AgreementReport
-from levelfield.meta.ratings import z_scores
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.results.ratings import answers_of, sample_ratings, samples
 from levelfield.rating.store.records import RaterState

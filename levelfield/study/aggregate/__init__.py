@@ -9,15 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from levelfield.core.errors import UserError
 from levelfield.stats.resampling import DEFAULT, Resampling
-from levelfield.study.aggregate.agreement import agreements
+from levelfield.study.aggregate.agreement import agreements, correspondences, cost_summaries
 from levelfield.study.aggregate.comparisons import comparisons
 from levelfield.study.aggregate.completeness import incomplete_systems, notes
-from levelfield.study.aggregate.control import ControlData
-from levelfield.study.aggregate.correspondence import correspondences
-from levelfield.study.aggregate.costs import cost_summaries
+from levelfield.study.aggregate.control import ControlData, dataset_weights
 from levelfield.study.aggregate.means import table_entries
 from levelfield.study.aggregate.results import ControlSummary, StudySummary
-from levelfield.study.aggregate.weights import dataset_weights
 from levelfield.study.cells import Cell
 
 

@@ -1,4 +1,4 @@
-"""Agreement of the judges of an attribute (Figure 3 of the study)."""
+"""Agreement of judges, correspondence of measures, and costs of systems."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from statistics import fmean
 import numpy as np
 
 from levelfield.core.arrays import Bools, Floats
-from levelfield.stats.correlation import pearson
+from levelfield.stats.correlation import pearson, spearman
 from levelfield.stats.kappa import kappa_of_labels
 from levelfield.stats.measures import why_undefined
-from levelfield.study.aggregate.results import JudgeAgreement
-from levelfield.study.observations import ALL, Observations, Observed
+from levelfield.stats.weighted import printed_ranks
+from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.means import TableEntries
+from levelfield.study.aggregate.results import (
+    Correspondence,
+    CostSummary,
+    JudgeAgreement,
+    MeanPair,
+    places,
+)
+from levelfield.study.cells import passes_per_token
+from levelfield.study.observations import ALL, AVERAGE, MAJORITY, Measure, Observations, Observed
 
 
 def agreements(observations: Observations) -> tuple[JudgeAgreement, ...]:
@@ -69,3 +79,83 @@ def _kappa_r_n(x: Floats, y: Floats, of_rates: bool) -> tuple[float, float, int]
     r = math.nan if why_undefined("pearson", x, y) else pearson(x, y)
     kappa = math.nan if of_rates or x.size < 2 else kappa_of_labels(x > 0, y > 0)
     return kappa, r, int(x.size)
+
+
+_PERPLEXITIES = ("fluency.perplexity", "fluency.corpus-perplexity")
+
+
+def correspondences(control: ControlData, entries: TableEntries) -> tuple[Correspondence, ...]:
+    """Returns average against majority, and perplexity against SLOR, as far as both are known."""
+    measures = {o.measure.name: o.measure for o in control.observations.observed}
+    perplexity = next((name for name in _PERPLEXITIES if name in measures), "")
+    return tuple(
+        _correspondence(control, measures[x], measures[y], entries)
+        for x, y in ((AVERAGE, MAJORITY), (perplexity, "fluency.slor"))
+        if x in measures and y in measures
+    )
+
+
+def _correspondence(
+    control: ControlData, x: Measure, y: Measure, entries: TableEntries
+) -> Correspondence:
+    x_means, y_means = (
+        {
+            system: entry.mean
+            for system in control.systems
+            if (entry := entries.get((system, measure.name, ALL, ALL)))
+            and not math.isnan(entry.mean)
+        }
+        for measure in (x, y)
+    )
+    both = [system for system in x_means if system in y_means]
+    x_ranks, y_ranks = (
+        printed_ranks(
+            {system: means[system] for system in both},
+            places([e for e in entries.values() if e.measure == measure.name]),
+            higher_is_better=measure.higher_is_better,
+        )
+        for measure, means in ((x, x_means), (y, y_means))
+    )
+    rows = [
+        MeanPair(s, x_means[s], x_ranks[s], y_means[s], y_ranks[s])
+        for s in sorted(both, key=lambda s: x_ranks[s])
+    ]
+    a, b = [row.x for row in rows], [row.y for row in rows]
+    why = "fewer than three systems" if len(rows) < 3 else why_undefined("pearson", a, b)
+    a_ranks, b_ranks = [row.x_rank for row in rows], [row.y_rank for row in rows]
+    return Correspondence(
+        x=x.name,
+        y=y.name,
+        systems=tuple(rows),
+        pearson=math.nan if why else pearson(a, b),
+        spearman=math.nan if why else spearman(a_ranks, b_ranks),
+        why=why,
+    )
+
+
+def cost_summaries(control: ControlData) -> tuple[CostSummary, ...]:
+    """Returns the costs of each system that has any."""
+    summaries = []
+    for system in control.systems:
+        cells = [control.observations.cells[i] for i in control.positions[system, ALL]]
+        costs = [cell.cost for cell in cells if cell.cost]
+        if not costs:
+            continue
+        seconds = [c.wall_s / c.texts for c in costs if c.texts]
+        counted = [(c.tokens, c.wall_s) for c in costs if c.tokens is not None and c.wall_s > 0]
+        peaks = [c.peak_bytes for c in costs if c.peak_bytes is not None]
+        tokens_per_second = (
+            sum(t for t, _ in counted) / sum(s for _, s in counted) if counted else math.nan
+        )
+        summaries.append(
+            CostSummary(
+                system=system,
+                seconds=fmean(seconds) if seconds else math.nan,
+                deviation=float(np.std(seconds)) if seconds else math.nan,
+                tokens_per_second=tokens_per_second,
+                peak_bytes=max(peaks, default=None),
+                cells=len(costs),
+                passes_per_token=passes_per_token(costs),
+            )
+        )
+    return tuple(summaries)

@@ -14,19 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelfield.core.arrays import Bools, Codes, Floats
-from levelfield.meta.comparison import (
+from levelfield.scoring.comparison import (
     ALPHA,
     Comparison,
     UndefinedPair,
     adjusted_comparisons,
     undefined_pair,
 )
-from levelfield.meta.seeds import difference_tests, verdict_basis
+from levelfield.scoring.seeds import difference_tests, verdict_basis
 from levelfield.stats.clusters import cluster_sums, coded
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.sign_flip import paired_differences
-from levelfield.study.aggregate.control import ControlData
-from levelfield.study.aggregate.seeds import MeasuredTexts
+from levelfield.study.aggregate.control import ControlData, MeasuredTexts
 from levelfield.study.observations import ALL, Observed
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from levelfield.core.votes import tie_note
-from levelfield.meta.seeds import seeds_in_words
+from levelfield.scoring.seeds import seeds_in_words
 from levelfield.study.aggregate.control import ControlData
 from levelfield.study.observations import ALL
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mode
 
 import numpy as np
 
-from levelfield.core.arrays import Codes, Floats
+from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.scoring.seeds import SeededTexts
 from levelfield.stats.resampling import Resampling
-from levelfield.study.cells import Cell
-from levelfield.study.observations import ALL, Observations, observe
+from levelfield.study.cells import Cell, value_name
+from levelfield.study.observations import ALL, Observations, Observed, observe
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,112 @@ class ControlData:
         """Returns the position of the dataset of each of these texts."""
         at = [self.datasets.index(cell.key.dataset) for cell in self.observations.cells]
         return np.array(at, dtype=np.intp)[self.observations.cell[rows]]
+
+
+def dataset_weights(
+    cells: Sequence[Cell], weights: Mapping[str, float] | None
+) -> tuple[dict[str, float], str]:
+    """Returns dataset -> weight, and where the weights come from, in words.
+
+    Args:
+        weights: the user's; None for the number of prompts, or equal weights if it is not known.
+
+    Raises:
+        UserError: a weight is missing or not above 0.
+    """
+    datasets = dict.fromkeys(cell.key.dataset for cell in cells)
+    if weights is not None:
+        for name in datasets:
+            if not weights.get(name, 0) > 0:
+                raise UserError(
+                    f"weights: dataset '{name}' has {weights.get(name, 'none')}; "
+                    "expected a number above 0 for every dataset"
+                )
+        return {name: float(weights[name]) for name in datasets}, "those of the study"
+    sizes = {name: _prompts([c for c in cells if c.key.dataset == name]) for name in datasets}
+    if all(sizes.values()):
+        return {name: float(n) for name, n in sizes.items()}, "the number of their prompts"
+    return dict.fromkeys(datasets, 1.0), "equal, since the number of prompts is not known"
+
+
+def _prompts(cells: Sequence[Cell]) -> int:
+    """Returns the number of prompts: what most cells asked for a value, else what was seen."""
+    sizes = []
+    for cell in cells:
+        values = {value_name(s.control) for s in cell.samples}
+        values |= {v.value_asked for v in cell.groups} | {v.value for v in cell.rates}
+        if cell.asked and values - {""}:
+            sizes.append(round(cell.asked / len(values - {""})))
+    return mode(sizes) if sizes else len({s.shared for c in cells for s in c.samples})
+
+
+@dataclass(frozen=True)
+class MeasuredTexts(SeededTexts):
+    """The texts of a study that have a value of a measure; clusters are prompts, strata datasets.
+
+    Attributes:
+        cells: (texts,) codes.
+        asked: (texts,) position of the value asked for.
+    """
+
+    cells: Codes
+    asked: Codes
+
+    @classmethod
+    def of(
+        cls,
+        control: ControlData,
+        texts: Floats,
+        positions: Sequence[int] | None = None,
+        *,
+        measured: Bools | None = None,
+    ) -> MeasuredTexts:
+        """Returns the texts with a value, of all cells or of those at these positions.
+
+        Args:
+            measured: (texts,) which texts, those without a value included.
+        """
+        observations = control.observations
+        rows = np.flatnonzero(~np.isnan(texts) if measured is None else measured)
+        if positions is not None:
+            rows = rows[np.isin(observations.cell[rows], positions)]
+        keys = [cell.key for cell in observations.cells]
+        cells = observations.cell[rows]
+        _, first = np.unique(observations.input, return_index=True)
+        return cls(
+            values=texts[rows],
+            cells=cells,
+            systems=np.array([control.systems.index(k.system) for k in keys], np.intp)[cells],
+            seeds=np.array([control.seeds.index(k.seed) for k in keys], np.intp)[cells],
+            inputs=observations.input[rows],
+            asked=observations.value[rows],
+            clusters=observations.prompt[first],
+            strata=control.dataset_codes(first),
+        )
+
+
+def weights_of_mean(
+    control: ControlData,
+    o: Observed,
+    texts: MeasuredTexts,
+    positions: Sequence[int],
+    value: int,
+) -> Floats:
+    """Returns (texts,) weights with which a system's mean over cells is that of its texts.
+
+    Args:
+        o: the measure.
+        texts: those that have a value of it.
+        positions: of the cells.
+        value: 0 for all values of the control together, else 1 and the position of one.
+    """
+    name = (ALL, *control.values)[value]
+    chosen = np.isin(texts.cells, positions)
+    if value:
+        chosen &= texts.asked == value - 1
+    n = np.bincount(texts.cells[chosen], minlength=len(control.cell_weights))
+    of_cells = np.zeros(len(n))
+    for i in np.flatnonzero(n).tolist():
+        of_cells[i] = control.cell_weights[i] * len(o.cells[i, name]) / n[i]
+    weights = np.where(chosen, of_cells[texts.cells], 0.0)
+    return weights / weights.sum() if chosen.any() else weights

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from levelfield.meta.comparison import verdict
+from levelfield.scoring.comparison import verdict
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.plan import SystemTechnique
 

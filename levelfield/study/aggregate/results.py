@@ -7,9 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from levelfield.meta.comparison import Comparison
-from levelfield.meta.scale import scale_for
-from levelfield.meta.standing import Standing, best_in_words, letters_in_words, standings
+from levelfield.scoring.comparison import Comparison
+from levelfield.scoring.scale import scale_for
+from levelfield.scoring.standing import (
+    Standing,
+    best_in_words,
+    letters_in_words,
+    standings,
+)
 from levelfield.stats.estimate import Estimate
 from levelfield.stats.resampling import DEFAULT, Family, Resampling
 from levelfield.study.observations import ALL, Measure
@@ -267,3 +272,31 @@ def places(entries: Sequence[TableEntry]) -> int:
         return scale_for(means, [(i.high - i.low) / 2 for i in intervals]).places
     largest = max((abs(m) for m in means if m == m), default=0.0)
     return 2 if largest >= 1 else 4
+
+
+CONTROL = "Control effectiveness"
+_NAMES = {"diversity": "Diversity", "fluency": "Fluency"}
+_OF_CONTROL = ("control", "keywords")
+
+
+class Column(NamedTuple):
+    """A column of a table: the measure, and its name below that of its group."""
+
+    measure: Measure
+    name: str
+
+
+def grouped_columns(control: ControlSummary) -> list[tuple[str, list[Column]]]:
+    """Returns the measures as the study's tables group them, with the name of each group."""
+    groups: dict[str, list[Column]] = {}
+    for measure in control.measures:
+        family, _, rest = measure.name.partition(".")
+        if measure.of_control or family in _OF_CONTROL:
+            name = rest if family in _OF_CONTROL else measure.name
+            groups.setdefault(CONTROL, []).append(Column(measure, name))
+        elif rest:
+            groups.setdefault(_NAMES.get(family, family), []).append(Column(measure, rest))
+        else:
+            groups.setdefault("", []).append(Column(measure, measure.name))
+    last = groups.pop(CONTROL, None)
+    return [*groups.items(), *([(CONTROL, last)] if last else [])]

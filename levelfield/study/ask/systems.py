@@ -9,20 +9,65 @@ wrong with the rest is counted and said with an example.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.study.ask.attempt import Attempt, Endpoint
-from levelfield.study.ask.command import CommandEndpoint
 from levelfield.study.ask.files import read
 from levelfield.study.ask.intake import Intake, TimedAnswer
-from levelfield.study.ask.technique_process import TechniqueProcess
+from levelfield.study.ask.requests import request_record
+from levelfield.study.ask.running import SystemProcess
+from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer
-from levelfield.study.plan import FilesSource, Source, TechniqueSource
+from levelfield.study.plan import (
+    CallableSource,
+    CommandSource,
+    FilesSource,
+    Source,
+    TechniqueSource,
+)
+
+
+class CommandEndpoint:
+    """A command, or a callable as one: started anew for every attempt."""
+
+    stays = False
+
+    def __init__(self, source: CommandSource | CallableSource, folder: Path) -> None:
+        self._command, self._environment = _command(source)
+        self.name = self._command[0]
+        self._folder = folder
+        self._system: SystemProcess | None = None
+
+    def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
+        """Starts the command; it may read until it has all the requests."""
+        ours = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environment = {**ours, **self._environment, "LEVELFIELD_SEED": str(seed)}
+        lines = "".join(json.dumps(request_record(request)) + "\n" for request in requests)
+        self._system = SystemProcess(self._command, environment, self._folder)
+        self._system.pipes.send(lines.encode(), last=True)
+        return self._system
+
+    def close(self) -> None:
+        """Ends the command."""
+        if self._system:
+            self._system.end()
+            self._system = None
+
+
+def _command(source: CommandSource | CallableSource) -> tuple[Sequence[str], Mapping[str, str]]:
+    """What is started, and what is added to the environment."""
+    if isinstance(source, CommandSource):
+        return source.command, source.environment
+    # -P: a file of the study that is named as a standard module must not take its place
+    worker = [sys.executable, "-P", "-m", "levelfield.study.ask.callable_worker"]
+    return [*worker, source.target, json.dumps(dict(source.options))], {}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,16 @@
-"""What a technique's texts depend on, known without a model in memory."""
+"""A technique in a process of its own, which answers one cell after the other."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from levelfield.study.ask.requests import request_record
+from levelfield.study.ask.running import SystemProcess
+from levelfield.study.cells import CellRequest
 from levelfield.study.plan import TechniqueSource
 from levelfield.systems.contract import Decoding, Technique
 from levelfield.systems.making import make_technique
@@ -23,3 +32,49 @@ def identity(technique: Technique, decoding: Decoding) -> list[str]:
     """The same of a technique that is there."""
     signature, _, _ = technique.signature.rpartition("|v:")
     return [signature, *(f"{name}:{choice}" for name, choice in decoding.choices.items())]
+
+
+class TechniqueProcess:
+    """The process of a technique: started for the first cell, kept for the others until it is
+    closed. One that was closed is started again for the next attempt.
+    """
+
+    stays = True
+
+    def __init__(self, source: TechniqueSource) -> None:
+        self.name = sys.executable
+        self._source = source
+        self._system: SystemProcess | None = None
+
+    def __enter__(self) -> TechniqueProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, requests: Sequence[CellRequest], seed: int) -> SystemProcess:
+        """Sends the requests of a cell; memory is measured from now on."""
+        cell = {
+            "seed": seed,
+            "identity": technique_identity(self._source),
+            "requests": [request_record(request) for request in requests],
+        }
+        if self._system is None:
+            self._system = self._start()
+        else:
+            self._system.memory.restart()
+        self._system.pipes.send(json.dumps(cell).encode() + b"\n", last=False)
+        return self._system
+
+    def close(self) -> None:
+        """Ends the process, if there is one."""
+        if self._system:
+            self._system.end()
+            self._system = None
+
+    def _start(self) -> SystemProcess:
+        worker = [sys.executable, "-P", "-m", "levelfield.study.ask.technique_worker"]
+        options, decoding = dict(self._source.options), asdict(self._source.decoding)
+        words = [self._source.technique, json.dumps(options), json.dumps(decoding)]
+        # in our own folder: a name in the options has to stand for what it does here
+        return SystemProcess([*worker, *words], os.environ, folder=None)

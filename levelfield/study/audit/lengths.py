@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from levelfield.study.audit.exact import LEVEL, p_of_more
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    LEVEL,
     AuditedStudy,
     Finding,
     Limits,
     Severity,
     common,
     grouped,
+    p_of_more,
     percent,
     shown,
 )

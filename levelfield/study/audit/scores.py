@@ -6,14 +6,15 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from statistics import median
 
-from levelfield.study.audit.exact import LEVEL, p_of_shares
 from levelfield.study.audit.findings import (
+    LEVEL,
     AuditedStudy,
     Finding,
     Limits,
     Severity,
     grouped,
     only,
+    p_of_shares,
     percent,
 )
 from levelfield.study.cells import Cell

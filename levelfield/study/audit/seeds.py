@@ -9,16 +9,18 @@ from itertools import combinations
 from statistics import fmean, median
 from typing import NamedTuple
 
-from levelfield.study.audit.exact import LEVEL, p_of_order, p_of_shares
 from levelfield.study.audit.findings import (
+    LEVEL,
     AuditedStudy,
     Finding,
     Severity,
     grouped,
     only,
+    p_of_order,
+    p_of_shares,
     percent,
 )
-from levelfield.study.audit.judged import Right, rights
+from levelfield.study.audit.judges import Right, rights
 from levelfield.study.audit.style import FEATURES, Shares, features_of, shares_of
 from levelfield.study.cells import Cell, CellKey
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from levelfield.study.audit.exact import LEVEL, p_of_shares
 from levelfield.study.audit.findings import (
     EXAMPLES,
+    LEVEL,
     AuditedStudy,
     Finding,
     grouped,
+    p_of_shares,
     percent,
     shown,
 )

@@ -10,9 +10,16 @@ from statistics import median
 from typing import NamedTuple
 
 from levelfield.core.votes import EMPTY
-from levelfield.study.audit.exact import LEVEL, p_of_fewer, p_of_shares
-from levelfield.study.audit.findings import AuditedStudy, Finding, Severity, percent
-from levelfield.study.audit.judged import MOST, Right, is_majority, rights
+from levelfield.study.audit.findings import (
+    LEVEL,
+    AuditedStudy,
+    Finding,
+    Severity,
+    p_of_fewer,
+    p_of_shares,
+    percent,
+)
+from levelfield.study.audit.judges import MOST, Right, is_majority, rights
 from levelfield.study.audit.texts import words_of
 from levelfield.study.cells import Cell, CellKey
 

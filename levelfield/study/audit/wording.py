@@ -6,6 +6,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from html.entities import html5
 from statistics import fmean
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from levelfield.study.audit.findings import (
     share_found,
     shown,
 )
-from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, words_of
+from levelfield.study.audit.texts import Text, in_mid_sentence, runs_of, script_of, words_of
 
 
 class _Leftover(NamedTuple):
@@ -228,3 +229,168 @@ def repeated(text: str) -> float | None:
         return None
     distinct = set(zip(words, words[1:], words[2:], words[3:], strict=False))
     return round(1 - len(distinct) / n, 12)
+
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,30}));")
+_TAG = re.compile(
+    r"</?(?:br|p|div|span|b|i|em|strong|a|ul|ol|li|h[1-6]|img|table|tr|td|html|body|script|title)"
+    r"(?:\s[^<>]{0,200})?\s*/?>",
+    re.IGNORECASE,
+)
+_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'])")
+_URL = re.compile(r"%(?:20|2[1-9A-Fa-f]|[CDEcde][0-9A-Fa-f]%[89ABab][0-9A-Fa-f])")
+_SUBWORD = re.compile(
+    "[\u0120\u010a\u2581]"  # of byte-level BPE and SentencePiece
+    r"|\w@@(?:\s|$)|(?:^|\s)##\w|</w>|<0x[0-9A-F]{2}>"
+    r"|\u00e2\u0122."  # beginning of a mark such as ’ in byte-level BPE
+)
+_OF_SUBWORDS = ("\u0120", "\u010a", "\u2581", "@@", "##", "</w>", "<0x", "\u00e2\u0122")
+_TREEBANK = re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|``| @[-.,]@ |(?:^|\s)''(?:\s|$)")
+_OF_TREEBANKS = ("-LRB-", "-RRB-", "-LSB-", "-LCB-", "-RSB-", "-RCB-", "``", "''", " @", "@ ")
+_LITERAL = re.compile(r"\A\s*(?:b?['\"]?\[\s*['\"]|b['\"]|\{\s*['\"]\w+['\"]\s*:)")
+# control characters but \t, \n, \r; invisible ones; private ones; halves of a pair
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\ufffe\uffff\ue000-\uf8ff\ud800-\udfff]"
+)
+
+
+def wrong_encoding(study: AuditedStudy) -> list[Finding]:
+    """Texts that hold traces of how they were stored, which no system wrote.
+
+    UTF-8 read in another encoding (`â€™`, `Ã©`), HTML entities and tags (`&#39;`, `<br />`),
+    escapes written out (`\\\\n`, `\\\\u2019`, `%20`), marks of tokenizers (`Ġ`, `▁`, `@@`, `##ing`,
+    `-LRB-`), literals of Python or JSON (`b'…'`, `['…']`, `{"text": …}`), control characters and
+    invisible ones. Serious from 5 % of the texts of a system on; silent below 2 %, since texts of
+    the web hold such things by themselves.
+    """
+    findings = []
+    for cells in study.systems.values():
+        texts = study.of_system(cells)
+        counts: Counter[str] = Counter()
+        hits = []
+        for text in texts:
+            kinds = set(_traces(text))
+            counts.update(kinds)
+            if kinds:
+                hits.append(text)
+        what = f"hold traces of how they were stored: {counted(counts)}"
+        findings += share_found("wrong-encoding", Limits(0.05, 0.02), what, hits, texts)
+    return findings
+
+
+def _traces(text: Text) -> Iterator[str]:
+    whole = text.sample.text
+    if not whole.isascii() and any(map(_read_twice, _BEYOND_ASCII.findall(whole))):
+        yield "UTF-8 read in another encoding"
+    if "&" in whole and any(not name or name in _NAMES for name in _ENTITY.findall(whole)):
+        yield "HTML entities"
+    if "<" in whole and _TAG.search(whole):
+        yield "HTML tags"
+    if "\\" in whole and _ESCAPE.search(whole):
+        yield "escapes"
+    if "%" in whole and _URL.search(whole):
+        yield "escapes of URLs"
+    if any(part in whole for part in _OF_SUBWORDS) and _SUBWORD.search(whole):
+        yield "marks of subwords"
+    if any(part in whole for part in _OF_TREEBANKS) and _TREEBANK.search(whole):
+        yield "marks of a treebank"
+    if _LITERAL.match(whole) or _LITERAL.match(text.written):
+        yield "literals of a program"
+    if not whole.isprintable() and _CONTROL.search(whole):
+        yield "control characters"
+
+
+_NAMES = frozenset(name.removesuffix(";") for name in html5)
+
+
+def _bytes_of(encoding: str) -> dict[str, int]:
+    """Character -> byte beyond ASCII; bytes without a character stand for themselves."""
+    read = {bytes([b]).decode(encoding, "ignore") or chr(b): b for b in range(128, 256)}
+    return {chr(b): b for b in range(128, 160)} | read
+
+
+_READ_AS = tuple(map(_bytes_of, ("cp1252", "latin-1", "cp1251")))
+_MAC = re.compile(
+    "\u201a\u00c4|\u221a[\u00a9\u00ae\u00b1\u2020\u2264\u2265\u00a2\u00a7\u00df\u00b4]"
+)
+_IMPLAUSIBLE = re.compile("[\u0080-\u009f\u0180-\u036f\u0530-\u058f\u0700-\u08ff]")
+
+
+# how the first byte of Latin letters, punctuation, emoji and Cyrillic shows in these encodings
+_LEADS = frozenset("РСÐÑÃÂâðвр")
+
+
+def _read_twice(run: str) -> bool:
+    """Whether characters beyond ASCII, as bytes of an older encoding, are UTF-8 of others.
+
+    One such character is chance in words of two letters, unless it begins as most of them do.
+    """
+    for table in _READ_AS:
+        if all(character in table for character in run):
+            read = bytes(table[character] for character in run).decode("utf-8", "replace")
+            # a closing quote after a letter may be valid, but of a script that is hardly meant
+            if "\ufffd" in read or _IMPLAUSIBLE.search(read):
+                continue
+            if run[0] in _LEADS or (len(read) > 1 and len({script_of(c) for c in read}) == 1):
+                return True
+    return bool(_MAC.search(run))
+
+
+_EDGE = 15
+_SAMPLE = 150
+_SHARE = 0.3
+_ELSEWHERE = 0.02
+_TEXTS = 8
+_PROMPTS = 5
+
+
+def boilerplate(study: AuditedStudy) -> list[Finding]:
+    """Words in a row that one system writes after many prompts and no other system does.
+
+    An instruction that was left in, a greeting, an advertisement. Counted: the texts with the same
+    3 words in a row among their first or last 15, which their prompts do not hold. Serious from
+    half of a system's texts on, a warning from 30 % (8 texts, after 5 prompts), where at most 2 %
+    of the texts of each other system have them. Silent with one system.
+    """
+    findings = []
+    for cells in study.controls.values():
+        systems = grouped(study.of_system(cells), lambda text: text.key.system)
+        edges = {s: [f" {' '.join(_edges(text))} " for text in own] for s, own in systems.items()}
+        for system, own in systems.items() if len(systems) > 1 else ():
+            others = [texts for name, texts in edges.items() if name != system]
+            least = max(_TEXTS, _SHARE * len(own))
+            runs = {
+                run: n
+                for run in _candidates(own)
+                if (n := sum(run in words for words in edges[system])) >= least
+                and all(sum(run in t for t in of) <= _ELSEWHERE * len(of) for of in others)
+            }
+            pairs = zip(own, edges[system], strict=True)
+            hits = [text for text, words in pairs if any(run in words for run in runs)]
+            if len(hits) >= _TEXTS and len({text.sample.prompt for text in hits}) >= _PROMPTS:
+                most = max(runs, key=lambda run: (runs[run], run))  # runs come out of a set
+                what = f"say what no other system says, e.g. '{most.strip()}'"
+                findings += share_found("boilerplate", Limits(0.5, _SHARE), what, hits, own)
+    return findings
+
+
+def _candidates(texts: Sequence[Text]) -> Sequence[str]:
+    """Runs of 3 words, with blanks around them, in 15 % of some of the texts."""
+    some = texts[:: max(1, len(texts) // _SAMPLE)]
+    counts = Counter(run for text in some for run in _runs(text))
+    return [run for run, n in counts.items() if n >= max(_TEXTS, _SHARE * len(some)) / 2]
+
+
+def _edges(text: Text) -> list[str]:
+    """The first and the last words."""
+    words = text.words
+    return words if len(words) <= 2 * _EDGE else [*words[:_EDGE], "", *words[-_EDGE:]]
+
+
+def _runs(text: Text) -> set[str]:
+    own, prompt = (
+        {f" {' '.join(run)} " for run in runs_of(words, 3)}
+        for words in (_edges(text), words_of(text.sample.prompt))
+    )
+    return own - prompt

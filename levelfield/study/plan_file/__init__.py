@@ -19,11 +19,9 @@ from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM
 from levelfield.study.plan import MetricPlan, Plan, TechniqueSource
-from levelfield.study.plan_file.checks import once, product
-from levelfield.study.plan_file.controls import read_controls
+from levelfield.study.plan_file.checks import once, product, read_controls, read_metrics
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
-from levelfield.study.plan_file.metrics import read_metrics
-from levelfield.study.plan_file.systems import SystemEntry, read_systems
+from levelfield.study.plan_file.sources import SystemEntry, read_systems
 from levelfield.study.plan_file.techniques import read_defaults
 from levelfield.systems.contract import Decoding
 from levelfield.systems.making import technique_class

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
+from levelfield.core import registry
 from levelfield.core.errors import UserError
+from levelfield.core.limits import CELL_REQUESTS
+from levelfield.core.registry import MetricFile
 from levelfield.io import FORMATS
 from levelfield.io.formats import Format
-from levelfield.io.toml import TomlTable
-from levelfield.study.cells import CellKey
-from levelfield.study.plan import Word
+from levelfield.io.problems import shown
+from levelfield.io.toml import TomlTable, toml_kind
+from levelfield.study.cells import CellKey, value_name
+from levelfield.study.plan import ControlKind, MetricPlan, PromptSet, Word
 
 T = TypeVar("T")
 
@@ -90,3 +95,101 @@ def path_from(text: str, folder: Path) -> str:
     """Returns what a string stands for, which is another thing in another folder if it begins with
     `./` or `../`."""
     return os.path.normpath(folder / text) if text.startswith(("./", "../")) else text
+
+
+def read_controls(tables: Iterable[TomlTable]) -> tuple[ControlKind, ...]:
+    """Returns the kinds of control with all combinations of their values."""
+    kinds = []
+    for table in tables:
+        check_name(table, table.name)
+        wanted = {a: _values(table, a) for a in table if a not in MISPLACED}
+        table.finish(elsewhere=MISPLACED)
+        if not wanted:
+            table.wrong('expected an attribute, such as sentiment = ["positive", "negative"]')
+        counts = [len(values) for values in wanted.values()]
+        if math.prod(counts) > CELL_REQUESTS:
+            table.wrong(
+                f"{product(counts)} combinations of its values; at most {CELL_REQUESTS:,} are "
+                "asked for; leave out values, or make several kinds of control of it"
+            )
+            # each value by itself: what else is wrong with the file is said all the same
+            singles = tuple({a: value} for a, values in wanted.items() for value in values)
+            kinds.append(ControlKind(table.name, singles))
+            continue
+        combinations = tuple(
+            dict(zip(wanted, combination, strict=True))
+            for combination in itertools.product(*wanted.values())
+        )
+        for alike, n in Counter(map(value_name, combinations)).items():
+            if n > 1:
+                table.wrong(f"{n} of its values read {shown(alike)}; each has to be another")
+        kinds.append(ControlKind(table.name, combinations))
+    return tuple(kinds)
+
+
+def _values(table: TomlTable, attribute: str) -> list[str | tuple[str, ...]]:
+    values = table.take(attribute)
+    expected = 'a list of values, such as ["positive", "negative"] or [["court", "culture"]]'
+    if not attribute.strip():
+        table.wrong("the name of an attribute is empty")
+    if not isinstance(values, list) or not values:
+        table.wrong_field(attribute, f"expected {expected}; found {toml_kind(values)}")
+        return []
+    wanted: list[str | tuple[str, ...]] = []
+    for n, value in enumerate(values, 1):
+        words = value if isinstance(value, list) else [value]
+        if words and all(isinstance(word, str) and word.strip() for word in words):
+            wanted.append(tuple(words) if isinstance(value, list) else value)
+        else:
+            what = "a string, or a list of strings, none of them empty"
+            table.wrong_field(f"{attribute}[{n}]", f"expected {what}; found {toml_kind(value)}")
+    return wanted
+
+
+_IN_STUDIES = frozenset({"id", "text", "prompt", "control", "system", "dataset", "seed"})
+"""Fields of a sample that the texts of a study have."""
+
+
+def read_metrics(
+    top: TomlTable, tables: Iterable[TomlTable], folder: Path, datasets: Sequence[PromptSet]
+) -> tuple[MetricPlan, ...]:
+    """Returns the metrics with their options; they may read sources and references where all
+    datasets have them."""
+    readable = set(_IN_STUDIES)
+    if datasets and all(dataset.rewrite for dataset in datasets):
+        readable.add("source")
+        if all(any(dataset.references) for dataset in datasets):
+            readable.add("references")
+    plans = []
+    members: Counter[str] = Counter()
+    for table in tables:
+        fields = table.values(MetricPlan, complete=True)
+        name = fields["name"] or ""
+        if file := MetricFile.parse(name):
+            name = str(MetricFile(folder / file.path, file.cls))
+        options = option_words(fields["options"], folder)
+        table.finish()
+        if name:
+            members.update(attempt(table, "", _members, name, options, readable) or ())
+            plans.append(MetricPlan(name, options))
+    for name, n in members.items():
+        if n > 1:
+            top.wrong_field("metrics", f"{shown(name)} is there {n} times; values go by its name")
+    return tuple(plans)
+
+
+def _members(name: str, options: Mapping[str, str], fields: Set[str]) -> tuple[str, ...]:
+    """Returns the metrics that a name stands for, all of which can be made with these options and
+    read no other fields.
+
+    Raises:
+        UserError: there is none, it doesn't know an option, or a study has not what it reads.
+    """
+    names = registry.matching(name)
+    for member in registry.create(names, {}, options):
+        if lacking := sorted(member.requires - fields):
+            raise UserError(
+                f"metric '{member.name}' reads {', '.join(lacking)}, which a study's texts don't "
+                "have"
+            )
+    return names

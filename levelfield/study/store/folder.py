@@ -33,9 +33,15 @@ from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import parse_answer
 from levelfield.study.cells import CellKey, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint
-from levelfield.study.store.journal import answer_record, journal_writer, read_journal
+from levelfield.study.store.journal import (
+    answer_record,
+    file_digest,
+    journal_writer,
+    opened,
+    read_journal,
+    seal,
+)
 from levelfield.study.store.record import CellRecord, State
-from levelfield.study.store.seal import file_digest, opened, seal
 
 _MEASURED = ("scores.jsonl", "parts.jsonl", "groups.jsonl")
 _RECORD, _STAMP = "cell.json", "measured.json"

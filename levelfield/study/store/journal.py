@@ -2,11 +2,16 @@
 
 The first line has the fingerprint of the answers. A line that a crash has torn, or that is not as
 it was written, is not an answer, so its request is asked again.
+
+`cell.json` and `measured.json` carry a digest of themselves and those of the files that they are
+written after, and so does each line of the journal of itself. Cells of older versions carry none,
+and are read as they are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +24,59 @@ from levelfield.io.json_input import parse_json
 from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.requests import parse_answer
 from levelfield.study.cells import SystemAnswer
-from levelfield.study.store.seal import with_digest, without_digest
+
+_DIGEST, _FILES = "digest", "files"
+_BYTES = 16
+
+
+def seal(record: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a record with the digests of files, and its own."""
+    return with_digest({**record, _FILES: dict(digests)})
+
+
+def opened(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns a record without its seal, and the digests of the files that it names.
+
+    Raises:
+        ValueError: it is not the record that was sealed.
+    """
+    plain = without_digest(record)
+    if (_DIGEST in record) != (_FILES in record):
+        raise ValueError("half of the seal is missing")
+    return plain, plain.pop(_FILES, {})
+
+
+def with_digest(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record with its digest."""
+    return {**record, _DIGEST: _digest(record)}
+
+
+def without_digest(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record without its digest.
+
+    Raises:
+        ValueError: it is not the record that the digest is of.
+    """
+    plain = {key: value for key, value in record.items() if key != _DIGEST}
+    if _DIGEST in record and record[_DIGEST] != _digest(plain):
+        raise ValueError("the digest is another one")
+    return plain
+
+
+def file_digest(path: Path) -> str:
+    """Returns the digest of a file; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(
+                file, lambda: hashlib.blake2b(digest_size=_BYTES)
+            ).hexdigest()
+    except OSError:
+        return ""
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    content = json.dumps(record, sort_keys=True)
+    return hashlib.blake2b(content.encode(), digest_size=_BYTES).hexdigest()
 
 
 @dataclass(frozen=True)

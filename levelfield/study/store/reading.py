@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
+import polars as pl
+
+from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.core.votes import UNDECIDED, is_tie
+from levelfield.io import as_record, atomic_writer
+from levelfield.io.problems import printable
+from levelfield.io.tables import csv_text
+from levelfield.io.writing import file_replacement
 from levelfield.study.cells import Cell, CellKey, GroupValue
 from levelfield.study.store.folder import StudyStore
 
@@ -93,3 +103,82 @@ def _ties(store: StudyStore, key: CellKey, signatures: Mapping[str, str]) -> Map
 
 def _value(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+Exported = Literal["texts", "scores"]
+
+
+def export(store: StudyStore, path: Path, keys: Sequence[CellKey], what: Exported = "texts") -> int:
+    """Writes the texts or scores of cells to one file, Parquet, CSV or JSONL; returns the number of
+    rows.
+
+    In CSV, lists are JSON, and text that a spreadsheet would take for a formula begins with an
+    apostrophe. The rows of texts read as samples again (`levelfield score FILE`); `kind` is the
+    name of the kind of control. Those of scores have the columns of `scores.jsonl` and of the cell.
+
+    Raises:
+        UserError: the file's name ends in none of these, it can't be written, or a file of a cell
+            is not as it was written.
+    """
+    if path.suffix == ".parquet":
+        table = list(_rows(store, keys, what, flat=True))
+        _write_parquet(path, table)
+        return len(table)
+    if path.suffix == ".csv":
+        table = list(_rows(store, keys, what, flat=True))
+        _write_csv(path, table)
+        return len(table)
+    if path.suffix != ".jsonl":
+        raise UserError(f"{printable(str(path))}: expected a name in .parquet, .csv or .jsonl")
+    rows = 0
+    with atomic_writer(path) as file:
+        for row in _rows(store, keys, what, flat=False):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            rows += 1
+    return rows
+
+
+def _rows(
+    store: StudyStore, keys: Sequence[CellKey], what: Exported, *, flat: bool
+) -> Iterator[dict[str, Any]]:
+    for key in keys:
+        store.check(key)
+        if what == "scores":
+            cell = {**key._asdict()}
+            cell["kind"] = cell.pop("control")
+            yield from (row | cell for row in store.read_lines(key, "scores.jsonl"))
+            continue
+        for sample in store.samples(key):
+            row = {"kind": key.control, **as_record(sample)}
+            row |= row.pop("extra", {})
+            if flat:
+                control = row.pop("control", {})
+                row |= {f"control.{a}": value for a, value in control.items()}
+            yield row
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the columns of all rows; what a row has not is empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+
+    def cell(value: object) -> object:
+        plain = value is None or isinstance(value, str | int | float)
+        return value if plain else json.dumps(value, ensure_ascii=False)
+
+    with atomic_writer(path) as file:
+        file.write(csv_text([names, *([cell(row.get(name)) for name in names] for row in rows)]))
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the columns of all rows; a column with lists in some rows has lists in all."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
+    for name, column in columns.items():
+        if any(isinstance(value, tuple | list) for value in column):
+            columns[name] = [[v] if isinstance(v, str) else v for v in column]
+    try:
+        with file_replacement(path) as file:
+            pl.DataFrame(columns, strict=False).write_parquet(file)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UserError(f"{printable(str(path))}: can't be written: {why}") from error

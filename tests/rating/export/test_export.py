@@ -25,8 +25,8 @@ from simulated_raters import (
     without_samples,
 )
 
+from levelfield.agree.agreement import rater_agreement
 from levelfield.io import load_ratings, load_samples
-from levelfield.meta.agreement import rater_agreement
 from levelfield.rating.export.codebook import codebook
 from levelfield.rating.export.documents import archive, documents, export
 from levelfield.rating.model import Item, RatingCriterion

@@ -21,15 +21,14 @@ from levelfield import papers
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
-from levelfield.meta.comparison import verdict
 from levelfield.papers.recipes import lpf as recipe
+from levelfield.scoring.comparison import verdict
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.resampling import Resampling
 from levelfield.study.aggregate import aggregate
-from levelfield.study.aggregate.control import ControlData
+from levelfield.study.aggregate.control import ControlData, MeasuredTexts, weights_of_mean
 from levelfield.study.aggregate.numbers import comparison_rows
 from levelfield.study.aggregate.results import StudySummary
-from levelfield.study.aggregate.seeds import MeasuredTexts, weights_of_mean
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
 from levelfield.study.published import published_cells

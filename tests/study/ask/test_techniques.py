@@ -18,10 +18,10 @@ import pytest
 from studies import command, lines, plan
 
 from levelfield.core.errors import UserError
-from levelfield.study.ask import technique_process
+from levelfield.study.ask import techniques
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.ask.running import SystemProcess
-from levelfield.study.ask.technique_process import TechniqueProcess
+from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey
 from levelfield.study.fingerprint import fingerprint
 from levelfield.study.plan import Plan, SystemPlan, TechniqueSource
@@ -229,7 +229,7 @@ def test_what_a_technique_prints_stands_with_its_cell(
             super().__init__(words, *args, **kwargs)
 
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    monkeypatch.setattr(technique_process, "SystemProcess", Talkative)
+    monkeypatch.setattr(techniques, "SystemProcess", Talkative)
     study = plan(tmp_path, source, seeds=(1, 2))
     assert run(study).counts == {"done": 2}
     first, second = (StudyStore(study.out).folder(key) / "stderr.txt" for key in study.cells())
@@ -339,7 +339,7 @@ class TestWorker:
 
         worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)
         asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}
-        identity = technique_process.technique_identity(source)
+        identity = techniques.technique_identity(source)
         return list(worker.answers({"seed": 1, "identity": identity, "requests": [asked], **cell}))
 
     def test_answers_stand_between_a_beginning_and_an_end(self, source: TechniqueSource) -> None:

@@ -17,9 +17,7 @@ from levelfield.core.continuation import letters, prompt_end
 from levelfield.core.sample import Sample
 from levelfield.study.audit import Finding, audit
 from levelfield.study.audit.findings import AuditedStudy, Limits
-from levelfield.study.audit.judged import judged
-from levelfield.study.audit.judging import majority_bounds
-from levelfield.study.audit.strength import strengths
+from levelfield.study.audit.judges import judged, majority_bounds, strengths
 from levelfield.study.audit.wording import repeated
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
 

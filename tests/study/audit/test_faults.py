@@ -32,10 +32,9 @@ from levelfield.core.sample import Sample
 from levelfield.core.votes import EMPTY
 from levelfield.study.audit import audit
 from levelfield.study.audit.copies import copied_texts
-from levelfield.study.audit.encoding import wrong_encoding
-from levelfield.study.audit.exact import p_of_fewer, p_of_more, p_of_shares
-from levelfield.study.audit.findings import AuditedStudy
-from levelfield.study.audit.pairing import shifted_texts
+from levelfield.study.audit.findings import AuditedStudy, p_of_fewer, p_of_more, p_of_shares
+from levelfield.study.audit.prompts import shifted_texts
+from levelfield.study.audit.wording import wrong_encoding
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
 from levelfield.study.published import published_cells
 

@@ -22,9 +22,8 @@ from levelfield.study.ask.requests import requests_of
 from levelfield.study.cells import CellKey, Cost, GroupValue, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
-from levelfield.study.store.export import export
 from levelfield.study.store.folder import StudyStore
-from levelfield.study.store.reading import read_cell
+from levelfield.study.store.reading import export, read_cell
 from levelfield.study.store.record import CellRecord
 
 MARK = Fingerprint("answers", "texts")

@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from levelfield.meta.agreement_report import Agreement
-from levelfield.meta.summary import OVERALL
+from levelfield.agree.agreement_report import Agreement
 from levelfield.rating.model import Frozen, Item
 from levelfield.rating.results.agreement import SystemMean, reliability, system_means
 from levelfield.rating.results.raters import counted
 from levelfield.rating.web.organiser.desk import open_desk
+from levelfield.scoring.summary import OVERALL
 from levelfield.stats.resampling import Resampling
 
 RESAMPLING = Resampling(resamples=1_000)

@@ -1,0 +1,381 @@
+"""Which metric agrees better with people, and a ranking of those that can be told apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.agree.design import CompareBy, CorrelationLevel, GroupBy
+from levelfield.agree.join import RatedScores
+from levelfield.core.arrays import Bools, Codes, Floats
+from levelfield.stats.clusters import coded
+from levelfield.stats.correlation import statistics
+from levelfield.stats.dependent import Swapped, Williams, swap_tests, williams
+from levelfield.stats.estimands import Systems
+from levelfield.stats.estimate import finite
+from levelfield.stats.measures import why_undefined
+from levelfield.stats.multiplicity import adjusted_by_family, rank_clusters
+from levelfield.stats.resampling import DEFAULT, Correction, Resampling
+from levelfield.stats.system_difference import corrected_difference, corrected_r, swap_systems
+from levelfield.stats.system_means import means_of
+
+Test = Literal["swapped clusters", "swapped systems", "true means"]
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """Two metrics on one aspect, on the samples for which every metric has a value.
+
+    Attributes:
+        aspect, a, b: names; a has the higher correlation (where `test` is "true means", without
+            the noise of the means).
+        r_a, r_b: their correlations with the ratings (means over groups, if there are any).
+        r_ab: the correlation of the two with each other, among samples or among systems.
+        n: samples (at system level: systems).
+        left_out: rated samples that some metric has no value for, or whose group is constant.
+        williams: Williams' test.
+        swapped: the test that the verdict rests on.
+        test: which that is: whole clusters are swapped between the metrics, or systems, or the
+            difference is of the true means of these systems (`corrected_difference`).
+        williams_adjusted, p_adjusted: their two-sided p, adjusted over the comparisons of a
+            family: those on the aspect, or all of the run.
+    """
+
+    aspect: str
+    a: str
+    b: str
+    r_a: float
+    r_b: float
+    r_ab: float
+    n: int
+    left_out: int
+    williams: Williams
+    swapped: Swapped
+    test: Test = "swapped clusters"
+    williams_adjusted: float = math.nan
+    p_adjusted: float = math.nan
+
+    def verdict(self, alpha: float = 0.05) -> str:
+        """Who agrees better, by `swapped`: `a > b`, `b > a`, or that no difference is shown."""
+        if math.isnan(self.p_adjusted):
+            return "not compared"
+        better = self.better(alpha)
+        return f"{better[0]} > {better[1]}" if better else "no difference shown"
+
+    def better(self, alpha: float = 0.05) -> tuple[str, str] | None:
+        """The metric that is shown to agree better and the other one; None if none is."""
+        difference = self.swapped.difference
+        if not (self.p_adjusted <= alpha and difference != 0):
+            return None
+        return (self.a, self.b) if difference > 0 else (self.b, self.a)
+
+    def to_dict(self, alpha: float = 0.05) -> dict[str, Any]:
+        """As JSON has it; the verdict is at `alpha`."""
+        key = "true_means" if self.test == "true means" else "permutation"
+        tests: dict[str, dict[str, Any]] = {
+            "williams": {
+                "t": finite(self.williams.t),
+                "p": finite(self.williams.p),
+                "p_greater": finite(self.williams.p_greater),
+                "p_adjusted": finite(self.williams_adjusted),
+            },
+            key: {
+                "test": self.test,
+                "p": finite(self.swapped.p),
+                "p_greater": finite(self.swapped.p_greater),
+                "p_adjusted": finite(self.p_adjusted),
+                "clusters": self.swapped.clusters,
+                "groups": self.swapped.groups,
+            },
+        }
+        if self.test == "true means":
+            tests[key]["difference"] = finite(self.swapped.difference)
+        for name, test in (("williams", self.williams), (key, self.swapped)):
+            if test.why_undefined:
+                tests[name]["why_undefined"] = test.why_undefined
+            if test.note:
+                tests[name]["note"] = test.note
+        return {
+            "aspect": self.aspect,
+            "a": self.a,
+            "b": self.b,
+            "r_a": finite(self.r_a),
+            "r_b": finite(self.r_b),
+            "r_ab": finite(self.r_ab),
+            "difference": finite(self.r_a - self.r_b),
+            "n": self.n,
+            "left_out": self.left_out,
+            **tests,
+            "verdict": self.verdict(alpha),
+        }
+
+
+def test_notes(comparisons: Sequence[MetricComparison]) -> list[str]:
+    """What a reader must know of the tests, each once."""
+    notes = (note for c in comparisons for note in (c.williams.note, c.swapped.note) if note)
+    return list(dict.fromkeys(notes))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The metrics on one aspect, those that can't be told apart together.
+
+    Attributes:
+        aspect: its name.
+        clusters: best first; within a cluster by correlation, for the true means of these systems
+            by that without noise.
+        r: metric -> correlation on the compared samples.
+        not_ranked: metric -> why.
+    """
+
+    aspect: str
+    clusters: tuple[tuple[str, ...], ...]
+    r: Mapping[str, float]
+    not_ranked: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "aspect": self.aspect,
+            "clusters": [[{"metric": m, "r": finite(self.r[m])} for m in c] for c in self.clusters],
+            "not_ranked": dict(self.not_ranked),
+        }
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All comparisons of a run, and the ranking on every aspect."""
+
+    comparisons: tuple[MetricComparison, ...]
+    rankings: tuple[Ranking, ...]
+
+
+def compare(
+    table: RatedScores,
+    *,
+    level: CorrelationLevel = "segment",
+    group: GroupBy = "all",
+    systems: Systems = "like-these",
+    by: CompareBy = "pearson",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    resampling: Resampling = DEFAULT,
+) -> Comparisons:
+    """Every two metrics on every aspect: `williams`, `swap_tests`, and `rank_clusters`.
+
+    At system level the systems are the sample: the two metrics' standardised means are swapped
+    system by system. For `these` systems the difference is of their true means, and metrics are in
+    the order of the correlations without noise.
+
+    Metrics are compared on the samples that all of them have a value for (a metric without any, or
+    a constant one, is left aside with the reason), in the groups where none of them is constant.
+    p-values are adjusted over the comparisons on an aspect, or over all of the run
+    (`Resampling.family`). Williams' test is for one group; it is
+    undefined for means over groups.
+
+    Args:
+        by: which correlation. For Spearman values are ranked within groups beforehand.
+        alpha: for the clusters of the ranking, on the adjusted p of the test.
+    """
+    of = None if level == "system" or group == "all" else table.groups(group)
+    names = table.groups("system") if level == "system" else None
+    pairs: list[MetricComparison] = []
+    parts: list[tuple[str, dict[str, float], dict[str, str]]] = []
+    for aspect in table.aspects:
+        usable, why_not = _usable(table, aspect)
+        rows = table.rows(aspect, *usable)
+        if of is not None:
+            rows = rows[_varying(table, aspect, usable, rows, of)]
+        y = table.aspects[aspect][rows]
+        r = {}
+        for metric in usable:
+            r[metric] = _agreement(
+                table.metrics[metric][rows], y,
+                None if of is None else of[rows],
+                None if names is None else names[rows], by,
+            )  # fmt: skip
+        for metric in [m for m in usable if math.isnan(r[m])]:
+            why_not[metric] = "undefined on the samples that all metrics have values for"
+        strength = {m: (0.0, v) for m, v in r.items() if not math.isnan(v)}
+        if names is not None and systems == "these" and by == "pearson":
+            codes = coded(table.clusters[rows])[1], coded(names[rows])[1]
+            for m, (_, v) in strength.items():
+                corrected = corrected_r(table.metrics[m][rows], y, *codes, level=resampling.level)
+                strength[m] = (-math.inf if math.isnan(corrected) else corrected, v)
+        order = sorted(sorted(strength), key=strength.__getitem__, reverse=True)
+        left_out = table.rows(aspect).size - rows.size
+        clusters, within = table.clusters[rows], None if names is None else names[rows]
+        metric_pairs = list(itertools.combinations(order, 2))
+        of_clusters: Sequence[Swapped] = ()
+        if within is None:
+            place = {m: i for i, m in enumerate(order)}
+            of_clusters = swap_tests(
+                [table.metrics[m][rows] for m in order],
+                [(place[a], place[b]) for a, b in metric_pairs],
+                y, clusters, None if of is None else of[rows],
+                ranks=by == "spearman",
+                permutations=resampling.permutations, seed=resampling.seed,
+            )  # fmt: skip
+        for i, (a, b) in enumerate(metric_pairs):
+            xa, xb = table.metrics[a][rows], table.metrics[b][rows]
+            test: Test = "swapped clusters"
+            if within is None:
+                swapped = of_clusters[i]
+            elif systems == "these":
+                test = "true means"
+                swapped = _of_true_means((a, b), xa, xb, y, clusters, within, by, resampling)
+            else:
+                test = "swapped systems"
+                swapped = swap_systems(
+                    xa, xb, y, within, ranks=by == "spearman",
+                    permutations=resampling.permutations, seed=resampling.seed,
+                )  # fmt: skip
+            n = rows.size if within is None else np.unique(within).size
+            r_ab = _agreement(xa, xb, None, within, by)
+            K = np.unique(clusters).size
+            tested = _williams(r[a], r[b], r_ab, n, K, of is None, test)
+            pairs.append(
+                MetricComparison(aspect, a, b, r[a], r[b], r_ab, n, left_out, tested, swapped, test)
+            )
+        parts.append((aspect, {m: r[m] for m in order}, why_not))
+    of_aspects = [[c for c in pairs if c.aspect == aspect] for aspect in table.aspects]
+    p, w = (
+        adjusted_by_family(p_values, resampling.family, correction)
+        for p_values in (
+            [[c.swapped.p for c in of_aspect] for of_aspect in of_aspects],
+            [[c.williams.p for c in of_aspect] for of_aspect in of_aspects],
+        )
+    )
+    defined = [sum(not math.isnan(c.swapped.p) for c in of_aspect) for of_aspect in of_aspects]
+    family = [
+        sum(defined) if resampling.family == "run" else m
+        for m, of_aspect in zip(defined, of_aspects, strict=True)
+        for _ in of_aspect
+    ]
+    done = tuple(
+        replace(
+            c,
+            p_adjusted=p,
+            williams_adjusted=w,
+            swapped=_with_resolution(c.swapped, c.test, m, alpha),
+        )
+        for c, p, w, m in zip(pairs, itertools.chain(*p), itertools.chain(*w), family, strict=True)
+    )
+    shown = {(c.aspect, c.better(alpha)) for c in done}
+
+    def ranking(aspect: str, r: Mapping[str, float], why_not: Mapping[str, str]) -> Ranking:
+        clusters = rank_clusters(list(r), lambda a, b: (aspect, (a, b)) in shown)
+        return Ranking(aspect, tuple(map(tuple, clusters)), r, why_not)
+
+    return Comparisons(done, tuple(ranking(*part) for part in parts))
+
+
+def _williams(
+    r_a: float, r_b: float, r_ab: float, n: int, K: int, one_group: bool, test: Test
+) -> Williams:
+    """Williams' test, with what its assumption leaves out."""
+    if not one_group:
+        nan = math.nan
+        return Williams(nan, nan, nan, n, "Williams' test is for one group")
+    result = williams(r_a, r_b, r_ab, n)
+    if result.why_undefined:
+        return result
+    if test == "true means":
+        return result._replace(note="Williams' test is for systems like these, not for these")
+    if test == "swapped clusters" and n > K:
+        return result._replace(
+            note=f"Williams' test takes {n:,} samples as independent, which form {K:,} clusters: "
+            "its p is too small"
+        )
+    return result
+
+
+def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:
+    """With a note where no p over so many comparisons can be small enough."""
+    n, units = (
+        (swapped.n, "systems") if test == "swapped systems" else (swapped.clusters, "clusters")
+    )
+    least = 2.0 ** (1 - n)
+    most = min(1.0, least * comparisons)
+    if test == "true means" or swapped.why_undefined or most <= alpha:
+        return swapped
+    over = f", {most:.2g} over {comparisons:,} comparisons" * (comparisons > 1)
+    note = f"with {n} {units} p can't go below {least:.2g}{over}: no difference can be shown"
+    return replace(swapped, note=note)
+
+
+def _of_true_means(
+    names: tuple[str, str],
+    a: Floats,
+    b: Floats,
+    y: Floats,
+    clusters: Codes,
+    systems: npt.NDArray[Any],
+    by: CompareBy,
+    resampling: Resampling,
+) -> Swapped:
+    """The test of the true means of these systems."""
+    K, cluster = coded(clusters)
+    S, system = coded(systems)
+    if by == "spearman":
+        nan = math.nan
+        return Swapped(nan, nan, nan, S, K, 0, "noise can't be taken out of ranks")
+    return corrected_difference(
+        a, b, y, cluster, system,
+        draws=resampling.permutations, level=resampling.level, seed=resampling.seed,
+        names=(f"metric {names[0]}", f"metric {names[1]}"),
+    )  # fmt: skip
+
+
+def _usable(table: RatedScores, aspect: str) -> tuple[list[str], dict[str, str]]:
+    """The metrics that vary over the rated samples, and why the others do not."""
+    usable, why_not = [], {}
+    for metric in table.metrics:
+        rows = table.rows(aspect, metric)
+        why = why_undefined("pearson", table.metrics[metric][rows], table.aspects[aspect][rows])
+        if why:
+            why_not[metric] = why
+        else:
+            usable.append(metric)
+    return usable, why_not
+
+
+def _varying(
+    table: RatedScores,
+    aspect: str,
+    metrics: Sequence[str],
+    rows: Codes,
+    of: npt.NDArray[Any],
+) -> Bools:
+    """Which rows are in a group where the ratings and every metric vary."""
+    _, code = np.unique(of[rows], return_inverse=True)
+    varies = np.ones(code.size, dtype=bool)
+    G = int(code.max(initial=-1)) + 1
+    for v in (table.aspects[aspect][rows], *(table.metrics[m][rows] for m in metrics)):
+        low, high = np.full(G, np.inf), np.full(G, -np.inf)
+        np.minimum.at(low, code, v)
+        np.maximum.at(high, code, v)
+        varies &= (low < high)[code]
+    return varies
+
+
+def _agreement(
+    x: Floats,
+    y: Floats,
+    of: npt.NDArray[Any] | None,
+    systems: npt.NDArray[Any] | None,
+    by: CompareBy,
+) -> float:
+    if systems is not None:
+        return statistics(means_of(x, systems), means_of(y, systems), (by,))[by]
+    if of is None:
+        return statistics(x, y, (by,))[by]
+    values = [statistics(x[of == g], y[of == g], (by,))[by] for g in np.unique(of)]
+    defined = [v for v in values if not math.isnan(v)]
+    return float(np.mean(defined)) if defined else math.nan

@@ -1,0 +1,370 @@
+"""Correlations of every metric with every rated aspect, at segment, group and system level."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.agree.design import CorrelationLevel, GroupBy
+from levelfield.agree.join import RatedScores
+from levelfield.core.arrays import Bools
+from levelfield.io.tables import booktabs, escape_latex, spanning_heads
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.clusters import coded
+from levelfield.stats.correlation import (
+    estimates,
+    mean_over_groups,
+    shared_estimates,
+    statistics,
+)
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimate import Estimate, estimate_from_draws, finite, undefined
+from levelfield.stats.measures import why_undefined
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.system_level import system_correlations
+from levelfield.stats.ties import calibrated_within
+
+SYSTEMS: Mapping[Systems, str] = {
+    "these": "true means of these systems",
+    "like-these": "true means of systems like these",
+}
+"""What an interval at system level holds the correlation of."""
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How far one metric agrees with the ratings on one aspect.
+
+    Attributes:
+        metric, aspect: their names.
+        group: `all`, the group's name, or for a mean over groups empty.
+        estimates: of every statistic.
+        n: how many samples have a value and a rating.
+        undefined: how many are rated and have no value.
+        systems: how many systems, at system level; else 0.
+        corrected: at system level, Pearson's r without the noise of the means; else, and where it
+            is undefined, NaN.
+        groups: over how many groups a mean is taken; 0 if it is none.
+        left_out: why groups are not in the mean -> which.
+    """
+
+    metric: str
+    aspect: str
+    group: str
+    estimates: Mapping[Statistic, Estimate]
+    n: int
+    undefined: int
+    systems: int = 0
+    corrected: float = math.nan
+    groups: int = 0
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over groups."""
+        return not self.group
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "metric": self.metric,
+            "aspect": self.aspect,
+            "group": self.group or None,
+            "mean_over_groups": self.is_mean,
+            "n": self.n,
+            "undefined": self.undefined,
+            "systems": self.systems or None,
+            "corrected": finite(self.corrected),
+            "groups": self.groups if self.is_mean else None,
+            "left_out": {
+                why: {"n": len(groups), "groups": list(groups[:20])}
+                for why, groups in self.left_out.items()
+            },
+            "statistics": {s: e.to_dict() for s, e in self.estimates.items()},
+        }
+
+
+def correlations(
+    table: RatedScores,
+    *,
+    level: CorrelationLevel = "segment",
+    group: GroupBy = "all",
+    systems: Systems = "like-these",
+    wanted: Sequence[Statistic] = STATISTICS,
+    resampling: Resampling = DEFAULT,
+) -> list[Correlation]:
+    """Every metric against every aspect.
+
+    Segment level: `all` samples together; by `system` or `dataset`, one row each and their mean;
+    by `source`, the mean over sources of the correlation among the outputs for one source. A group
+    in which a statistic is undefined (constant ratings, one sample) is left out of its mean.
+    System level: means per system over the samples with a value and a rating. Values are those of
+    the observed means; intervals are of true means, of these systems or of the population that they
+    are a sample of (`system_correlations`).
+
+    Raises:
+        UserError: the samples do not say what the grouping needs.
+    """
+    if level == "system":
+        names = table.groups("system")
+        return [
+            _system_level(table, metric, aspect, names, systems, wanted, resampling)
+            for aspect, metric in itertools.product(table.aspects, table.metrics)
+        ]
+    if group == "all":
+        return _together(table, wanted, resampling)
+    of = table.groups(group)
+    results: list[Correlation] = []
+    for aspect, metric in itertools.product(table.aspects, table.metrics):
+        if group == "source":
+            results.append(_source_mean(table, metric, aspect, of, wanted, resampling))
+            continue
+        rows = [
+            correlation_within(table, metric, aspect, of == name, str(name), wanted, resampling)
+            for name in np.unique(of[~np.isnan(table.aspects[aspect])])
+        ]
+        results += [*rows, _group_mean(table, metric, aspect, of, rows, wanted, resampling)]
+    return results
+
+
+def _together(
+    table: RatedScores, wanted: Sequence[Statistic], resampling: Resampling
+) -> list[Correlation]:
+    """All samples together; metrics and aspects on the same samples share what is drawn."""
+    of_rows: dict[bytes, list[tuple[str, str]]] = {}
+    for aspect, metric in itertools.product(table.aspects, table.metrics):
+        rows = table.rows(aspect, metric)
+        of_rows.setdefault(hashlib.blake2b(rows.tobytes()).digest(), []).append((aspect, metric))
+    results = {}
+    for same in of_rows.values():
+        rows = table.rows(*same[0])
+        pairs = ((table.metrics[m][rows], table.aspects[a][rows]) for a, m in same)
+        estimated = shared_estimates(
+            pairs, table.clusters[rows], wanted=wanted, resampling=resampling
+        )
+        for (aspect, metric), of in zip(same, estimated, strict=True):
+            lacking = table.rows(aspect).size - rows.size
+            results[aspect, metric] = Correlation(metric, aspect, ALL, of, rows.size, lacking)
+    return [results[key] for key in itertools.product(table.aspects, table.metrics)]
+
+
+def correlation_within(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    within: Bools | None,
+    name: str,
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    rated = table.rows(aspect)
+    rows = table.rows(aspect, metric)
+    if within is not None:
+        rated, rows = rated[within[rated]], rows[within[rows]]
+    results = estimates(
+        table.metrics[metric][rows],
+        table.aspects[aspect][rows],
+        table.clusters[rows],
+        wanted=wanted,
+        resampling=resampling,
+    )
+    return Correlation(metric, aspect, name, results, rows.size, rated.size - rows.size)
+
+
+def _group_mean(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    of: npt.NDArray[Any],
+    groups: Sequence[Correlation],
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    """The mean over systems or datasets; the sources they share are drawn for all at once."""
+    rows = table.rows(aspect, metric)
+    _, K_of = np.unique(table.clusters[rows], return_inverse=True)
+    drawn = mean_over_groups(
+        table.metrics[metric][rows],
+        table.aspects[aspect][rows],
+        K_of,
+        np.unique(of[rows], return_inverse=True)[1],
+        wanted=[s for s in wanted if s != "calibrated"],
+        resampling=resampling,
+    )
+    K = int(K_of.max(initial=-1)) + 1
+    results: dict[Statistic, Estimate] = {}
+    for s in wanted:
+        defined = [g.estimates[s].value for g in groups if not g.estimates[s].why_undefined]
+        whys = {g.estimates[s].why_undefined for g in groups}
+        why = "" if defined else whys.pop() if len(whys) == 1 else "undefined in every group"
+        value = float(np.mean(defined)) if defined else math.nan
+        e = estimate_from_draws(
+            value, drawn.get(s), n=rows.size, clusters=K, why=why, level=resampling.level
+        )
+        if s == "calibrated" and not why:
+            e = replace(e, why_no_interval="a mean of calibrated accuracies has none", note="")
+        results[s] = replace(e, note=_used(e.note, len(defined), len(groups)))
+    reasons: dict[str, tuple[str, ...]] = {}
+    for g in groups:
+        why = g.estimates[wanted[0]].why_undefined
+        if why:
+            reasons[why] = (*reasons.get(why, ()), g.group)
+    return Correlation(
+        metric, aspect, "", results, rows.size, sum(g.undefined for g in groups),
+        groups=len(groups) - sum(map(len, reasons.values())), left_out=reasons,
+    )  # fmt: skip
+
+
+def _used(note: str, used: int, total: int) -> str:
+    remark = f"mean over {used:,} of {total:,} groups" if used < total else ""
+    return "; ".join(filter(None, (remark, note)))
+
+
+def _source_mean(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    of: npt.NDArray[Any],
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    """The mean over sources of the correlation among the outputs for one source."""
+    rows = table.rows(aspect, metric)
+    x, y, source = table.metrics[metric][rows], table.aspects[aspect][rows], of[rows]
+    order = np.argsort(source, kind="stable")
+    names, starts = np.unique(source[order], return_index=True)
+    parts = np.split(order, starts[1:]) if rows.size else []
+    plain = [s for s in wanted if s != "calibrated"]
+    of_source: dict[Statistic, list[float]] = {s: [] for s in wanted}
+    reasons: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for s, value in statistics(x[part], y[part], plain).items():
+            of_source[s].append(value)
+        why = why_undefined(wanted[0], x[part], y[part])
+        if why:
+            reasons[why] = (*reasons.get(why, ()), _source_name(table, int(rows[part[0]])))
+    if "calibrated" in wanted:
+        accuracy, _ = calibrated_within(x, y, source, seed=resampling.seed)
+        of_source["calibrated"] = [accuracy.get(name.item(), math.nan) for name in names]
+    results = {}
+    for s in wanted:
+        e = cluster_bootstrap_mean(of_source[s], names, resampling=resampling)
+        why = "" if e.n else "undefined for every source"
+        results[s] = replace(
+            e,
+            n=rows.size,
+            why_undefined=why,
+            why_no_interval=why or ("one source" if e.why_no_interval else ""),
+            note=_used("", e.n, len(parts)) if e.n else "",
+        )
+    return Correlation(
+        metric, aspect, "", results, rows.size, table.rows(aspect).size - rows.size,
+        groups=len(parts) - sum(map(len, reasons.values())), left_out=reasons,
+    )  # fmt: skip
+
+
+def _source_name(table: RatedScores, row: int) -> str:
+    sample = table.samples.get(table.ids[row])
+    name = " / ".join(sample.shared) if sample and sample.shared else table.ids[row]
+    return name if len(name) <= 60 else name[:59] + "…"
+
+
+def _system_level(
+    table: RatedScores,
+    metric: str,
+    aspect: str,
+    names: npt.NDArray[Any],
+    systems: Systems,
+    wanted: Sequence[Statistic],
+    resampling: Resampling,
+) -> Correlation:
+    rows = table.rows(aspect, metric)
+    lacking = table.rows(aspect).size - rows.size
+    S, system = coded(names[rows])
+    K, cluster = coded(table.clusters[rows])
+    if S < 2:
+        none = undefined("one system" if S else "no samples", n=S, clusters=K)
+        return Correlation(metric, aspect, ALL, dict.fromkeys(wanted, none), rows.size, lacking, S)
+    results, corrected = system_correlations(
+        table.metrics[metric][rows], table.aspects[aspect][rows], cluster, system, wanted,
+        systems=systems, resampling=resampling,
+    )  # fmt: skip
+    return Correlation(metric, aspect, ALL, results, rows.size, lacking, S, corrected)
+
+
+HEADINGS: Mapping[Statistic, str] = {
+    "pearson": "$r$",
+    "spearman": "$\\rho$",
+    "kendall": "$\\tau_b$",
+    "tau-like": "$\\tau$-like",
+    "accuracy": "acc.",
+    "calibrated": "acc.\\ cal.",
+}
+
+
+def correlation_table(
+    correlations: Sequence[Correlation], wanted: Sequence[Statistic], *, comment: str, what: str
+) -> str:
+    """A booktabs table, metric × (aspect × statistic), the best of a column in bold.
+
+    In bold is the highest number of a column, not the highest shown to be higher; the caption
+    says so. A dash is an undefined value.
+
+    Args:
+        correlations: one a metric and aspect.
+        wanted: statistics; those that some correlation lacks are left out.
+        comment: what a reader of the source sees above the table.
+        what: is correlated, for the caption.
+    """
+    rows = {(c.metric, c.aspect): c for c in correlations}
+    aspects = list(dict.fromkeys(c.aspect for c in correlations))
+    metrics = list(dict.fromkeys(c.metric for c in correlations))
+    stats = [s for s in wanted if all(s in c.estimates for c in correlations)]
+    best = {
+        (a, s): max(
+            (
+                round(e.value, 3)
+                for m in metrics
+                if not (e := rows[m, a].estimates[s]).why_undefined
+            ),
+            default=None,
+        )
+        for a in aspects
+        for s in stats
+    }
+
+    def cell(metric: str, aspect: str, s: Statistic) -> str:
+        e = rows[metric, aspect].estimates[s]
+        if e.why_undefined:
+            return "--"
+        text = f"{e.value:.3f}".replace("-0.000", "0.000")
+        text = text.replace("-", "$-$")
+        return f"\\textbf{{{text}}}" if round(e.value, 3) == best[aspect, s] else text
+
+    width = len(stats)
+    sizes = ", ".join(f"{a}: {_range([rows[m, a].n for m in metrics])}" for a in aspects)
+    caption = (
+        f"Agreement of metrics with ratings ({what}). Number of samples: {sizes}. "
+        "Bold: highest of its column."
+    )
+    head = [
+        *spanning_heads([a for a in aspects for _ in stats]),
+        " & ".join(["Metric", *(HEADINGS[s] for _ in aspects for s in stats)]) + " \\\\",
+    ]
+    cells = ([escape_latex(m), *(cell(m, a, s) for a in aspects for s in stats)] for m in metrics)
+    columns = f"l{'r' * (width * len(aspects))}"
+    return booktabs(columns, head, cells, caption, comments=[comment]) + "\n"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"

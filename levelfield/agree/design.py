@@ -1,0 +1,144 @@
+"""How metrics are held against ratings, and raters against each other: the options of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
+from levelfield.core.options import group as options_group
+from levelfield.io.reading import PathLike, ReadingOptions, columns
+from levelfield.stats.estimands import Measurement, Statistic, Systems
+from levelfield.stats.resampling import Correction, Resampling
+
+if TYPE_CHECKING:
+    from levelfield.agree.sources import Samples
+else:
+    Samples = Sequence[Any] | Any
+
+CorrelationLevel = Literal["segment", "system"]
+GroupBy = Literal["all", "system", "source", "dataset"]
+CompareBy = Literal["pearson", "spearman"]
+
+_NOT_OF_RATINGS = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelateOptions(Options):
+    """What is correlated with ratings, and how.
+
+    Raises:
+        UserError: options that contradict each other.
+    """
+
+    mapping: Mapping[str, str] = option(
+        {},
+        "Field and the column that holds it, in any of the files: id=system+segment, "
+        "ratings.ASPECT=COLUMN, metric.NAME=COLUMN; may be given again.",
+        flags=("--map",),
+        metavar="FIELD=COLUMN",
+        read=columns,
+    )
+    reading: ReadingOptions = options_group(ReadingOptions(), without=("mapping", *_NOT_OF_RATINGS))
+    samples: Samples = option(
+        (),
+        "File of samples, for their systems and sources; may be given again.",
+        metavar="FILE",
+        is_file=True,
+    )
+    aspects: tuple[str, ...] = option(
+        (),
+        "Rated aspect to take; may be given again.",
+        flags=("--aspect",),
+        metavar="NAME",
+        otherwise="all",
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "Metric or family to take; may be given again.",
+        flags=("--metric", "-m"),
+        metavar="NAME",
+        otherwise="all",
+    )
+    lower_is_better: tuple[str, ...] = option(
+        (),
+        "Metric of which lower is better: its sign is reversed; may be given again.",
+        metavar="METRIC",
+    )
+    level: CorrelationLevel = option(
+        "segment", "Correlate samples (segment), or the means of systems (system)."
+    )
+    group: GroupBy = option(
+        "all", "Correlate all samples together, or within each of these and average."
+    )
+    systems: Systems = option(
+        "like-these",
+        "Make intervals and tests hold for these systems, or for systems like these; with "
+        "--level system.",
+    )
+    statistics: tuple[Statistic, ...] = option(
+        (),
+        "Statistic to compute; may be given again.",
+        flags=("--statistic",),
+        otherwise="all",
+    )
+    compare: CompareBy = option("pearson", "Compare metrics by this correlation.")
+    correction: Correction = option(
+        "holm", "Correction of p for the number of comparisons in a family."
+    )
+    family: Literal["aspect", "run"] = option(
+        "aspect", "Comparisons that p is adjusted over: those on an aspect, or all."
+    )
+    alpha: float = option(
+        0.05,
+        "Significance level: a p below it counts as a difference.",
+        above=0,
+        below=1,
+        metavar="P",
+    )
+    drift: bool = option(False, "Correlate within systems and within levels of quality as well.")
+    parts: PathLike | None = option(
+        None,
+        "File of `score --parts`, to correlate by number of evaluators as well.",
+        metavar="FILE",
+        is_file=True,
+    )
+    resampling: Resampling = options_group(Resampling(), without=("level", "family"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.level == "system" and self.group != "all":
+            raise UserError("--level system compares means of systems; it takes no --group")
+        if self.level == "segment" and self.systems != "like-these":
+            raise UserError(
+                "--systems says what means of systems speak of; it needs --level system"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementOptions(Options):
+    """Whose agreement is measured, and how."""
+
+    reading: ReadingOptions = options_group(ReadingOptions(), without=_NOT_OF_RATINGS)
+    aspects: tuple[str, ...] = option(
+        (),
+        "Rated aspect to take; may be given again.",
+        flags=("--aspect",),
+        metavar="NAME",
+        otherwise="all",
+    )
+    by: str = option(
+        "",
+        "Field whose values are looked at one by one: survey, dataset, system, control.ATTRIBUTE "
+        "or another.",
+        metavar="FIELD",
+    )
+    level: Measurement = option(
+        "interval", "Level of measurement, for α and κ: names, ranks, or a scale."
+    )
+    worst: int = option(
+        10, "Number of items with the largest disagreement to list.", least=0, metavar="N"
+    )
+    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")

@@ -1,0 +1,275 @@
+"""Meta-evaluation: any number of metrics against any number of rated aspects, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from levelfield.agree.compare import Comparisons, compare
+from levelfield.agree.correlate import SYSTEMS, Correlation, correlation_table, correlations
+from levelfield.agree.design import (
+    CompareBy,
+    CorrelateOptions,
+    CorrelationLevel,
+    GroupBy,
+)
+from levelfield.agree.drift import Drift, drift, load_parts
+from levelfield.agree.join import RatedScores, join, merged_columns
+from levelfield.agree.sources import ManyScores, Ratings, file_names, read_all
+from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.core.signature import signature
+from levelfield.stats.estimands import STATISTICS, Statistic, Systems
+from levelfield.stats.estimate import finite
+from levelfield.stats.resampling import DEFAULT, Correction, Resampling
+
+_MEANS: Mapping[GroupBy, str] = {
+    "all": "samples together",
+    "system": "mean over systems",
+    "source": "mean over sources",
+    "dataset": "mean over data sets",
+}
+
+_SCHEMA = {
+    "metric": pl.String,
+    "aspect": pl.String,
+    "group": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "corrected": pl.Float64,
+    "n": pl.Int64,
+    "clusters": pl.Int64,
+    "why_undefined": pl.String,
+    "why_no_interval": pl.String,
+    "note": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class MetaEvaluation:
+    """Agreement of metrics with ratings, and which metric agrees better.
+
+    Attributes:
+        table: the scores and ratings.
+        correlations: as `correlate` orders them.
+        comparisons: of the metrics; empty for a single one.
+        drifts: empty if they were not asked for.
+        level, group, by, correction, alpha, resampling, systems: as for `correlations` and
+            `compare`.
+        scores, ratings: the files that they come from.
+    """
+
+    table: RatedScores
+    correlations: Sequence[Correlation]
+    comparisons: Comparisons
+    drifts: Sequence[Drift]
+    level: CorrelationLevel
+    group: GroupBy
+    by: CompareBy
+    correction: Correction
+    alpha: float
+    resampling: Resampling
+    systems: Systems = "like-these"
+    scores: tuple[str, ...] = ()
+    ratings: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """What is correlated, in words."""
+        if self.level == "segment":
+            return _MEANS[self.group]
+        return f"means of systems; intervals and tests: {SYSTEMS[self.systems]}"
+
+    @property
+    def signature(self) -> str:
+        """Every choice of this run that could change a number."""
+        r = self.resampling
+        return signature(
+            "correlate",
+            {
+                "level": self.level,
+                "group": self.group,
+                **({"systems": self.systems} if self.level == "system" else {}),
+                "flip": ",".join(sorted(self.table.flipped)) or "none",
+                "interval": f"{r.level:g}",
+                "resamples": r.resamples,
+                "compare": self.by,
+                "permutations": r.permutations,
+                "correction": self.correction,
+                "family": "aspect" if r.family == "metric" else "run",
+                "seed": r.seed,
+            },
+        )
+
+    def rows(self) -> list[Correlation]:
+        """One row a metric and aspect: the mean where there are groups."""
+        return [c for c in self.correlations if self.group == "all" or c.is_mean or c.systems]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `levelfield correlate --json`; an undefined number is None."""
+        table = self.table
+        return {
+            "scores": list(self.scores),
+            "ratings": list(self.ratings),
+            "signature": self.signature,
+            "n": len(table.ids),
+            "clusters": len(set(table.clusters.tolist())),
+            "only_scored": table.only_scored.to_dict(),
+            "only_rated": table.only_rated.to_dict(),
+            "same_text": table.same_text,
+            "notes": table.notes,
+            "level": self.level,
+            "group": self.group,
+            "systems": self.systems if self.level == "system" else None,
+            "metrics": dict(table.signatures),
+            "raters": dict(table.raters),
+            "correlations": [c.to_dict() for c in self.correlations],
+            "comparisons": [c.to_dict(self.alpha) for c in self.comparisons.comparisons],
+            "rankings": [r.to_dict() for r in self.comparisons.rankings],
+            "drift": [d.to_dict() for d in self.drifts],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a metric, aspect, group and statistic.
+
+        `corrected` is r without the noise of the systems' means, at system level; null elsewhere.
+        `group` is null for a mean over groups; `value`, `low` and `high` are null where
+        `why_undefined` or `why_no_interval` gives a reason.
+        """
+        rows = [
+            {
+                "metric": c.metric,
+                "aspect": c.aspect,
+                "group": c.group or None,
+                "statistic": statistic,
+                **dict.fromkeys(("why_undefined", "why_no_interval", "note")),
+                **estimate.to_dict(),
+                "corrected": finite(c.corrected) if statistic == "pearson" else None,
+            }
+            for c in self.correlations
+            for statistic, estimate in c.estimates.items()
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def to_latex(self, statistics: Sequence[Statistic] = ("pearson", "spearman", "kendall")) -> str:
+        """A booktabs table, metric × (aspect × statistic), the best of a column in bold."""
+        return correlation_table(
+            self.rows(),
+            statistics,
+            comment=self.signature,
+            what=self.what,
+        )
+
+
+def evaluate(
+    table: RatedScores,
+    *,
+    level: CorrelationLevel = "segment",
+    group: GroupBy = "all",
+    systems: Systems = "like-these",
+    wanted: Sequence[Statistic] = STATISTICS,
+    by: CompareBy = "pearson",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    with_drift: bool = False,
+    parts: Mapping[str, pl.DataFrame] | None = None,
+    resampling: Resampling = DEFAULT,
+) -> MetaEvaluation:
+    """`correlations`, `compare` and, if asked for, `drift`, with the same choices."""
+    return MetaEvaluation(
+        table=table,
+        correlations=correlations(
+            table,
+            level=level,
+            group=group,
+            systems=systems,
+            wanted=wanted,
+            resampling=resampling,
+        ),
+        comparisons=compare(
+            table,
+            level=level,
+            group=group,
+            systems=systems,
+            by=by,
+            correction=correction,
+            alpha=alpha,
+            resampling=resampling,
+        ),
+        drifts=drift(table, parts=parts, resampling=resampling) if with_drift or parts else (),
+        level=level,
+        group=group,
+        by=by,
+        correction=correction,
+        alpha=alpha,
+        resampling=resampling,
+        systems=systems,
+    )
+
+
+@keywords(CorrelateOptions)
+def correlate(
+    scores: ManyScores,
+    ratings: Ratings,
+    chosen: CorrelateOptions | None = None,
+    **words: Any,
+) -> MetaEvaluation:
+    """How far metrics agree with people's ratings, and which agrees best.
+
+    Args:
+        scores: files that `levelfield score` or another program wrote, as `load_scores` reads
+            them, or `Scores`. The same metric under two signatures becomes two metrics, named
+            after the files.
+        ratings: files of samples with ratings or of one rating a row, what `load_ratings`
+            returns, or samples with ratings.
+        chosen: what is correlated, and how.
+        words: options of `CorrelateOptions`, instead of those there.
+
+    Raises:
+        InputError: a file can't be read.
+        UserError: a name that is not there, no id in common, or a grouping that the samples do
+            not allow.
+
+    >>> evaluation = correlate("scores.jsonl", "texts.jsonl", group="system")  # doctest: +SKIP
+    >>> evaluation.to_polars()  # doctest: +SKIP
+    """
+    chosen = CorrelateOptions.of(chosen, **words)
+    columns, rated, known = read_all(
+        scores, ratings, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
+    )
+    table = join(
+        merged_columns(columns),
+        rated,
+        aspects=chosen.aspects,
+        metrics=chosen.metrics,
+        flip=chosen.lower_is_better,
+        samples=known,
+    )
+    del columns, rated, known  # the table has what is needed of them
+    of_metric = load_parts(chosen.parts) if chosen.parts else None
+    if of_metric is not None and not set(of_metric) & set(table.metrics):
+        raise UserError(
+            f"{chosen.parts}: holds parts of {', '.join(of_metric)}, "
+            f"and none of {', '.join(table.metrics)}"
+        )
+    evaluation = evaluate(
+        table,
+        level=chosen.level,
+        group=chosen.group,
+        systems=chosen.systems,
+        wanted=chosen.statistics or STATISTICS,
+        by=chosen.compare,
+        correction=chosen.correction,
+        alpha=chosen.alpha,
+        with_drift=chosen.drift,
+        parts=of_metric,
+        resampling=chosen.resampling.replace(
+            family="metric" if chosen.family == "aspect" else "run"
+        ),
+    )
+    return replace(evaluation, scores=file_names(scores), ratings=file_names(ratings))

@@ -1,0 +1,316 @@
+"""Scores and ratings of the same samples, side by side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.agree.design import GroupBy
+from levelfield.core.arrays import Codes, Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.io.ratings import Rated
+from levelfield.io.scores import ScoreColumn
+
+UNNAMED = "(unnamed)"
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """Ids that only one side has: how many, and the first few."""
+
+    n: int
+    ids: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"n": self.n, "ids": list(self.ids)}
+
+
+@dataclass(frozen=True)
+class RatedScores:
+    """Scores and ratings of the same samples, rows sorted by id. Every array is (n,).
+
+    Attributes:
+        ids: of the samples that have a rating on some aspect and a row in the scores.
+        metrics: name -> values, NaN where undefined.
+        aspects: name -> ratings, the mean over raters; NaN where there are none.
+        clusters: samples with equal entries share a source, prompt or context.
+        systems, datasets: their names; empty where unknown.
+        sources: -1 where nothing is shared.
+        samples: the samples as far as they are known.
+        signatures: of the metrics.
+        raters: aspect -> how many different people rated it.
+        only_scored, only_rated: ids that the other side lacks.
+        flipped: metrics of which lower is better: their values have changed sign.
+        same_text: samples whose source and text another sample has as well: one judgement.
+    """
+
+    ids: tuple[str, ...]
+    metrics: Mapping[str, Floats]
+    aspects: Mapping[str, Floats]
+    clusters: Codes
+    systems: npt.NDArray[np.str_]
+    datasets: npt.NDArray[np.str_]
+    sources: Codes
+    samples: Mapping[str, Sample]
+    signatures: Mapping[str, str]
+    raters: Mapping[str, int]
+    only_scored: Unmatched
+    only_rated: Unmatched
+    same_text: int
+    flipped: frozenset[str] = frozenset()
+
+    def rows(self, aspect: str, *metrics: str) -> npt.NDArray[np.intp]:
+        """The samples that have a rating on the aspect and values of all the metrics."""
+        defined = ~np.isnan(self.aspects[aspect])
+        for metric in metrics:
+            defined &= ~np.isnan(self.metrics[metric])
+        return np.flatnonzero(defined)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of the join."""
+        notes = []
+        for unmatched, who, other in (
+            (self.only_scored, "scored", "rating"),
+            (self.only_rated, "rated", "score"),
+        ):
+            if unmatched.n:
+                ids = ", ".join(unmatched.ids) + (", …" if unmatched.n > len(unmatched.ids) else "")
+                have = "id has" if unmatched.n == 1 else "ids have"
+                are = "is" if unmatched.n == 1 else "are"
+                notes.append(f"{unmatched.n:,} {who} {have} no {other} and {are} left out: {ids}")
+        if self.same_text:
+            notes.append(
+                f"{self.same_text:,} samples share source and text with another: "
+                "one judgement each; they are drawn and swapped together"
+            )
+        if not self.samples:
+            notes.append("nothing but ids is known of the samples: each counts as independent")
+        return notes
+
+    def groups(self, group: GroupBy) -> npt.NDArray[Any]:
+        """(n,) the group of every sample.
+
+        Raises:
+            UserError: nothing is known that could group the samples.
+        """
+        if group == "source":
+            if not np.any(self.sources >= 0):
+                raise UserError(_unknown("source, prompt or context", "--group source"))
+            alone = -1 - np.arange(len(self.ids))  # nothing shared: a group of one
+            return np.where(self.sources >= 0, self.sources, alone)
+        names = self.systems if group == "system" else self.datasets
+        if not np.any(names != ""):
+            raise UserError(_unknown(group, f"--group {group} or --level system"))
+        return np.where(names == "", UNNAMED, names)
+
+
+def _unknown(what: str, option: str) -> str:
+    return (
+        f"no rated sample has a {what}, which {option} needs; "
+        f"name its column with --map {what}=COLUMN, or give a file of the samples with --samples"
+    )
+
+
+def join(
+    columns: Sequence[ScoreColumn],
+    rated: Rated,
+    *,
+    aspects: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    flip: Sequence[str] = (),
+    samples: Mapping[str, Sample] | None = None,
+) -> RatedScores:
+    """Scores and ratings by id.
+
+    Args:
+        columns: one a metric. Infinite values count as undefined.
+        rated: ratings; a sample's rating on an aspect is the mean over its raters.
+        aspects, metrics: those to keep, all if empty; `ctrleval` stands for its family.
+        flip: metrics of which lower is better; their values change sign, so that every
+            correlation is one of agreement.
+        samples: id -> sample, over those in `rated`: for systems, sources and datasets.
+
+    Raises:
+        UserError: a name that is not there, two columns of one metric, or no id in common.
+    """
+    by_name: dict[str, ScoreColumn] = {}
+    for column in columns:
+        if column.metric in by_name:
+            raise UserError(
+                f"two columns of {column.metric}: {by_name[column.metric].signature} and "
+                f"{column.signature}; correlate one of them at a time"
+            )
+        by_name[column.metric] = column
+    chosen = _chosen("metric", list(by_name), metrics)
+    turned = set(_chosen("metric", list(by_name), flip)) if flip else set()
+    given: dict[str, dict[str, float | list[float]]] = {}  # a list where several people rated
+    raters: dict[str, set[str]] = {}
+    for rating in rated.ratings:
+        of_aspect = given.setdefault(rating.aspect, {})
+        earlier = of_aspect.get(rating.id)
+        if earlier is None:
+            of_aspect[rating.id] = rating.value
+        elif isinstance(earlier, list):
+            earlier.append(rating.value)
+        else:
+            of_aspect[rating.id] = [earlier, rating.value]
+        raters.setdefault(rating.aspect, set()).add(rating.rater)
+    names = _chosen("aspect", list(given), aspects)
+    rated_ids = set().union(*(given[aspect] for aspect in names))
+    scored_ids = set().union(*(by_name[metric].values for metric in chosen))
+    only_scored, only_rated = scored_ids - rated_ids, rated_ids - scored_ids
+    ids = tuple(sorted(rated_ids & scored_ids))
+    del rated_ids, scored_ids
+    if not ids:
+        raise UserError(
+            f"no id is in both: the scores have {_some(only_scored)}, "
+            f"the ratings have {_some(only_rated)}; ids must be equal; --map id=COLUMN names "
+            "another column, and id=system+segment joins several with /"
+        )
+    known = samples or {}
+    of_id = [known.get(id) or rated.samples.get(id) for id in ids]
+    every = {s.shared for s in of_id if s}
+    codes = {key: i for i, key in enumerate(sorted(key for key in every if key))}
+    sources = np.array([codes.get(s.shared, -1) if s else -1 for s in of_id], dtype=np.intp)
+
+    def values(column: ScoreColumn) -> Floats:
+        v = np.array([column.values.get(id, math.nan) for id in ids], dtype=np.float64)
+        v[~np.isfinite(v)] = np.nan
+        return -v if column.metric in turned else v
+
+    return RatedScores(
+        ids=ids,
+        metrics={metric: values(by_name[metric]) for metric in chosen},
+        aspects={
+            a: np.array([_mean(given[a].get(id, [])) for id in ids], dtype=np.float64)
+            for a in names
+        },
+        clusters=np.where(sources >= 0, sources, len(codes) + np.arange(len(ids))),
+        systems=np.array([s.system if s else "" for s in of_id], dtype=np.str_),
+        datasets=np.array([s.dataset if s else "" for s in of_id], dtype=np.str_),
+        sources=sources,
+        samples={id: s for id, s in zip(ids, of_id, strict=True) if s},
+        signatures={metric: by_name[metric].signature for metric in chosen},
+        raters={a: len(raters[a]) for a in names},
+        only_scored=Unmatched(len(only_scored), tuple(sorted(only_scored)[:_SHOWN])),
+        only_rated=Unmatched(len(only_rated), tuple(sorted(only_rated)[:_SHOWN])),
+        same_text=_same_text(of_id, sources),
+        flipped=frozenset(turned),
+    )
+
+
+def _chosen(kind: str, there: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    if not wanted:
+        return list(there)
+    chosen: list[str] = []
+    for name in wanted:
+        matching = [t for t in there if t == name or t.startswith(f"{name}.")]
+        if not matching:
+            raise UserError(f"there is no {kind} '{name}'; there are {', '.join(there)}")
+        chosen += [m for m in matching if m not in chosen]
+    return chosen
+
+
+def _same_text(samples: Sequence[Sample | None], sources: Codes) -> int:
+    """How many samples share source and text with another."""
+    order = np.argsort(sources, kind="stable")
+    same = 0
+    for _, rows in itertools.groupby(order.tolist(), key=sources.__getitem__):
+        of_source = [samples[row] for row in rows if sources[row] >= 0]
+        texts = Counter(sample.text for sample in of_source if sample and sample.text)
+        same += sum(n for n in texts.values() if n > 1)
+    return same
+
+
+def _mean(values: float | Sequence[float]) -> float:
+    if isinstance(values, float | int):
+        return float(values)
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _some(ids: set[str]) -> str:
+    shown = ", ".join(repr(id) for id in sorted(ids)[:_SHOWN])
+    return f"{len(ids):,} ids ({shown}{', …' if len(ids) > _SHOWN else ''})" if ids else "none"
+
+
+def merged_columns(of_file: Sequence[tuple[str, ScoreColumn]]) -> list[ScoreColumn]:
+    """Returns one column a metric; a metric with two signatures has one of each file.
+
+    Scores from elsewhere may come in several files: columns of one metric without a common id are
+    one column, whose signature names all files.
+
+    Args:
+        of_file: the file of each column, or another name that tells two signatures apart.
+
+    Raises:
+        UserError: two columns of a file and metric with two signatures, or with two values of an
+            id.
+    """
+    of_file = _without_common_ids(of_file)
+    signatures: dict[str, list[str]] = {}
+    for _, column in of_file:
+        known = signatures.setdefault(column.metric, [])
+        if column.signature not in known:
+            known.append(column.signature)
+    merged: dict[str, ScoreColumn] = {}
+    for path, column in of_file:
+        several = len(signatures[column.metric]) > 1
+        name = f"{column.metric} ({_stem(path)})" if several else column.metric
+        column = replace(column, metric=name)
+        if name not in merged:
+            merged[name] = column
+            continue
+        first = merged[name]
+        if first.signature != column.signature:
+            raise UserError(
+                f"{path}: {name} has two signatures, {first.signature} and {column.signature}; "
+                "give the files different names"
+            )
+        common = first.values.keys() & column.values.keys()
+        differing = [
+            id
+            for id in sorted(common)
+            if first.values[id] != column.values[id]
+            and not (math.isnan(first.values[id]) and math.isnan(column.values[id]))
+        ]
+        if differing:
+            raise UserError(
+                f"{path}: {name} of '{differing[0]}' is {column.values[differing[0]]:g}, and "
+                f"{first.values[differing[0]]:g} in an earlier file"
+            )
+        merged[name] = replace(first, values={**first.values, **column.values})
+    return list(merged.values())
+
+
+def _without_common_ids(
+    of_file: Sequence[tuple[str, ScoreColumn]],
+) -> list[tuple[str, ScoreColumn]]:
+    """The columns, those of one metric from elsewhere put together where no id is in two."""
+    whole: list[tuple[str, ScoreColumn]] = []
+    for path, column in of_file:
+        for n, (first_path, first) in enumerate(whole):
+            both = first.elsewhere and column.elsewhere and first.metric == column.metric
+            if both and not first.values.keys() & column.values.keys():
+                signature = f"{first.signature}|{column.signature.partition('|')[2]}"
+                values = {**first.values, **column.values}
+                whole[n] = (first_path, replace(first, signature=signature, values=values))
+                break
+        else:
+            whole.append((path, column))
+    return whole
+
+
+def _stem(path: str) -> str:
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    return name.rsplit(".", 1)[0] or name

@@ -1,1 +1,0 @@
-"""Measuring the measures: summaries with honest uncertainty, comparisons of systems."""

@@ -1,1 +1,0 @@
-"""What a command over files does: score, keep, resume."""

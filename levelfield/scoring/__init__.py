@@ -1,0 +1,1 @@
+"""What `levelfield score` and `levelfield compare` do over files: score, keep, resume, summarise, compare."""

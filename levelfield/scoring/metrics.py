@@ -1,0 +1,132 @@
+"""The metrics that the options of a run come to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.errors import InputError, UserError
+from levelfield.core.metric import Metric, check_metric
+from levelfield.core.registry import create, matching, metric_class
+from levelfield.io.census import Census
+from levelfield.io.guesses import map_words, wanted_mapping
+from levelfield.io.problems import listed
+from levelfield.io.records import FIELDS
+from levelfield.scoring.joint import Criterion
+from levelfield.scoring.options import Note, ScoreOptions
+
+_IN_LINES = {
+    "source": "--source-file FILE",
+    "references": "--reference-file FILE",
+    "control": "--control ATTR=LABEL",
+}
+"""What plain text can be given beside it."""
+
+
+def choose_metrics(options: ScoreOptions, census: Census, note: Note) -> list[Metric]:
+    """The metrics to score; of a family or task those that the samples have the fields for.
+
+    Raises:
+        UserError: there is no such metric or option, or the samples lack what a metric needs.
+    """
+    task = options.scoring_task
+    named: dict[str, bool] = dict.fromkeys(
+        (member for name in (task.metrics if task else ()) for member in matching(name)), False
+    )
+    instances: list[Metric] = []
+    for wanted in options.metrics:
+        if not isinstance(wanted, str):
+            check_metric(wanted)
+            instances.append(wanted)
+            continue
+        for member in matching(wanted):
+            named[member] = named.get(member, False) or member == wanted
+    common = options.execution.loading.to_dict()
+    if options.model is not None:
+        common["model"] = options.model
+    defaults = task.defaults(options.options) if task else {}
+    metrics = [*create(list(named), common, {**defaults, **options.options}), *instances]
+    names = [metric.name for metric in metrics]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"metric '{twice[0]}' is asked for twice")
+    fitting = []
+    problems = []
+    for metric in metrics:
+        lacking = _lacking(metric, census)
+        if not lacking:
+            fitting.append(metric)
+        elif named.get(metric.name, True) or len(metrics) == 1:
+            problems.append(lacking)
+        else:
+            note(f"left out: {lacking}")
+    if problems:
+        raise InputError(problems)
+    if not fitting:
+        raise UserError(f"the samples lack what {', '.join(names)} need")
+    return fitting
+
+
+def _lacking(metric: Metric, census: Census) -> str:
+    """What the samples lack for a metric and how to give it; empty if nothing."""
+    if unknown := sorted(set(metric.requires) - set(census.filled)):
+        raise UserError(f"metric '{metric.name}' needs '{unknown[0]}', a field no sample has")
+    lacking = [f for f in sorted(metric.requires) if f != "text" and not census.filled[f]]
+    if not lacking:
+        return _lacking_attribute(metric, census)
+    names = " and ".join(f"'{field}'" for field in lacking)
+    columns = wanted_mapping(dict.fromkeys(census.extra, ""), lacking)
+    mend = f"name your column with {map_words(columns)}"
+    is_plain = all(file.endswith(".txt") for file in census.files) and not census.ratings
+    if is_plain and _IN_LINES.keys() >= set(lacking):
+        mend = f"give it with {' '.join(_IN_LINES[field] for field in lacking)}"
+    return (
+        f"{metric.name} needs {names} and none of the {census.n:,} samples has "
+        f"{'it' if len(lacking) == 1 else 'them'}; {mend}"
+        + (f"; other columns: {listed(census.extra)}" if census.extra else "")
+    )
+
+
+def _lacking_attribute(metric: Metric, census: Census) -> str:
+    """That no control names an attribute that the metric knows, if it says which it knows."""
+    attributes: Collection[str] = getattr(metric, "control_attributes", ())
+    if not attributes or not census.control.keys().isdisjoint(attributes):
+        return ""
+    return (
+        f"{metric.name} needs a control with {' or '.join(sorted(attributes))} and none of the "
+        f"{census.n:,} samples has one; their controls name {listed(sorted(census.control))}"
+    )
+
+
+def required_fields(options: ScoreOptions) -> list[str]:
+    """The fields of a sample that some of the metrics need."""
+    task = options.scoring_task
+    names = [*options.metrics, *(task.metrics if task else ())]
+    classes: list[object] = []
+    for name in names:
+        members = matching(name) if isinstance(name, str) else ()
+        classes += map(metric_class, members) if isinstance(name, str) else [name]
+    needs = [getattr(one, "requires", ()) for one in classes]
+    required = {field for fields in needs if isinstance(fields, Collection) for field in fields}
+    return [field for field in FIELDS if field in required]
+
+
+def joint_criteria(options: ScoreOptions, metrics: Sequence[Metric]) -> list[Criterion]:
+    """Content and style, of which a task reports the joint mean; none where one is not scored.
+
+    Raises:
+        UserError: the metric named as content can't be one.
+    """
+    task = options.scoring_task
+    if task is None:
+        return []
+    by_name = {m.name: m for m in metrics if not is_corpus_metric(m) and m.higher_is_better}
+    if options.content is not None and options.content not in by_name:
+        raise UserError(
+            f"--content {options.content}: expected a metric of samples that is scored and of "
+            f"which higher is better: {', '.join(by_name)}"
+        )
+    content = options.content or next((name for name in task.content if name in by_name), None)
+    if content is None or task.style not in by_name:
+        return []
+    chosen = [by_name[content], by_name[task.style]]
+    return [Criterion(m.name, getattr(m, "best", 1.0)) for m in chosen]

@@ -1,0 +1,169 @@
+"""What a run scores and how."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, group, option
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.scoring.tasks import TASKS, ScoringTask
+from levelfield.stats.resampling import Family
+
+if TYPE_CHECKING:
+    from levelfield.core.metric import Metric
+
+    Named = str | Metric
+else:
+    Named = Any
+
+Note = Callable[[str], object]
+"""Called with a line that the user should know at once."""
+
+Workers = int | Literal["auto"] | None
+"""How many; None is this process alone, or, of a cluster, `auto`."""
+
+DEFAULT = ("composite",)
+"""What is measured where neither a metric nor a task is named: the members of the family that the
+samples have the fields for."""
+
+_ADDRESS = re.compile(r"auto|local|(ray://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
+
+
+_EXPECTED_ADDRESS = (
+    "auto, HOST:PORT or ray://HOST:PORT; without an address --ray goes last on the line, or is "
+    "`--ray local`"
+)
+
+
+def check_address(address: str) -> str:
+    """Returns the address of a cluster, if it can be one.
+
+    Raises:
+        UserError: it can't, or Ray is not installed.
+    """
+    if not _ADDRESS.fullmatch(address):
+        raise UserError(f"ray={address:.80}: expected {_EXPECTED_ADDRESS}")
+    if importlib.util.find_spec("ray") is None:
+        raise UserError("ray needs an extra: pip install 'levelfield[ray]'")
+    return address
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution(Options):
+    """How and where texts are scored.
+
+    Raises:
+        UserError: there can't be such a place.
+    """
+
+    loading: Loading = group(AS_USUAL)
+    time_limit: float | None = option(
+        None,
+        "Seconds that one call of a metric (at most 64 texts) may take before the run is ended. "
+        "The limit works in the main thread of a process only, and not on Windows.",
+        above=0,
+        most=10**8,
+        metavar="SECONDS",
+    )
+    workers: Workers = option(
+        None,
+        "Number of processes that score, or of actors with --ray; auto: as many as processors, "
+        "memory and GPUs allow.",
+        least=1,
+        otherwise="1; auto with --ray",
+        metavar="N",
+    )
+    ray: str | None = option(
+        None,
+        "Score on a Ray cluster: auto, HOST:PORT or ray://HOST:PORT; local, or no address, "
+        "starts Ray on this machine.",
+        fits=_ADDRESS.fullmatch,
+        expected=_EXPECTED_ADDRESS,
+        bare="local",
+        metavar="[ADDRESS]",
+    )
+    cache: bool = option(
+        True, "Compute all values anew: neither read from the cache nor write to it."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ray is not None:
+            check_address(self.ray)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(Options):
+    """What `levelfield score` scores and how.
+
+    Raises:
+        UserError: options that contradict each other.
+    """
+
+    metrics: tuple[Named, ...] = option(
+        (),
+        "Score with a metric, a family, or PATH.py:CLASS; may be given again.",
+        flags=("--metric", "-m"),
+        metavar="NAME",
+        otherwise="composite",
+    )
+    task: str | None = option(
+        None, "Score with the metrics that belong to a task.", among=tuple(sorted(TASKS))
+    )
+    content: str | None = option(
+        None,
+        "Use this metric for content in the joint mean of content and style, with --task.",
+        metavar="METRIC",
+    )
+    model: str | None = option(
+        None,
+        "Model of every metric that has one: a hub name (NAME or NAME@REVISION), a folder, "
+        "offline/minilm or offline/smollm2.",
+        metavar="NAME",
+    )
+    options: Mapping[str, Any] = option(
+        {},
+        "Option of all metrics that have it, or of one metric or family; may be given again.",
+        flags=("--option", "-o"),
+        metavar="[METRIC:]NAME=VALUE",
+    )
+    by: str | None = option(
+        None,
+        "Group by this: system, dataset, seed, control, control.ATTR or none.",
+        metavar="FIELD",
+    )
+    corpus_by: str | None = option(
+        None,
+        "Fields, separated by commas, that the texts of one value of a corpus metric share, or "
+        "none.",
+        metavar="FIELDS",
+        otherwise="system,dataset,seed,control",
+    )
+    execution: Execution = group(Execution())
+    seed: int = option(0, "Seed of resampling.", least=0, metavar="N")
+    family: Family = option(
+        "metric",
+        "Comparisons that p is adjusted over: those of a metric, or of the run.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.metrics and not self.task:
+            object.__setattr__(self, "metrics", DEFAULT)
+        if self.content and not self.task:
+            raise UserError("--content needs --task")
+        if self.task and self.model is not None:
+            raise UserError(
+                f"--task {self.task} has models of several kinds; say whose: "
+                f"--option bertscore:model={self.model}"
+            )
+
+    @property
+    def scoring_task(self) -> ScoringTask | None:
+        """The task, if any."""
+        return TASKS[self.task] if self.task else None

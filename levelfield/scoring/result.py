@@ -1,0 +1,277 @@
+"""What a run of `score` comes to: summaries, and their forms for programs and papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from levelfield.core.scores import Scores
+from levelfield.core.strings import natural
+from levelfield.scoring.comparison import Comparison
+from levelfield.scoring.gallery import Gallery
+from levelfield.scoring.grouping import Grouping
+from levelfield.scoring.result_table import (
+    ResultCell,
+    ResultTable,
+    label_table,
+    result_table,
+)
+from levelfield.scoring.summary import GroupSummary, MetricSummary
+from levelfield.scoring.tasks import TASKS
+from levelfield.stats.estimate import finite
+from levelfield.stats.resampling import DEFAULT, Resampling
+
+
+@dataclass(frozen=True)
+class PartMean:
+    """The mean of one part over the defined values of a group.
+
+    Attributes:
+        group: its name, e.g. the system.
+        part: the part's name.
+        mean: of its scores.
+        weight: the mean weight of the part in the values that have it.
+        n: how many values have it.
+    """
+
+    group: str
+    part: str
+    mean: float
+    weight: float
+    n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: getattr(self, name) for name in ("group", "part", "mean", "weight", "n")}
+
+
+class PartTally:
+    """Takes in the parts of scores, in any order and partition.
+
+    Args:
+        names: metric -> the names of the parts that its values are made of, in the order to show
+            them; other metrics are passed over.
+    """
+
+    def __init__(self, names: Mapping[str, Sequence[str]]) -> None:
+        self._names = names
+        self._sums: dict[tuple[str, str, str], np.ndarray] = {}
+
+    def add(self, groups: Sequence[str], scores: Scores) -> None:
+        """Takes in the scores of samples with the groups that they belong to."""
+        if scores.metric not in self._names or scores.parts is None:
+            return
+        group_of = dict(zip(scores.ids, groups, strict=True))
+        for id, part, score, weight in scores.parts.iter_rows():
+            sums = self._sums.setdefault((scores.metric, group_of[id], part), np.zeros(3))
+            sums += (score, weight, 1)
+
+    def means(self) -> dict[str, tuple[PartMean, ...]]:
+        """Metric -> the means, groups by name."""
+        return {
+            metric: means
+            for metric, names in self._names.items()
+            if (means := tuple(self._of_metric(metric, names)))
+        }
+
+    def _of_metric(self, metric: str, names: Sequence[str]) -> list[PartMean]:
+        groups = sorted({group for of, group, _ in self._sums if of == metric}, key=natural)
+        means = []
+        for group in groups:
+            for part in names:
+                if (sums := self._sums.get((metric, group, part))) is not None:
+                    score, weight, n = sums.tolist()
+                    means.append(PartMean(group, part, score / n, weight / n, int(n)))
+        return means
+
+
+@dataclass(frozen=True)
+class ScoreSummary:
+    """What a run measured.
+
+    Attributes:
+        n: samples.
+        files: where they come from; empty for samples in memory.
+        grouping: what the rows of the summaries are.
+        notes: what a reader must know of the values, such as what they cost.
+        summaries: one a metric, the joint means of a task among them.
+        corpora: the scores of corpus metrics, one value a corpus.
+        parts: metric -> the mean of each part by group, of metrics whose values are all made of the
+            same parts.
+        task: the task that was scored, or empty.
+        gallery: the samples that a page shows; None where none were chosen.
+        resampling: how intervals and tests are drawn.
+    """
+
+    n: int
+    files: tuple[str, ...]
+    grouping: Grouping
+    notes: tuple[str, ...]
+    summaries: tuple[MetricSummary, ...]
+    corpora: tuple[Scores, ...] = field(default=(), repr=False)
+    parts: Mapping[str, tuple[PartMean, ...]] = field(default_factory=dict, repr=False)
+    task: str = ""
+    gallery: Gallery | None = field(default=None, repr=False)
+    resampling: Resampling = DEFAULT
+
+    def __getitem__(self, metric: str) -> MetricSummary:
+        """The summary of a metric."""
+        return {summary.metric: summary for summary in self.summaries}[metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `levelfield score --json` prints; a number that is not finite is
+        None."""
+        table, labels = self.table(), self.label_table()
+        rankings = {column.summary.metric: column.ranking for column in table.columns}
+        return {
+            "n": self.n,
+            "files": list(self.files),
+            "by": self.grouping.by,
+            "notes": list(self.notes),
+            "family": self.resampling.family,
+            "metrics": [
+                summary_document(s)
+                | {"ranking": [_place(cell) for cell in rankings[s.metric]]}
+                | self._parts_document(s.metric)
+                for s in self.summaries
+            ],
+            "table": table.to_dict(),
+            "labels": labels.to_dict() if labels else None,
+        }
+
+    def _parts_document(self, metric: str) -> dict[str, Any]:
+        means = self.parts.get(metric, ())
+        return {"parts": [mean.to_dict() for mean in means]} if means else {}
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a metric and group; a group named `all` is all samples together."""
+        rows = [
+            {"metric": s.metric, **_group_document(group)}
+            for s in self.summaries
+            for group in _rows(s)
+        ]
+        return pl.DataFrame(rows, schema=_GROUP_SCHEMA)
+
+    def table(self) -> ResultTable:
+        """Groups × metrics, with what is shown best and who can't be told apart."""
+        criteria = {}
+        if self.task:
+            of_task = TASKS[self.task].columns(self.summaries)
+            criteria = {summary.metric: criterion for criterion, summary in of_task}
+        return result_table(
+            self.summaries,
+            by=self.grouping.name,
+            n=self.n,
+            compares=self.grouping.compares,
+            criteria=criteria,
+            resampling=self.resampling,
+        )
+
+    def label_table(self) -> ResultTable | None:
+        """Systems × metrics and wanted labels; None where there is one label or too many."""
+        if not any(s.by_label for s in self.summaries):
+            return None
+        return label_table(
+            self.summaries, by=self.grouping.name, n=self.n, resampling=self.resampling
+        )
+
+    def tables(self) -> list[ResultTable]:
+        """`table`, and `label_table` where there is one."""
+        return [table for table in (self.table(), self.label_table()) if table]
+
+    def to_latex(self) -> str:
+        """The tables for documents that load booktabs, as `levelfield score --latex` writes
+        them."""
+        return "\n\n".join(table.to_latex() for table in self.tables()) + "\n"
+
+    def to_markdown(self) -> str:
+        """The tables as `levelfield score --markdown` writes them."""
+        return "\n\n".join(table.to_markdown() for table in self.tables()) + "\n"
+
+
+@dataclass(frozen=True)
+class ScoreResult(ScoreSummary):
+    """A run with the value of every sample.
+
+    Attributes:
+        scores: metric -> its scores, one a sample, or one a corpus for a corpus metric.
+    """
+
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+
+
+_GROUP_SCHEMA = {
+    "metric": pl.String,
+    "group": pl.String,
+    "n": pl.Int64,
+    "defined": pl.Int64,
+    "undefined": pl.Int64,
+    "mean": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "clusters": pl.Int64,
+}
+
+
+def _rows(summary: MetricSummary) -> Iterator[GroupSummary]:
+    yield summary.overall
+    yield from summary.groups
+
+
+def _place(cell: ResultCell) -> dict[str, Any]:
+    document = cell.to_dict()
+    return {key: document[key] for key in ("group", "rank", "letters", "best")}
+
+
+def summary_document(summary: MetricSummary) -> dict[str, Any]:
+    """One metric's summary as JSON has it; a number that is not finite is None."""
+    return {
+        "metric": summary.metric,
+        "signature": summary.signature,
+        "higher_is_better": summary.higher_is_better,
+        "overall": _group_document(summary.overall),
+        "groups": [_group_document(group) for group in summary.groups],
+        "comparisons": comparison_documents(summary.comparisons),
+        "undefined": dict(summary.reasons),
+    }
+
+
+def comparison_documents(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Comparisons as JSON has them."""
+    return [
+        {
+            "a": c.a,
+            "b": c.b,
+            "inputs": c.inputs,
+            "left_out": c.left_out,
+            "clusters": c.clusters,
+            "difference": finite(c.difference),
+            "low": finite(c.low),
+            "high": finite(c.high),
+            "effect": finite(c.effect),
+            "p": finite(c.p),
+            "p_adjusted": finite(c.p_adjusted),
+            "lowest": finite(c.bounds.lowest) if c.bounds else None,
+            "highest": finite(c.bounds.highest) if c.bounds else None,
+            "note": c.note,
+        }
+        for c in comparisons
+    ]
+
+
+def _group_document(group: GroupSummary) -> dict[str, Any]:
+    mean = group.mean
+    return {
+        "group": group.group,
+        "n": group.n,
+        "defined": mean.n,
+        "undefined": group.undefined,
+        "mean": finite(mean.value),
+        "low": finite(mean.low),
+        "high": finite(mean.high),
+        "clusters": mean.clusters,
+    }

@@ -1,0 +1,466 @@
+"""The table that a paper prints: systems × metrics, with what is shown best and what is alike."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from levelfield.core.strings import natural
+from levelfield.io.tables import (
+    booktabs,
+    code_block,
+    escape_latex,
+    escape_markdown,
+    markdown_table,
+    spanning_heads,
+)
+from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
+from levelfield.scoring.scale import Scale, scale_of
+from levelfield.scoring.standing import (
+    Standing,
+    best_in_words,
+    letters_in_words,
+    standings,
+)
+from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary
+from levelfield.stats.estimate import finite
+from levelfield.stats.multiplicity import FAMILY_NAMES
+from levelfield.stats.resampling import DEFAULT, Resampling
+
+_NARROW = 4
+"""So many columns of means fit into one column of a page that has two."""
+
+
+@dataclass(frozen=True)
+class ResultCell:
+    """One group under one metric.
+
+    Attributes:
+        group: with its mean, interval, and number of undefined values.
+        standing: among the groups; None where they are not compared, or without a mean.
+        scale: how its numbers are written.
+    """
+
+    group: GroupSummary
+    standing: Standing | None
+    scale: Scale
+
+    @property
+    def best(self) -> bool:
+        """Whether it is shown to be better than every other one."""
+        return self.standing is not None and self.standing.best
+
+    @property
+    def letters(self) -> str:
+        """Its letters; empty if it was not compared."""
+        return self.standing.letters_name if self.standing else ""
+
+    @property
+    def mean(self) -> str:
+        """The mean as it is written; a dash without one."""
+        return self.scale(self.group.mean.value)
+
+    @property
+    def half_width(self) -> str:
+        """Half the width of the interval as it is written; empty without one."""
+        i = self.group.mean
+        return self.scale((i.high - i.low) / 2) if math.isfinite(i.low) else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it; a number that is not finite is None."""
+        mean, standing = self.group.mean, self.standing
+        return {
+            "group": self.group.group,
+            "n": self.group.n,
+            "defined": mean.n,
+            "undefined": self.group.undefined,
+            "mean": finite(mean.value),
+            "low": finite(mean.low),
+            "high": finite(mean.high),
+            "rank": standing.rank if standing else None,
+            "letters": list(standing.letters) if standing else [],
+            "best": self.best,
+        }
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """One metric, or one metric for one wanted label.
+
+    Attributes:
+        summary: of the metric.
+        above: the head that it shares with its neighbours: a criterion or a family; may be empty.
+        name: below that.
+        label: what the texts were asked for; empty for all of them.
+        cells: group -> cell; one whose values are in no group is in none.
+        overall: all groups together.
+    """
+
+    summary: MetricSummary
+    above: str
+    name: str
+    label: str
+    cells: Mapping[str, ResultCell]
+    overall: ResultCell
+
+    @property
+    def arrow(self) -> str:
+        """Up where higher is better, down where lower is."""
+        return "↑" if self.summary.higher_is_better else "↓"
+
+    @property
+    def title(self) -> str:
+        """The metric, and the label if it is of one."""
+        return self.summary.metric + (f", {self.label}" if self.label else "")
+
+    @property
+    def ranking(self) -> list[ResultCell]:
+        """The cells that have a standing, the best first."""
+        sign = -1 if self.summary.higher_is_better else 1
+        ranked = [cell for cell in self.cells.values() if cell.standing]
+        return sorted(
+            ranked, key=lambda cell: (sign * cell.group.mean.value, natural(cell.group.group))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "metric": self.summary.metric,
+            "label": self.label or None,
+            "above": self.above,
+            "higher_is_better": self.summary.higher_is_better,
+            "cells": [cell.to_dict() for cell in self.cells.values()],
+            "overall": None if self.label else self.overall.to_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Groups × metrics: means with their intervals, what is shown best, and who is alike.
+
+    Attributes:
+        by: what the groups are, in one word: system, dataset, sentiment.
+        groups: its rows, `x-2` before `x-10`.
+        columns: one a metric, or one a metric and label.
+        n: texts.
+        compares: whether the groups are systems that are compared.
+        resampling: the level of intervals, and the family of the comparisons.
+    """
+
+    by: str
+    groups: tuple[str, ...]
+    columns: tuple[ResultColumn, ...]
+    n: int
+    compares: bool = True
+    resampling: Resampling = DEFAULT
+
+    def rows(self) -> Iterator[tuple[str, list[ResultCell | None]]]:
+        """Each group with its cells. All texts together come last, under the name `all`, where
+        groups are not systems or a corpus has the texts of several."""
+        for group in self.groups:
+            yield group, [column.cells.get(group) for column in self.columns]
+        beyond = any(
+            column.overall.group.mean.n and not any(c.group.n for c in column.cells.values())
+            for column in self.columns
+        )
+        if beyond or (not self.compares and len(self.groups) > 1):
+            yield OVERALL, [column.overall for column in self.columns]
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether its columns are labels, each with texts of its own."""
+        return any(column.label for column in self.columns)
+
+    def heads(self) -> list[tuple[str, int]]:
+        """The heads above neighbouring columns, each with the number of its columns."""
+        return [
+            (name, len(list(of)))
+            for name, of in itertools.groupby(column.above for column in self.columns)
+        ]
+
+    @property
+    def counted(self) -> str:
+        """What `count` counts: texts, `n`, or corpora where no metric has values of texts."""
+        whys = {column.overall.group.mean.why_no_interval for column in self.columns}
+        return "corpora" if whys == {CORPUS} else "n"
+
+    def count(self, row: Sequence[ResultCell | None]) -> int:
+        """The number of texts of a row; beside them, corpora are fewer."""
+        return max((cell.group.n for cell in row if cell), default=0)
+
+    def legend(self, best: str) -> list[str]:
+        """What the marks mean, of those that the table has, in words.
+
+        Args:
+            best: the mark of what is shown best, e.g. `*`.
+        """
+        cells = [cell for _, row in self.rows() for cell in row]
+        level = f"{100 * self.resampling.level:g} % interval"
+        lines = []
+        if any(cell and cell.half_width for cell in cells):
+            lines.append(f"± half the {level}")
+        if any(cell and cell.best for cell in cells):
+            lines.append(best_in_words(best))
+        if any(cell is None or not cell.group.mean.n for cell in cells):
+            lines.append("– no value")
+        return lines
+
+    def letters_legend(self) -> str:
+        """What letters mean; empty if there are none."""
+        if not any(cell.letters for column in self.columns for cell in column.cells.values()):
+            return ""
+        return letters_in_words(self.by, FAMILY_NAMES[self.resampling.family])
+
+    def notes(self) -> list[str]:
+        """What a reader must know of the numbers: undefined values, why there are no intervals or
+        comparisons, and what comparisons rest on."""
+        if self.of_labels:
+            return ["means by label are not compared"]
+        lines = [line for column in self.columns for line in _undefined(column)]
+        lines += _shared(self.columns, _why_no_interval)
+        if self.compares and len(self.groups) > 1:
+            lines += _shared(self.columns, _why_not_compared)
+            lines += _shared(self.columns, _rests_on)
+            lines += _shared(self.columns, _withheld)
+        elif len(self.groups) > 1:
+            lines.append(f"{self.by}s are not compared with each other: their inputs differ")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: column by column; `groups` are the rows."""
+        return {
+            "by": self.by,
+            "groups": list(self.groups),
+            "columns": [column.to_dict() for column in self.columns],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a column and group."""
+        rows = [
+            {"metric": column.summary.metric, "label": column.label}
+            | cell.to_dict()
+            | {"letters": cell.letters}
+            for column in self.columns
+            for cell in column.cells.values()
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def to_latex(self) -> str:
+        """A booktabs table; what is shown best is bold, letters are superscripts. Signatures and
+        notes are comments above it."""
+
+        def cell(c: ResultCell | None) -> str:
+            if c is None or not c.group.mean.n:
+                return "--"
+            mean = escape_latex(c.mean)
+            text = f"\\textbf{{{mean}}}" if c.best else mean
+            if c.half_width:
+                text += f" $\\pm$ {escape_latex(c.half_width)}"
+            return text + (f"\\textsuperscript{{{c.letters}}}" if c.letters else "")
+
+        arrows = {"↑": "$\\uparrow$", "↓": "$\\downarrow$"}
+        names = [f"{escape_latex(c.name)} {arrows[c.arrow]}" for c in self.columns]
+        head = [escape_latex(self.by.capitalize()), *names]
+        legend = [*self.legend("bold:"), self.letters_legend()]
+        return booktabs(
+            "l" + "r" * len(self.columns),
+            [*spanning_heads([c.above for c in self.columns]), " & ".join(head) + " \\\\"],
+            ([escape_latex(name), *map(cell, row)] for name, row in self.rows()),
+            "; ".join([f"Means over {self.n:,} texts", *filter(None, legend)]) + ".",
+            comments=[*self.signatures(), *self.notes()],
+            wide=len(self.columns) > _NARROW,
+        )
+
+    def to_markdown(self) -> str:
+        """A table with its legend, notes and signatures; what is shown best is bold."""
+
+        def cell(c: ResultCell | None) -> str:
+            if c is None or not c.group.mean.n:
+                return "–"
+            text = c.mean + (f" ± {c.half_width}" if c.half_width else "")
+            text = f"**{text}**" if c.best else text
+            return text + (f" <sup>{c.letters}</sup>" if c.letters else "")
+
+        head = [escape_markdown(self.by)]
+        head += [f"{escape_markdown(c.title)} {c.arrow}" for c in self.columns]
+        table = markdown_table(
+            head, ([escape_markdown(name), *map(cell, row)] for name, row in self.rows())
+        )
+        legend = "; ".join(filter(None, [*self.legend("**bold**"), self.letters_legend()]))
+        notes = "\n".join(f"- {escape_markdown(note)}" for note in self.notes())
+        return "\n\n".join(filter(None, [table, legend, notes, code_block(self.signatures())]))
+
+    def signatures(self) -> list[str]:
+        """One a metric."""
+        return list(dict.fromkeys(column.summary.signature for column in self.columns))
+
+
+_SCHEMA = {
+    "metric": pl.String,
+    "label": pl.String,
+    "group": pl.String,
+    "n": pl.Int64,
+    "defined": pl.Int64,
+    "undefined": pl.Int64,
+    "mean": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "rank": pl.Int64,
+    "letters": pl.String,
+    "best": pl.Boolean,
+}
+
+
+def result_table(
+    summaries: Sequence[MetricSummary],
+    *,
+    by: str,
+    n: int,
+    compares: bool = True,
+    criteria: Mapping[str, str] = {},
+    resampling: Resampling = DEFAULT,
+) -> ResultTable:
+    """The table of a run.
+
+    Args:
+        summaries: one a metric.
+        by: what their groups are, in one word.
+        n: texts.
+        compares: whether the groups are systems that are compared.
+        criteria: metric -> what it measures, the head above it; in the order of these, and without
+            any, the family of several metrics stands there.
+        resampling: what the summaries were made with.
+    """
+    families = Counter(s.metric.partition(".")[0] for s in summaries)
+    order = [*criteria] or [*families]
+    place = {name: i for i, name in enumerate(order)}
+    summaries = sorted(
+        summaries,
+        key=lambda s: place.get(s.metric if criteria else s.metric.partition(".")[0], len(order)),
+    )
+
+    def column(s: MetricSummary) -> ResultColumn:
+        family, _, member = s.metric.partition(".")
+        shared = not criteria and member and families[family] > 1
+        above, name = (family, member) if shared else (criteria.get(s.metric, ""), s.metric)
+        scale = scale_of(s)
+        of_groups: Mapping[str, Standing] = {}
+        if compares and len(s.groups) > 1:
+            means = {g.group: g.mean.value for g in s.groups}
+            of_groups = standings(
+                means, s.comparisons, higher_is_better=s.higher_is_better, rounded=scale.rounded
+            )
+        return ResultColumn(
+            summary=s,
+            above=above,
+            name=name,
+            label="",
+            cells={g.group: ResultCell(g, of_groups.get(g.group), scale) for g in s.groups},
+            overall=ResultCell(s.overall, None, scale),
+        )
+
+    columns = tuple(column(s) for s in summaries)
+    groups = sorted({group for c in columns for group in c.cells}, key=natural)
+    return ResultTable(by, tuple(groups), columns, n, compares, resampling)
+
+
+def label_table(
+    summaries: Sequence[MetricSummary],
+    *,
+    by: str,
+    n: int,
+    resampling: Resampling = DEFAULT,
+) -> ResultTable:
+    """The table of systems × metrics and wanted labels; as `result_table`.
+
+    Systems are compared over all labels together, so it has no marks and no letters.
+    """
+    columns = []
+    for s in summaries:
+        scale = scale_of(s)
+        for label, groups in s.by_label.items():
+            cells = {g.group: ResultCell(g, None, scale) for g in groups}
+            overall = ResultCell(s.overall, None, scale)
+            columns.append(ResultColumn(s, s.metric, label, label, cells, overall))
+    names = sorted({group for c in columns for group in c.cells}, key=natural)
+    return ResultTable(by, tuple(names), tuple(columns), n, resampling=resampling)
+
+
+def _undefined(column: ResultColumn) -> Iterator[str]:
+    s = column.summary
+    if s.overall.undefined:
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in s.reasons.items())
+        lacking = [
+            f"{g.group} {g.undefined:,}".replace(" ", "\u00a0")
+            for g in sorted(s.groups, key=lambda g: natural(g.group))
+            if g.undefined
+        ]
+        told = len(s.groups) > 1 and lacking and s.overall.mean.n
+        of_groups = f" ({', '.join(lacking)})" if told else ""
+        yield f"{s.metric}: undefined: {reasons}{of_groups}"
+
+
+def _shared(columns: Sequence[ResultColumn], words: Callable[[ResultColumn], str]) -> Iterator[str]:
+    """What holds for columns, each once, after the metrics that it holds for if not all."""
+    titles: dict[str, list[str]] = {}
+    for column in columns:
+        if said := words(column):
+            titles.setdefault(said, []).append(column.title)
+    for said, of in titles.items():
+        yield said if len(of) == len(columns) else f"{', '.join(of)}: {said}"
+
+
+def _why_no_interval(column: ResultColumn) -> str:
+    means = [cell.group.mean for cell in column.cells.values() if cell.group.mean.n]
+    reasons = {mean.why_no_interval for mean in means}
+    if not means or "" in reasons:
+        return ""
+    if not any(mean.clusters for mean in means):
+        what = "no interval, not compared" if len(means) > 1 else "no interval"
+        return f"{what}: {CORPUS}"
+    return f"no interval: {', '.join(sorted(reasons))}"
+
+
+def _why_not_compared(column: ResultColumn) -> str:
+    """Why there is no test at all."""
+    comparisons = column.summary.comparisons
+    if any(not math.isnan(c.p_adjusted) for c in comparisons):
+        return ""
+    return next((f"not compared: {c.note}" for c in comparisons if c.note), "")
+
+
+def _rests_on(column: ResultColumn) -> str:
+    """On how many inputs, and what holds for every comparison."""
+    compared = [c for c in column.summary.comparisons if not math.isnan(c.p_adjusted)]
+    if not compared:
+        return ""
+    return "; ".join([f"compared on {_inputs(compared)}", *_common_notes(compared)])
+
+
+def _withheld(column: ResultColumn) -> str:
+    """How many verdicts undefined values could turn."""
+    better = column.summary.higher_is_better
+    withheld = sum(verdict(c, better) == WITHHELD for c in column.summary.comparisons)
+    if not withheld:
+        return ""
+    of = f"{withheld:,} of {len(column.summary.comparisons):,} verdicts"
+    return f"{of} withheld: values undefined for one system alone could turn them"
+
+
+def _inputs(comparisons: Sequence[Comparison]) -> str:
+    counts = sorted({c.inputs for c in comparisons})
+    of = sorted({c.inputs + c.left_out for c in comparisons})
+    shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    of_all = f" of {of[-1]:,}" if counts[0] < of[-1] else ""
+    return f"{shown}{of_all} input{'' if of[-1] == 1 else 's'}"
+
+
+def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    notes = [c.note.split("; ") if c.note else [] for c in comparisons]
+    return [note for note in notes[0] if all(note in of for of in notes[1:])]

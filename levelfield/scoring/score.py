@@ -1,0 +1,331 @@
+"""`levelfield.score`: samples in, scores and their summaries out.
+
+A sample's way to its value: `io.source` reads it, `run.stream` passes its partition on,
+`run.keeper` asks for the values that are not kept, `core.metric` holds the metric to its contract,
+and the metric scores it with its words or its model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from levelfield.core.corpus import is_corpus_metric
+from levelfield.core.metric import (
+    CountsTexts,
+    Metric,
+    check_metric,
+    held_to_its_contract,
+    part_names,
+    partitions,
+)
+from levelfield.core.options import distributed, keywords
+from levelfield.core.patience import time_limit
+from levelfield.core.progress import Progress, Stages, no_stages
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores, concatenate
+from levelfield.core.strings import json_text
+from levelfield.core.votes import tie_note, ties
+from levelfield.io.census import Census
+from levelfield.io.opening import open_source
+from levelfield.io.outputs import KINDS, FileHead
+from levelfield.io.problems import printable
+from levelfield.io.reading import PathLike, ReadingOptions
+from levelfield.io.source import Source
+from levelfield.io.writing import STDOUT, atomic_writer
+from levelfield.scoring.gallery import Gallery
+from levelfield.scoring.grouping import Corpora, Grouping
+from levelfield.scoring.joint import Criterion, joint
+from levelfield.scoring.keeper import ScoredPartition, keeping, stream
+from levelfield.scoring.metrics import choose_metrics, joint_criteria, required_fields
+from levelfield.scoring.options import Note, ScoreOptions
+from levelfield.scoring.places import scoring_place
+from levelfield.scoring.readiness import check_engine, ready
+from levelfield.scoring.result import PartTally, ScoreResult, ScoreSummary
+from levelfield.scoring.summary import (
+    MetricSummary,
+    adjusted,
+    summarise,
+    summarise_corpus,
+)
+from levelfield.scoring.tally import RunTally
+from levelfield.stats.resampling import Resampling
+
+_MOST_NAMED = 5
+
+
+def note_of_lost(path: str, signatures: Collection[str]) -> str:
+    """Says which scores in a file have signatures that a run will not write there again.
+
+    Returns:
+        The metrics with their signatures, in words; empty if nothing is lost.
+    """
+    lost = {s: m for s, m in _signatures(path).items() if s not in signatures}
+    if not lost:
+        return ""
+    named = [f"{metric} ({signature})" for signature, metric in lost.items()]
+    more = [f"{len(lost) - _MOST_NAMED:,} more"] if len(lost) > _MOST_NAMED else []
+    return (
+        f"{printable(path)} is written over, and with it scores that this run does not make: "
+        f"{', '.join([*named[:_MOST_NAMED], *more])}; with another --out they stay"
+    )
+
+
+def _signatures(path: str) -> dict[str, str]:
+    """Signature -> metric of the scores in a file; none where it is no file of scores."""
+    place = Path(path)
+    if path == STDOUT or not place.is_file():
+        return {}
+    signatures: dict[str, str] = {}
+    seen: set[bytes] = set()
+    try:
+        if not KINDS["scores"](FileHead(place)):
+            return {}
+        with place.open("rb") as file:
+            for line in file:
+                # of a line like one before, all but the id and the value is known
+                end = line[line.rfind(b'"signature": ') :]
+                if end in seen:
+                    continue
+                seen.add(end)
+                record = json.loads(line)
+                signatures[str(record["signature"])] = str(record["metric"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass  # what comes after a broken line was no use before either
+    return signatures
+
+
+Texts = PathLike | Iterable[str | Mapping[str, Any] | os.PathLike[str] | Sample]
+"""A path; or a list of texts, records, samples or paths."""
+
+
+@keywords(ScoreOptions, ReadingOptions)
+def score(
+    texts: Texts,
+    metrics: str | Metric | Sequence[str | Metric] = (),
+    chosen: ScoreOptions | None = None,
+    reading: ReadingOptions | None = None,
+    *,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+    **words: Any,
+) -> ScoreResult:
+    """Scores texts with one or more metrics, and compares the systems that wrote them.
+
+    Does what `levelfield score` does, with the command's words and defaults.
+
+    Args:
+        texts: a path as a `str` or `Path`; or a list: of strings, which are texts, of records, of
+            `Sample`s, or of `Path`s.
+        metrics: names of metrics and families, or metrics; none stands for `composite`, the aspects
+            that the texts have the fields for.
+        chosen: what is scored and how.
+        reading: how files are read.
+        stages: told of the progress of each stage: reading, counting, scoring.
+        note: called with what is left out of a family or task, and why.
+        words: options of `ScoreOptions` and `ReadingOptions`, instead of those there.
+
+    Raises:
+        LevelfieldError: what is wrong with a text, a metric, a model or an option.
+
+    >>> result = score(["The court sat.", "The sun shone."], "diversity.distinct-1", cache=False)
+    >>> result.n, result.scores["diversity.distinct-1"].values
+    (2, array([0.75]))
+    """
+    of_scoring, of_reading = distributed(words, ScoreOptions, ReadingOptions)
+    if metrics or chosen is None:
+        of_scoring["metrics"] = _listed(metrics)
+    chosen = ScoreOptions.of(chosen, **of_scoring)
+    source = open_source(texts, reading, **of_reading)
+    scored: dict[str, list[Scores]] = {}
+
+    def collect(partition: ScoredPartition) -> None:
+        for scores in partition.scores:
+            scored.setdefault(scores.metric, []).append(scores)
+
+    run = measure(
+        source, chosen, files=paths_of(texts), gallery=Gallery(), each=collect, stages=stages,
+        note=note,
+    )  # fmt: skip
+    values = {metric: concatenate(parts) for metric, parts in scored.items()}
+    values |= {scores.metric: scores for scores in run.corpora}
+    return ScoreResult(**vars(run), scores=values)
+
+
+def _listed(metrics: str | Metric | Sequence[str | Metric]) -> tuple[str | Metric, ...]:
+    if isinstance(metrics, str) or not isinstance(metrics, Sequence):
+        return (metrics,)
+    return tuple(metrics)
+
+
+def paths_of(texts: Texts) -> tuple[str, ...]:
+    """The files among what `score` is given."""
+    if isinstance(texts, str | os.PathLike):
+        return (os.fspath(texts),)
+    if isinstance(texts, Sequence):
+        return tuple(os.fspath(item) for item in texts if isinstance(item, os.PathLike))
+    return ()
+
+
+def measure(
+    source: Source,
+    options: ScoreOptions,
+    *,
+    files: Sequence[str] = (),
+    out: str | None = None,
+    parts: str | None = None,
+    gallery: Gallery | None = None,
+    each: Callable[[ScoredPartition], object] = lambda _: None,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+) -> ScoreSummary:
+    """Streams samples through the metrics; only a partition of texts is in memory.
+
+    Args:
+        files: names for the summary.
+        out, parts: where values and what they are made of are written, whole or not at all.
+        gallery: chooses samples to show.
+        each: called with every partition that is scored.
+        stages, note: as for `score`.
+
+    Raises:
+        LevelfieldError: as for `score`.
+        KeyboardInterrupt: says what is kept.
+    """
+    with stages("reading", None) as progress:
+        census = source.check(progress=progress, wanted=required_fields(options))
+    with time_limit(options.execution.time_limit):
+        metrics = [
+            _prepared(metric, source, census, stages)
+            for metric in choose_metrics(options, census, note)
+        ]
+        signatures = ready(metrics, census.control)
+    check_engine(options.execution.loading.engine, signatures)
+    if out and (lost := note_of_lost(out, signatures)):
+        note(lost)
+    criteria = joint_criteria(options, metrics)
+    grouping = Grouping.choose(options.by, census)
+    corpora = [Corpora(m, options.corpus_by) for m in metrics if is_corpus_metric(m)]
+    of_samples = [m for m in metrics if not is_corpus_metric(m)]
+    states = [corpus.states for corpus in corpora]
+    tally = RunTally()
+    parts_of = PartTally({m.name: names for m in of_samples if (names := part_names(m))})
+    notes: list[str] = []
+    tied: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(time_limit(options.execution.time_limit))
+        out_file = stack.enter_context(atomic_writer(out)) if out else None
+        parts_file = stack.enter_context(atomic_writer(parts)) if parts else None
+        executor = stack.enter_context(
+            scoring_place(options.execution, metrics, census.n, notes.append)
+        )
+        keeper = stack.enter_context(
+            keeping(notes, enabled=options.execution.cache, executor=executor)
+        )
+        what = metrics[0].name if len(metrics) == 1 else "scoring"
+        progress = stack.enter_context(stages(what, census.n * len(metrics)))
+        scored = stream(partitions(source), of_samples, states, keeper, progress=progress)
+        for partition in scored:
+            groups = [grouping.group(sample) for sample in partition.samples]
+            labels = [grouping.label(sample) for sample in partition.samples]
+            for sample, group, label in zip(partition.samples, groups, labels, strict=True):
+                tally.add(sample, group, label)
+            for scores in partition.scores:
+                tally.add_scores(scores)
+                tied[scores.metric] += ties(scores)
+                parts_of.add(groups, scores)
+            for corpus in corpora:
+                corpus.add(partition.samples, groups, labels)
+            if gallery is not None:
+                gallery.add(partition.samples, groups, partition.scores)
+            for scores in partition.scores:
+                _write_scores(scores, out_file)
+                _write_parts(scores, parts_file)
+            each(partition)
+        of_corpora = tuple(group_states.scores() for group_states in states)
+        for scores in of_corpora:
+            _write_scores(scores, out_file)
+    for metric in of_samples:
+        with held_to_its_contract(metric, "can't be asked for its costs"):
+            notes += [f"{metric.name}: {cost}"] if (cost := getattr(metric, "costs", None)) else []
+    notes += [tie_note(metric, n, len(tally)) for metric, n in tied.items() if n]
+    resampling = Resampling(seed=options.seed, family=options.family)
+    split = _split(metrics)
+    summaries = _summaries(tally, criteria, grouping, split, resampling)
+    summaries += [
+        summarise_corpus(scores, corpus.rows(), corpus.labels() if scores.metric in split else {})
+        for scores, corpus in zip(of_corpora, corpora, strict=True)
+    ]
+    return ScoreSummary(
+        n=len(tally),
+        files=tuple(files),
+        grouping=grouping,
+        notes=tuple(notes),
+        summaries=tuple(summaries),
+        corpora=of_corpora,
+        parts=parts_of.means(),
+        task=options.task or "",
+        gallery=gallery,
+        resampling=resampling,
+    )
+
+
+def _write_scores(scores: Scores, out: TextIO | None) -> None:
+    """Writes one record a line, as `scores.jsonl` has them."""
+    if out is not None:
+        for record in scores.records():
+            out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write_parts(scores: Scores, out: TextIO | None) -> None:
+    """Writes what the values are made of, one part a line."""
+    if out is not None and scores.parts is not None:
+        for row in scores.parts.iter_rows(named=True):
+            out.write(json_text({"metric": scores.metric, **row}) + "\n")
+
+
+def _prepared(metric: Metric, source: Source, census: Census, stages: Stages) -> Metric:
+    """The metric, after it has counted all texts if it does so."""
+    if not isinstance(metric, CountsTexts):
+        return metric
+    with (
+        stages("counting", census.n) as progress,
+        held_to_its_contract(metric, "failed to count the texts"),
+    ):
+        counted = metric.counting(_texts(source, progress))
+    check_metric(counted, name=metric.name)
+    return counted
+
+
+def _texts(samples: Iterable[Sample], progress: Progress) -> Iterator[str]:
+    for sample in samples:
+        yield sample.text
+        progress(1)
+
+
+def _split(metrics: Sequence[Metric]) -> set[str]:
+    """The metrics whose means are split by label: those that read it, or all if none does."""
+    of_control = {metric.name for metric in metrics if "control" in metric.requires}
+    return of_control or {metric.name for metric in metrics}
+
+
+def _summaries(
+    tally: RunTally,
+    criteria: Sequence[Criterion],
+    grouping: Grouping,
+    split: Container[str],
+    resampling: Resampling,
+) -> list[MetricSummary]:
+    """Summaries of the sample metrics, and of the joint mean of content and style if there is
+    one."""
+    summaries = summarise(tally, compare=grouping.compares, split=split, resampling=resampling)
+    if not criteria:
+        return summaries
+    content, style = criteria
+    means = joint(tally, content, style, compare=grouping.compares, resampling=resampling)
+    return adjusted([*summaries, *means], resampling)

@@ -1,0 +1,253 @@
+"""From scores to what a paper reports: means with intervals, and comparisons of systems."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from levelfield.core.arrays import Bools, Floats
+from levelfield.core.scores import Scores
+from levelfield.core.signature import with_run
+from levelfield.scoring.comparison import Comparison, adjusted_comparisons
+from levelfield.scoring.seeds import mean_with_seeds
+from levelfield.scoring.system_comparisons import ValuesOfSystems, compared_systems
+from levelfield.scoring.tally import Pairing, RunTally
+from levelfield.stats.bootstrap import BootstrapMeans
+from levelfield.stats.clusters import coded
+from levelfield.stats.estimate import Estimate, estimate_of_mean
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.stats.shares import votes_of
+
+OVERALL = "all"
+"""The name of the row over all groups."""
+
+CORPUS = "values of corpora"
+"""Why the mean of a corpus metric has no interval."""
+
+MOST_LABELS = 8
+"""So many labels have columns of their own."""
+
+POINTS = 500
+"""How many single values of a group a summary carries, for figures."""
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """One metric over one group of samples.
+
+    Attributes:
+        group: its name, e.g. the system.
+        n: how many samples it has.
+        undefined: for how many of them the metric is undefined; `mean.n` is the rest.
+        mean: of the defined values; its interval is clustered on what samples share.
+        points: at most `POINTS` of the defined values, drawn by the hashes of the samples' ids.
+    """
+
+    group: str
+    n: int
+    undefined: int
+    mean: Estimate
+    points: tuple[float, ...] = field(default=(), repr=False)
+
+
+_Row = Callable[[], GroupSummary]
+"""Gives a row once all means have been drawn."""
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """What one metric says of a run.
+
+    Attributes:
+        metric: its name.
+        signature: every choice that could change a number, with the run part.
+        higher_is_better: its direction.
+        overall: all samples together; `groups` splits them.
+        groups: by name.
+        comparisons: every pair of groups; empty if the groups are not to be compared.
+        reasons: why values are undefined -> how many, the most frequent first.
+        by_label: wanted label -> its groups; empty if groups are not split by labels.
+    """
+
+    metric: str
+    signature: str
+    higher_is_better: bool
+    overall: GroupSummary
+    groups: tuple[GroupSummary, ...]
+    comparisons: tuple[Comparison, ...]
+    reasons: Mapping[str, int]
+    by_label: Mapping[str, tuple[GroupSummary, ...]] = field(default_factory=dict)
+
+
+def summarise(
+    tally: RunTally,
+    *,
+    compare: bool = True,
+    split: Container[str] = (),
+    resampling: Resampling = DEFAULT,
+) -> list[MetricSummary]:
+    """Summaries of every metric of a run.
+
+    Means are over the defined values of a group, with `cluster_bootstrap_mean` intervals, or those
+    of `mean_with_seeds` for systems with several seeds. Systems are compared on equal inputs by
+    `compared_systems`; the defined values of a system on one input (several seeds) are averaged.
+    The result does not depend on the order of the samples.
+
+    Args:
+        tally: the samples and scores.
+        compare: whether the groups are systems. Labels or datasets are not compared with each
+            other: their inputs differ, so a difference says nothing of who is better.
+        split: the metrics whose groups are split by labels as well.
+        resampling: how intervals and tests are drawn.
+
+    Raises:
+        ValueError: as `RunTally.table`.
+    """
+    table = tally.table()
+    clusters = coded(table.own_clusters)[1]
+    pairing = Pairing(table) if compare else None
+    means = BootstrapMeans(resampling)
+
+    def group_summary(
+        name: str, rows: Bools, values: Floats, *, votes: int, code: int | None = None
+    ) -> _Row:
+        v = values[rows]
+        defined = v[~np.isnan(v)]
+        n, points = v.size, tuple(defined[:POINTS].tolist())
+        undefined = n - defined.size
+        mean = None
+        if pairing is not None and code is not None:
+            texts = pairing.seeded(np.where(rows, values, np.nan), code)
+            if texts is not None and texts.values.size == defined.size:
+                mean = mean_with_seeds(texts, votes=votes, level=resampling.level)
+        if mean is not None:
+            row = GroupSummary(name, n, undefined, mean, points)
+            return lambda: row
+        drawn = means.add(v, clusters[rows], votes=votes)
+        return lambda: GroupSummary(name, n, undefined, drawn(), points)
+
+    def group_summaries(within: Bools, values: Floats, *, votes: int) -> list[_Row]:
+        every = ((code, within & (table.groups == code)) for code in range(len(table.names)))
+        return [
+            group_summary(table.names[code], rows, values, votes=votes, code=code)
+            for code, rows in every
+            if rows.any()
+        ]
+
+    def values_of_systems(pairing: Pairing) -> Iterator[ValuesOfSystems]:
+        for column in tally.columns():
+            values = table.values[column.metric]
+            yield ValuesOfSystems(
+                names=table.names,
+                values=pairing.means(values),
+                texts=pairing.texts,
+                lacking=pairing.lacking(values),
+                clusters=pairing.clusters,
+                seeded=pairing.seeded(values),
+                why_empty=pairing.why_empty,
+            )
+
+    whole = np.ones(table.groups.size, np.bool_)
+    labels = {name: table.labels == i for i, name in enumerate(_told_apart(table.label_names))}
+    rows: list[tuple[_Row, list[_Row], dict[str, list[_Row]]]] = []
+    for column in tally.columns():
+        values = table.values[column.metric]
+        votes = votes_of(values[~np.isnan(values)])
+        by_label = {
+            name: group_summaries(rows, values, votes=votes)
+            for name, rows in labels.items()
+            if column.metric in split
+        }
+        every = group_summary(OVERALL, whole, values, votes=votes)
+        rows.append((every, group_summaries(whole, values, votes=votes), by_label))
+    comparisons: Sequence[Sequence[Comparison]] = [()] * len(rows)
+    if pairing is not None and len(table.names) > 1:
+        comparisons = compared_systems(values_of_systems(pairing), resampling)
+    summaries = [
+        MetricSummary(
+            metric=column.metric,
+            signature=with_run(
+                column.signature,
+                n=table.groups.size,
+                undefined=sum(column.reasons.values()),
+                truncated=column.truncated,
+            ),
+            higher_is_better=column.higher_is_better,
+            overall=every(),
+            groups=tuple(row() for row in groups),
+            comparisons=tuple(of_metric),
+            reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
+            by_label={name: tuple(row() for row in of) for name, of in by_label.items()},
+        )
+        for column, (every, groups, by_label), of_metric in zip(
+            tally.columns(), rows, comparisons, strict=True
+        )
+    ]
+    return adjusted(summaries, resampling)
+
+
+def summarise_corpus(
+    scores: Scores, groups: Mapping[str, str], labels: Mapping[str, str] = {}
+) -> MetricSummary:
+    """The summary of a corpus metric: means over its values, each as heavy as the others.
+
+    There are no intervals and no tests: a corpus has one value, which says nothing of how another
+    corpus of the same system would do.
+
+    Args:
+        scores: one value a corpus; ids are the corpora's names.
+        groups: corpus -> the row that it belongs to; a corpus that is not named belongs to no row
+            and counts in the overall mean only.
+        labels: corpus -> what its texts were asked for; one that is not named has no such row.
+    """
+
+    def row(name: str, ids: Sequence[str]) -> GroupSummary:
+        of_row = set(ids)
+        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in of_row])
+        defined = v[~np.isnan(v)]
+        mean = float(defined.mean()) if defined.size else math.nan
+        return GroupSummary(
+            group=name,
+            n=v.size,
+            undefined=v.size - defined.size,
+            mean=estimate_of_mean(
+                mean, math.nan, math.nan, n=defined.size, clusters=0, why_no_interval=CORPUS
+            ),
+            points=tuple(defined[:POINTS].tolist()),
+        )
+
+    def group_rows(label: str | None = None) -> tuple[GroupSummary, ...]:
+        members: dict[str, list[str]] = {}
+        for id in scores.ids:
+            if id in groups and label in (None, labels.get(id)):
+                members.setdefault(groups[id], []).append(id)
+        return tuple(row(name, members[name]) for name in sorted(members))
+
+    reasons = Counter(scores.undefined.values())
+    return MetricSummary(
+        metric=scores.metric,
+        signature=scores.run_signature,
+        higher_is_better=scores.higher_is_better,
+        overall=row(OVERALL, scores.ids),
+        groups=group_rows(),
+        comparisons=(),
+        reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0]))),
+        by_label={name: group_rows(name) for name in _told_apart(sorted(set(labels.values())))},
+    )
+
+
+def _told_apart(labels: Sequence[str]) -> Sequence[str]:
+    """The labels, if there are several and not too many."""
+    return labels if 1 < len(labels) <= MOST_LABELS else ()
+
+
+def adjusted(
+    summaries: Sequence[MetricSummary], resampling: Resampling = DEFAULT
+) -> list[MetricSummary]:
+    """The summaries with p adjusted over the comparisons of each family."""
+    of_metrics = adjusted_comparisons([s.comparisons for s in summaries], resampling)
+    return [replace(s, comparisons=of) for s, of in zip(summaries, of_metrics, strict=True)]

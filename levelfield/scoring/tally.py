@@ -1,0 +1,318 @@
+"""The scores of a run as columns, whatever order and partition they come in."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from levelfield.core.arrays import Bools, Codes, Floats, Hashes
+from levelfield.core.sample import INPUT_FIELDS, Sample, wanted_name
+from levelfield.core.scores import Scores
+from levelfield.scoring.seeds import SeededTexts
+from levelfield.stats.clusters import coded
+
+Input = tuple[object, ...]
+"""As `Sample.input` gives it."""
+
+NONE = 0
+"""The hash of nothing: no input, no cluster."""
+
+
+@dataclass(frozen=True)
+class SystemTable:
+    """A run as columns of equal length.
+
+    Attributes:
+        ids, clusters, inputs: (n,) hashes; `NONE` where there is none.
+        groups: (n,) positions in `names`.
+        seeds: (n,) positions among all seeds of the run, none being one of them; None if no
+            sample has a seed.
+        names: of the groups.
+        labels: (n,) positions in `label_names`.
+        label_names: what texts were asked for, by name.
+        empty: (n,) whether a text is blank.
+        values: metric -> (n,).
+        examples: name -> one input of the group; none of a group whose texts have no input.
+            Groups with the same prompts have examples with the same prompt.
+    """
+
+    ids: Hashes
+    clusters: Hashes
+    inputs: Hashes
+    groups: Codes
+    seeds: Codes | None
+    names: tuple[str, ...]
+    labels: Codes
+    label_names: tuple[str, ...]
+    empty: Bools
+    values: Mapping[str, Floats]
+    examples: Mapping[str, Input]
+
+    @property
+    def own_clusters(self) -> Hashes:
+        """The clusters; what was generated from nothing shared is one of its own."""
+        return np.where(self.clusters == NONE, self.ids, self.clusters)
+
+
+class RunTally:
+    """What summaries need of the samples and scores of a run, and nothing more.
+
+    Samples and scores may come in any order and in any partition; memory is 37 bytes a sample and
+    16 bytes a value; of texts, one input a group is kept. Ids, inputs and clusters are kept as
+    8-byte hashes: among a million of them the chance that any two collide is 3 in 100 million.
+
+    >>> from levelfield.core.sample import Sample
+    >>> tally = RunTally()
+    >>> tally.add(Sample(id="1", text="The court sat.", prompt="The court", system="x"), "x")
+    """
+
+    def __init__(self) -> None:
+        self._ids = array("Q")
+        self._clusters = array("Q")
+        self._inputs = array("Q")
+        self._groups = array("i")
+        self._seeds = array("i")
+        self._labels = array("i")
+        self._empty = array("B")
+        self._codes: dict[str, int] = {}
+        self._seed_codes: dict[int | None, int] = {}
+        self._label_codes: dict[str, int] = {}
+        self._columns: dict[str, MetricColumn] = {}
+        self._examples: dict[str, tuple[int, str, Input]] = {}
+
+    def __len__(self) -> int:
+        """How many samples were added."""
+        return len(self._ids)
+
+    def add(self, sample: Sample, group: str, label: str = "") -> None:
+        """Remember to what group, input and cluster a sample belongs.
+
+        Args:
+            label: what the text was asked for, if groups are to be split by that.
+        """
+        self._ids.append(_hash(b"id", sample.id))
+        self._clusters.append(_hash(b"cluster", sample.shared) if sample.shared else NONE)
+        self._inputs.append(_hash(b"input", sample.input) if sample.input else NONE)
+        if sample.input:
+            self._keep_example(group, sample.shared, sample.input)
+        self._groups.append(self._codes.setdefault(group, len(self._codes)))
+        self._seeds.append(self._seed_codes.setdefault(sample.seed, len(self._seed_codes)))
+        self._labels.append(self._label_codes.setdefault(label, len(self._label_codes)))
+        self._empty.append(not sample.text.strip())
+
+    def _keep_example(self, group: str, shared: tuple[str, ...], input: Input) -> None:
+        """Keeps the input whose prompt has the smallest hash, which is the same in every group
+        that has this prompt, whatever its case and white space."""
+        place = _hash(b"example", " ".join(shared).casefold().split())
+        kept = self._examples.get(group)
+        if kept is None or place <= kept[0]:
+            example = (place, repr(input), input)
+            if kept is None or example[:2] < kept[:2]:
+                self._examples[group] = example
+
+    def add_scores(self, scores: Scores) -> None:
+        """Remember the values of one metric for some of the samples."""
+        column = self._columns.setdefault(scores.metric, MetricColumn(scores))
+        if column.signature != scores.signature:
+            raise ValueError(
+                f"{scores.metric}: one summary, two signatures: "
+                f"{column.signature} and {scores.signature}"
+            )
+        column.ids.extend(_hash(b"id", id) for id in scores.ids)
+        column.values.frombytes(scores.values.tobytes())
+        column.reasons.update(scores.undefined.values())
+        column.truncated += len(scores.truncated)
+
+    def table(self) -> SystemTable:
+        """All that was added, as arrays with rows in the order of the ids' hashes.
+
+        Raises:
+            ValueError: two samples with one id, or a metric that lacks values for some samples or
+                has values for others.
+        """
+        ids = np.array(self._ids, dtype=np.uint64)
+        rows = np.argsort(ids)
+        ids = ids[rows]
+        if np.any(ids[1:] == ids[:-1]):
+            raise ValueError("two samples have one id")
+        names, labels = sorted(self._codes), sorted(self._label_codes)
+        seeds = sorted(self._seed_codes, key=lambda seed: (seed is None, seed or 0))
+        values = {}
+        for metric, column in self._columns.items():
+            scored = np.array(column.ids, dtype=np.uint64)
+            order = np.argsort(scored)
+            if not np.array_equal(scored[order], ids):
+                raise ValueError(
+                    f"{metric} must have one value for each of the {len(ids)} samples; "
+                    f"it has {len(scored)}, or they are of other samples"
+                )
+            values[metric] = np.array(column.values)[order]
+        return SystemTable(
+            ids=ids,
+            clusters=np.array(self._clusters, dtype=np.uint64)[rows],
+            inputs=np.array(self._inputs, dtype=np.uint64)[rows],
+            groups=_positions([self._codes[name] for name in names], self._groups)[rows],
+            seeds=(
+                None
+                if seeds in ([], [None])
+                else _positions([self._seed_codes[seed] for seed in seeds], self._seeds)[rows]
+            ),
+            names=tuple(names),
+            labels=_positions([self._label_codes[name] for name in labels], self._labels)[rows],
+            label_names=tuple(labels),
+            empty=np.array(self._empty, dtype=np.bool_)[rows],
+            values=values,
+            examples={name: example for name, (*_, example) in self._examples.items()},
+        )
+
+    def columns(self) -> Iterable[MetricColumn]:
+        """The metrics, in the order in which their scores first came."""
+        return self._columns.values()
+
+
+@dataclass
+class MetricColumn:
+    """The scores of one metric as they come in."""
+
+    metric: str
+    signature: str
+    higher_is_better: bool
+
+    def __init__(self, first: Scores) -> None:
+        self.metric, self.signature = first.metric, first.signature
+        self.higher_is_better = first.higher_is_better
+        self.ids = array("Q")
+        self.values = array("d")
+        self.reasons: Counter[str] = Counter()
+        self.truncated = 0
+
+
+def _positions(order: Sequence[int], codes: array[int]) -> Codes:
+    """Codes as positions in an order of them."""
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return rank[np.array(codes, dtype=np.intp)]
+
+
+def _hash(kind: bytes, key: object) -> int:
+    """8 bytes that stand for a key, the same in every process; never `NONE`.
+
+    Keys are strings or nested tuples of strings, for which `repr` is unambiguous.
+    """
+    digest = hashlib.blake2b(
+        repr(key).encode("utf-8", "backslashreplace"), digest_size=8, person=kind
+    )
+    return int.from_bytes(digest.digest(), "little") or 1
+
+
+class Pairing:
+    """Which rows of a table answer the same input."""
+
+    def __init__(self, table: SystemTable) -> None:
+        self._rows = np.flatnonzero(table.inputs != NONE)
+        inputs = table.inputs[self._rows]
+        of_input, first, code = np.unique(inputs, return_index=True, return_inverse=True)
+        shared = table.clusters[self._rows][first]
+        self.clusters: Hashes = np.where(shared == NONE, of_input, shared)  # (inputs,)
+        self._cluster = coded(self.clusters)[1]
+        self._seeds = None if table.seeds is None else table.seeds[self._rows]
+        self._shape = (of_input.size, len(table.names))
+        self._cell = code * len(table.names) + table.groups[self._rows]
+        self.texts: Codes = np.bincount(self._cell, minlength=math.prod(self._shape)).reshape(
+            self._shape
+        )  # (inputs, systems)
+        self._names = table.names
+        self._examples = table.examples
+
+    def why_empty(self, a: str, b: str) -> str:
+        """Why two systems have no input in common on which they can be compared.
+
+        Systems are compared on what all of them answered, so others may be the reason.
+        """
+        if np.any(self.texts.all(axis=1)):
+            return "no input has a value from every system"
+        pairs = [(a, b), *itertools.combinations(self._names, 2)]
+        apart = (pair for pair in pairs if not self._share_inputs(*pair))
+        pair = next(apart, None)
+        if pair is None:
+            return "no shared inputs: every two systems have some, but none is of all systems"
+        return f"no shared inputs: {_difference(*pair, self._examples)}"
+
+    def _share_inputs(self, a: str, b: str) -> bool:
+        columns = [self._names.index(a), self._names.index(b)]
+        return bool(np.any(self.texts[:, columns].all(axis=1)))
+
+    def seeded(self, values: Floats, group: int | None = None) -> SeededTexts | None:
+        """The texts of all groups, or those of one that have a value, each with its seed.
+
+        None if no text of the run has a seed.
+        """
+        if self._seeds is None:
+            return None
+        rows = np.arange(self._rows.size)
+        if group is not None:
+            use = ~np.isnan(values[self._rows]) & (self._cell % self._shape[1] == group)
+            rows = np.flatnonzero(use)
+        inputs, systems = np.divmod(self._cell[rows], self._shape[1])
+        return SeededTexts(
+            values=values[self._rows[rows]],
+            systems=systems,
+            seeds=self._seeds[rows],
+            inputs=inputs,
+            clusters=self._cluster,
+            strata=np.zeros(self._shape[0], np.intp),
+        )
+
+    def lacking(self, values: Floats) -> Codes:
+        """(inputs, systems): how many texts of a system on an input are undefined."""
+        undefined = self._cell[np.isnan(values[self._rows])]
+        return np.bincount(undefined, minlength=math.prod(self._shape)).reshape(self._shape)
+
+    def means(self, values: Floats) -> Floats:
+        """(inputs, systems): mean of the defined values of a system on an input; NaN if none."""
+        v = values[self._rows]
+        defined = ~np.isnan(v)
+        cells = math.prod(self._shape)
+        sums = np.bincount(self._cell[defined], weights=v[defined], minlength=cells)
+        counts = np.bincount(self._cell[defined], minlength=cells)
+        means = np.full(cells, np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means.reshape(self._shape)
+
+
+_SHOWN = 40
+"""Characters of a field that a message shows."""
+
+
+def _difference(a: str, b: str, examples: Mapping[str, Input]) -> str:
+    """The first field in which an input of one system differs from one of the other."""
+    without = [name for name in (a, b) if name not in examples]
+    if without:
+        return f"texts of {' and '.join(without)} name no {', '.join(INPUT_FIELDS[1:])}"
+    parts = zip(INPUT_FIELDS, examples[a], examples[b], strict=True)
+    differing = [(field, x, y) for field, x, y in parts if x != y]
+    (field, x, y), *others = sorted(differing, key=lambda part: part[0] == "dataset")
+    names = ", ".join(name for name, *_ in others)
+    also = f"; {names} {'differs' if len(others) == 1 else 'differ'} as well" if others else ""
+    return f"{a} has {_shown(field, x)}, {b} has {_shown(field, y)}{also}"
+
+
+def _shown(field: str, value: object) -> str:
+    if not value:
+        return f"no {field}"
+    if isinstance(value, tuple):
+        items = [
+            f"{item[0]}={wanted_name(item[1])}" if field == "control" else item for item in value
+        ]
+        value = " / ".join(items)
+    text = str(value)
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 2].rstrip() + " …"
+    return f"{field} {json.dumps(text, ensure_ascii=False)}"

@@ -1,0 +1,229 @@
+"""Figures as inline SVG: text stays text, and equal summaries give equal bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.transforms import blended_transform_factory
+
+from levelfield.scoring.summary import GroupSummary, MetricSummary
+from levelfield.show.marks import CARD, DOT, GRID, INK, LEADER, MEAN, MUTED, themed
+from levelfield.show.words import best_first, shown_name
+
+MOST_POINTS = 2000
+_WIDTH, _ROW, _FRAME, _NOTE = 4.05, 0.56, 0.55, 0.16  # inches
+_LONGEST_NAME = 27
+
+
+def means_figure(summary: MetricSummary) -> Markup:
+    """The mean and interval of every group over its single values, the best group on top.
+
+    Of more than `MOST_POINTS` values as many of every group are drawn at random, which the figure
+    says. Empty if no group has a value.
+    """
+    groups = [g for g in best_first(summary) if g.mean.n]
+    if not groups:
+        return Markup("")
+    share = MOST_POINTS // len(groups)
+    drawn = sum(min(share, len(group.points)) for group in groups)
+    note = dots_note(drawn, sum(group.mean.n for group in groups))
+    frame = _FRAME + (_NOTE if note else 0.0)
+    height = frame + _ROW * len(groups)
+    figure = Figure(figsize=(_WIDTH, height))
+    FigureCanvasSVG(figure)
+    axes = figure.add_axes((0.03, (frame - 0.08) / height, 0.94, 1 - frame / height))
+    jitter = np.random.default_rng(0)
+    for row, group in enumerate(groups):
+        _strip(axes, row, np.array(group.points[:share]), jitter)
+        _mean_and_interval(axes, row, group)
+        _label(axes, row, group)
+    axes.set_ylim(len(groups) - 0.42, -0.58)
+    axes.margins(x=0.03)
+    axes.set_yticks([])
+    axes.tick_params(axis="x", colors=MUTED, labelsize=8.5, length=3)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.spines["bottom"].set_color(MUTED)
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    better = "higher is better" if summary.higher_is_better else "lower is better"
+    axes.set_xlabel(f"{summary.metric} ({better})", color=INK, fontsize=9, parse_math=False)
+    if note:
+        figure.text(0.5, 0.04 / height, note, color=MUTED, fontsize=8, ha="center", va="bottom")
+    return svg(figure, salt=summary.metric, label=_described(summary, groups))
+
+
+def dots_note(drawn: int, values: int) -> str:
+    """What the dots of a figure stand for, if not every value has one.
+
+    >>> dots_note(2000, 1_000_000)
+    'dots: a random 2,000 of 1,000,000'
+    """
+    return f"dots: a random {drawn:,} of {values:,}" if drawn < values else ""
+
+
+def _strip(
+    axes: Axes, row: int, values: npt.NDArray[np.float64], jitter: np.random.Generator
+) -> None:
+    """All single values of a group, spread a little."""
+    y = row + 0.15 + jitter.uniform(-0.15, 0.15, size=values.size)
+    dots(axes, values, y, colour=DOT, size=3.2 if values.size < 150 else 2.2, alpha=0.5)
+
+
+def dots(
+    axes: Axes,
+    x: npt.NDArray[np.float64],
+    y: npt.NDArray[np.float64],
+    *,
+    colour: str,
+    size: float,
+    alpha: float,
+) -> None:
+    """Many dots as one path: a few bytes a dot instead of an element each."""
+    ends = np.repeat(np.column_stack([x, y]), 2, axis=0)
+    path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], x.size))
+    path.should_simplify = False  # it would drop lines without length, which is what dots are
+    axes.add_patch(
+        PathPatch(path, fill=False, edgecolor=colour, alpha=alpha, linewidth=size, capstyle="round")
+    )
+    axes.update_datalim(ends)
+
+
+def _mean_and_interval(axes: Axes, row: int, group: GroupSummary) -> None:
+    mean = group.mean
+    y = row + 0.15
+    if not mean.why_no_interval:
+        axes.plot(
+            [mean.low, mean.high],
+            [y, y],
+            color=MEAN,
+            linewidth=3,
+            solid_capstyle="butt",
+        )
+    axes.plot([mean.value], [y], "o", color=CARD, markersize=9)
+    axes.plot([mean.value], [y], "o", color=MEAN, markersize=6.5)
+
+
+def _label(axes: Axes, row: int, group: GroupSummary) -> None:
+    """The name above its strip, so that a long one takes no width from the values."""
+    name = shown_name(group.group)
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    n = f"n = {group.mean.n:,}" + (f", {group.undefined:,} undefined" * bool(group.undefined))
+    edges = blended_transform_factory(axes.transAxes, axes.transData)
+    for x, text, color, size, side, weight in (
+        (0, name, INK, 9.5, "left", "bold"),
+        (1, n, MUTED, 8.5, "right", "normal"),
+    ):
+        axes.text(
+            x,
+            row - 0.3,
+            text,
+            transform=edges,
+            color=color,
+            fontsize=size,
+            ha=side,
+            va="center",
+            weight=weight,
+            parse_math=False,
+        )
+
+
+def names_beside(axes: Axes, points: Sequence[tuple[float, float, str]], *, height: float) -> None:
+    """The name of every point beside the plot, with a line to it, so that none lies on another.
+
+    Args:
+        points: x, y and name.
+        height: of the axes in inches, whose limits must be set.
+    """
+    low, high = axes.get_ylim()
+    heights = [(y - low) / (high - low) for _, y, _ in points]
+    for (x, y, name), place in zip(points, apart(heights, 0.17 / height), strict=True):
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(1.05, place),
+            textcoords="axes fraction",
+            fontsize=8.5,
+            color=INK,
+            va="center",
+            parse_math=False,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": LEADER,
+                "linewidth": 0.6,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def apart(heights: Sequence[float], least: float) -> list[float]:
+    """Heights moved as little as keeps neighbours `least` apart, pooling those that would touch.
+
+    They stay within 0 and 1 if they fit.
+    """
+    order = np.argsort(heights, kind="stable")
+    blocks: list[tuple[float, int]] = []  # centre, how many
+    for h in np.asarray(heights, dtype=np.float64)[order]:
+        blocks.append((float(h), 1))
+        while len(blocks) > 1:
+            (a, m), (b, n) = blocks[-2:]
+            if b - a >= least * (m + n) / 2:
+                break
+            blocks[-2:] = [((a * m + b * n) / (m + n), m + n)]
+    placed = [c + least * (i - (n - 1) / 2) for c, n in blocks for i in range(n)]
+    top, bottom = 1.0, 0.0
+    for i in reversed(range(len(placed))):
+        placed[i] = top = min(placed[i], top)
+        top -= least
+    for i in range(len(placed)):
+        placed[i] = bottom = max(placed[i], bottom)
+        bottom += least
+    places = [0.0] * len(placed)
+    for at, y in zip(order.tolist(), placed, strict=True):
+        places[at] = y
+    return places
+
+
+def _described(summary: MetricSummary, groups: Sequence[GroupSummary]) -> str:
+    """The figure for those who can't see it."""
+    means = ", ".join(f"{shown_name(g.group)} {g.mean.value:.3g}" for g in groups)
+    return f"Means of {summary.metric} with intervals over single values, best first: {means}"
+
+
+def svg(figure: Figure, *, salt: str, label: str) -> Markup:
+    """A figure as an element to put into a page."""
+    written = io.StringIO()
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}),
+        warnings.catch_warnings(),
+    ):
+        # names are drawn by the browser's fonts, so what matplotlib's font lacks is no matter
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(
+            written, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    text = written.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+    # names of groups are equal in all figures, and nothing refers to them
+    text = re.sub(r'<g id="[^"]*"', "<g", text).replace("xlink:href=", "href=")
+    box = re.search(r'viewBox="[^"]*"', text)
+    if box is None:
+        raise RuntimeError("matplotlib wrote an SVG without a viewBox")
+    # a hundredth of a point is finer than any screen
+    text = re.sub(r'(?<= d=")[^"]*', lambda d: re.sub(r"(\.\d\d)\d+", r"\1", d[0]), themed(text))
+    opening = Markup('<svg role="img" aria-label="{}" {}>').format(label, Markup(box.group()))
+    return opening + Markup(text[text.index(">") + 1 :])

@@ -1,0 +1,244 @@
+"""The page of a run: what was measured, what differs, and the parts of every value."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from levelfield.core.strings import natural
+from levelfield.io import atomic_writer
+from levelfield.scoring.comparison import verdict
+from levelfield.scoring.gallery import ShownSample, ValuePart
+from levelfield.scoring.result import PartMean, ScoreSummary
+from levelfield.scoring.result_table import ResultTable, result_table
+from levelfield.scoring.scale import scale_of
+from levelfield.scoring.summary import MetricSummary
+from levelfield.show import words
+from levelfield.show.figures import means_figure
+from levelfield.show.part_table import part_table
+from levelfield.show.rows import rows, score_axes
+from levelfield.show.texts import side_by_side
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield.version import __version__
+
+__all__ = ["ScorePage", "ShownSample", "ValuePart", "render", "score_page", "write_page"]
+
+_TITLE_FILES = 3
+"""So many names of files are a title."""
+
+_PARTS = re.compile(r"[^./_-]*[./_-]+(?:\d(?=[./_-]|$))?|[^./_-]+")
+"""Of a name, each with what ends it; the 2 of `distinct-2` is no part of its own."""
+
+_LETTER, _NARROWEST = 0.6, 6.6  # rem: a bold letter of a head, and a column of values
+_OTHER_COLUMNS, _PAGE = 33.6, 69.0  # rem: id, group, control and some text; the page at 1,200 px
+_MARGINS, _NARROW_PAGE = 6.0, 52.0  # rem
+
+FEW_CLUSTERS = 20
+"""Below this many clusters the page warns that intervals are too narrow."""
+
+
+@dataclass(frozen=True)
+class ScorePage:
+    """The contents of a page.
+
+    Attributes:
+        title: the page's heading.
+        created: when, as it should be read.
+        n: how many samples were measured.
+        summaries: one a metric, in the order to show them.
+        samples: the samples to list; of a large run some hundreds at most.
+        shown_how: how they were chosen if they are not all, e.g. `the first 300`.
+        inputs: those of them that lie side by side, one group an input.
+        grouped_by: what the groups are, in one word: system, dataset, sentiment.
+        files: where the samples come from.
+        command: how the page was made; empty if not from a command line.
+        notes: what a reader must know of the values: on how many texts judges are divided, say.
+        resampling: what the summaries were made with.
+        parts: metric -> the mean of each part by group, of metrics whose values are all made of the
+            same parts.
+        table: of the summaries; None leaves its columns without criteria.
+        labels: systems × metrics and wanted labels; None if there are none.
+    """
+
+    title: str
+    created: str
+    n: int
+    summaries: Sequence[MetricSummary]
+    samples: Sequence[ShownSample]
+    shown_how: str = ""
+    inputs: Sequence[Sequence[ShownSample]] = ()
+    grouped_by: str = "system"
+    files: Sequence[str] = ()
+    command: str = ""
+    notes: Sequence[str] = ()
+    resampling: Resampling = field(default=DEFAULT)
+    parts: Mapping[str, Sequence[PartMean]] = field(default_factory=dict)
+    table: ResultTable | None = None
+    labels: ResultTable | None = None
+
+
+def score_page(result: ScoreSummary, *, command: str = "") -> ScorePage:
+    """The page of a run.
+
+    Args:
+        command: how the run was made; empty if not from a command line.
+    """
+    return ScorePage(
+        title=_title(result),
+        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        n=result.n,
+        summaries=result.summaries,
+        samples=result.gallery.shown() if result.gallery else (),
+        shown_how=result.gallery.how() if result.gallery else "",
+        inputs=result.gallery.inputs() if result.gallery else (),
+        grouped_by=result.grouping.name,
+        files=result.files,
+        command=command,
+        notes=result.notes,
+        resampling=result.resampling,
+        parts=result.parts,
+        table=result.table(),
+        labels=result.label_table(),
+    )
+
+
+def _title(result: ScoreSummary) -> str:
+    """The files, the task, or how much was measured; as many names as a heading bears."""
+    names = [os.path.basename(os.path.normpath(file)) for file in result.files if file != "-"]  # noqa: PTH119
+    metrics = words.count(len(result.summaries), "metric")
+    table = result.table()
+    of = words.count(len(table.groups), table.by) if len(table.groups) > 1 else ""
+    what = ", ".join(names) if 0 < len(names) <= _TITLE_FILES else ""
+    parts = (
+        [what, result.task] if what or result.task else [f"{metrics} of {of}" if of else metrics]
+    )
+    return f"levelfield: {', '.join(filter(None, parts))}"
+
+
+def render(report: ScorePage) -> str:
+    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    summaries = report.summaries
+    comparisons = [(s, c) for s in summaries for c in s.comparisons]
+    order = [g.group for g in words.best_first(summaries[0])] if summaries else []
+    scales = {s.metric: scale_of(s) for s in summaries}
+    systems = sorted(
+        {shown.sample.system for texts in report.inputs for shown in texts}, key=natural
+    )
+    table = report.table or result_table(
+        summaries,
+        by=report.grouped_by,
+        n=report.n,
+        compares=bool(comparisons),
+        resampling=report.resampling,
+    )
+    intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
+    fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
+    of_samples = [
+        s.metric
+        for s in summaries
+        if any(s.metric in shown.values or s.metric in shown.undefined for shown in report.samples)
+    ]
+    widths = column_widths(of_samples)
+    html = _template().render(
+        report=report,
+        version=__version__,
+        order=order,
+        figures={s.metric: means_figure(s) for s in summaries},
+        scales=scales,
+        texts=side_by_side(report.inputs, order if set(systems) <= set(order) else systems, scales),
+        numbers={shown.sample.id: i for i, shown in enumerate(report.samples)},
+        table=table,
+        best={
+            (column.summary.metric, group)
+            for column in table.columns
+            for group, cell in column.cells.items()
+            if cell.best
+        },
+        widths=widths,
+        cards_below=max(_NARROW_PAGE, _MARGINS + _OTHER_COLUMNS + sum(widths.values())),
+        of_samples=of_samples,
+        comparisons=comparisons,
+        compared=sum(c.p == c.p for _, c in comparisons),
+        rows=rows(report.samples),
+        axes=score_axes(report.samples),
+        undefined=_undefined(report),
+        part_tables=[
+            part_table(s, report.parts[s.metric]) for s in summaries if s.metric in report.parts
+        ],
+        fewest_clusters=fewest if fewest < FEW_CLUSTERS else None,
+    )
+    return html + "\n"
+
+
+def write_page(path: str | os.PathLike[str], report: ScorePage) -> None:
+    """Writes the page to a file, whole or not at all."""
+    html = render(report)
+    with atomic_writer(path) as file:
+        file.write(html)
+
+
+def _undefined(report: ScorePage) -> list[tuple[str, str, int, list[tuple[int, str]]]]:
+    """Metric, reason, count, and those of the shown samples it holds for: row number, id."""
+    places: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for number, shown in enumerate(report.samples):
+        for metric, reason in shown.undefined.items():
+            places.setdefault((metric, reason), []).append((number, shown.sample.id))
+    return [
+        (s.metric, reason, n, places.get((s.metric, reason), []))
+        for s in report.summaries
+        for reason, n in s.reasons.items()
+    ]
+
+
+def _breakable(name: str) -> Markup:
+    """A metric's name that may be broken between its parts."""
+    return Markup("<wbr>").join(_PARTS.findall(name))
+
+
+def column_widths(metrics: Sequence[str]) -> dict[str, float]:
+    """Metric -> width of its column of values in rem, so that no word of its head is broken.
+
+    Empty if the columns do not fit on a page: values then stand under their texts.
+    """
+    longest = {m: max(map(len, _PARTS.findall(m)), default=0) for m in metrics}
+    widths = {m: max(_NARROWEST, _LETTER * n + 2) for m, n in longest.items()}
+    return widths if _OTHER_COLUMNS + sum(widths.values()) <= _PAGE else {}
+
+
+def environment() -> Environment:
+    """What the templates of every page share: escaping, and words for numbers."""
+    templates = Environment(
+        loader=PackageLoader("levelfield.show"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "breakable": _breakable,
+        "name": words.shown_name,
+        "count": words.count,
+        "p": words.p_value,
+        "best_first": words.best_first,
+        "upper_first": lambda text: text[:1].upper() + text[1:],
+    }
+    templates.globals |= {"nan": float("nan")}
+    return templates
+
+
+@cache
+def _template() -> Template:
+    pages = environment()
+    pages.globals |= {
+        "headline": words.headline,
+        "ends": words.ends,
+        "verdict": verdict,
+    }
+    return pages.get_template("page.html.j2")

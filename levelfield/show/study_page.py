@@ -1,0 +1,299 @@
+"""The page of a study: who is best under what, how sure that is, and what the audit found."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Template
+from markupsafe import Markup
+
+from levelfield.core.errors import UserError
+from levelfield.io import atomic_writer
+from levelfield.io.tables import csv_text
+from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, verdict
+from levelfield.scoring.gallery import ShownSample
+from levelfield.scoring.scale import Scale
+from levelfield.show import words
+from levelfield.show.page import environment
+from levelfield.show.study_figures import (
+    error_of,
+    quality_and_cost,
+    rank_lines,
+    value_bars,
+    value_colours,
+)
+from levelfield.show.texts import SideTable, side_by_side
+from levelfield.study.aggregate.documents import study_latex
+from levelfield.study.aggregate.numbers import number_rows, number_schema
+from levelfield.study.aggregate.results import (
+    ControlSummary,
+    SpreadBetween,
+    StudySummary,
+    TableEntry,
+    grouped_columns,
+)
+from levelfield.study.audit.findings import SEVERITIES, Finding
+from levelfield.study.audit.report import counted_findings
+from levelfield.study.cells import bytes_in_words
+from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
+from levelfield.study.report import StudyReport
+from levelfield.version import __version__
+
+_TOLD = (BOTH, AVERAGE, MAJORITY)
+_EXAMPLE = 300
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    """The contents of the page.
+
+    Attributes:
+        title: its heading.
+        created: when, as it should be read.
+        summary: the aggregated study.
+        findings: of the audit; None if it was not run.
+        texts: kind of control -> drawn requests, each with the texts of all systems.
+        notes: what else a reader must know.
+        files: where texts and results come from.
+        command: how the page was made; empty if not from a command line.
+    """
+
+    title: str
+    created: str
+    summary: StudySummary
+    findings: Sequence[Finding] | None = None
+    texts: Mapping[str, Sequence[Sequence[ShownSample]]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    command: str = ""
+
+
+def render_study_page(report: StudyPage) -> str:
+    """The page as HTML. It loads nothing; every text of the report is escaped."""
+    summary = report.summary
+    findings = list(report.findings or ())
+    html = _template().render(
+        report=report,
+        summary=summary,
+        version=__version__,
+        ALL=ALL,
+        systems=list(dict.fromkeys(s for c in summary.controls for s in c.systems)),
+        datasets=list(dict.fromkeys(d for c in summary.controls for d in c.datasets)),
+        seeds=sorted({s for c in summary.controls for s in c.seeds}),
+        findings=[
+            (severity, [f for f in findings if f.severity == severity]) for severity in SEVERITIES
+        ],
+        level=f"{100 * summary.resampling.level:g}",
+        intervals=any(
+            not e.interval.why_no_interval for c in summary.controls for e in c.entries.values()
+        ),
+        example=_EXAMPLE,
+    )
+    return html + "\n"
+
+
+def write_study_page(path: str | os.PathLike[str], report: StudyPage) -> None:
+    """Write the page to a file, whole or not at all."""
+    html = render_study_page(report)
+    with atomic_writer(path) as file:
+        file.write(html)
+
+
+def main_measure(control: ControlSummary) -> Measure | None:
+    """What the figures show: all attributes at once, else the average of the judges, else the
+    first keyword coverage, else the first measure."""
+    by_name = {m.name: m for m in control.measures}
+    keywords = [m for m in control.measures if m.name.startswith("keywords.")]
+    first = [by_name[n] for n in (BOTH, AVERAGE) if n in by_name]
+    return next(iter([*first, *keywords, *control.measures]), None)
+
+
+def told_first(control: ControlSummary) -> list[Measure]:
+    """The measures that are put into words: those of control first; no single judges."""
+    told = [m for m in control.measures if m.kind != "judge"]
+    return sorted(told, key=lambda m: _TOLD.index(m.kind) if m.of_control else len(_TOLD))
+
+
+def scale(control: ControlSummary, measure: str) -> Scale:
+    """As many decimals as its ranks were made from."""
+    return Scale(control.places(measure), False)
+
+
+def headline(control: ControlSummary, measure: Measure) -> Markup:
+    """Who is best under a measure, and whether the difference to the next is shown."""
+    write, unit = scale(control, measure.name), " %" if measure.percent else ""
+    found = [e for s in control.systems if (e := control.entry(s, measure.name))]
+    ranked = sorted((e for e in found if e.rank), key=lambda e: e.rank or 0)
+    if not ranked:
+        return Markup("No value is defined.")
+    best = ranked[0]
+    value = Markup('{}{} <span class="aside">({})</span>').format(
+        write(best.mean), unit, around(best, write)
+    )
+    if len(ranked) == 1:
+        said = [Markup("{}: {}.").format(_name(best.system), value)]
+    elif ranked[1].rank == 1:
+        names = Markup(", ").join(_name(e.system) for e in ranked if e.rank == 1)
+        said = [Markup("{} have the same, best mean: {}.").format(names, value)]
+    else:
+        following = [e for e in ranked if e.rank == ranked[1].rank]
+        said = [Markup("{} is best: {}.").format(_name(best.system), value)]
+        for e in following[:2]:
+            said.append(_against(control, measure, best, e, write))
+    lacking = [e.system for e in ranked[:2] if e.system in control.incomplete]
+    said += [
+        Markup("{} has nothing for {}.").format(_name(s), control.incomplete[s]) for s in lacking
+    ]
+    return Markup(" ").join(said)
+
+
+def _against(
+    control: ControlSummary, measure: Measure, best: TableEntry, other: TableEntry, write: Scale
+) -> Markup:
+    pair = {best.system, other.system}
+    of = control.comparisons.get(measure.name, ())
+    c = next((c for c in of if {c.a, c.b} == pair), None)
+    next_ = Markup("Next is {} with {}").format(
+        _name(other.system), write(other.mean) + (" %" if measure.percent else "")
+    )
+    if c is None or math.isnan(c.p_adjusted):
+        why = c.note if c and c.note else best.interval.why_no_interval or "it was not compared"
+        return Markup('{}; no test of the difference <span class="aside">({})</span>.').format(
+            next_, why
+        )
+    sign = 1 if c.a == best.system else -1
+    low, high = sorted((sign * c.low, sign * c.high))
+    interval = "" if math.isnan(low) else f" [{write(low)}, {write(high)}]"
+    p = words.p_value(c.p_adjusted)
+    said = verdict(c, measure.higher_is_better)
+    shown = (
+        "the difference is not shown"
+        if said == NOT_SHOWN
+        else "undefined values could turn the difference"
+        if said == WITHHELD
+        else "the difference is shown"
+        if said.startswith(f"{best.system} > ")
+        else "yet on equal requests it is the better one"
+    )
+    return Markup('{}; {} <span class="aside">({}{}, adjusted p {}, n = {}; {})</span>.').format(
+        next_,
+        shown,
+        write(sign * c.difference),
+        interval,
+        p if p.startswith("<") else f"= {p}",
+        f"{c.inputs:,}",
+        c.note,
+    )
+
+
+def around(e: TableEntry, write: Scale) -> str:
+    """What a mean stands in: its interval, else the deviation of its runs."""
+    ends = error_of(e)
+    if ends is None:
+        return e.interval.why_no_interval
+    if e.interval.why_no_interval:
+        return f"deviation {write(e.deviation)}"
+    return f"{write(ends[0])} to {write(ends[1])}"
+
+
+def spread(s: SpreadBetween, write: Scale) -> str:
+    """A deviation, or why there is none."""
+    return s.why or write(s.deviation)
+
+
+def split_by(control: ControlSummary, measure: Measure) -> list[tuple[str, Markup]]:
+    """Dataset and its bars, of those that have any."""
+    figures = [(d, value_bars(control, measure, d)) for d in control.datasets]
+    return [(d, figure) for d, figure in figures if figure]
+
+
+def sides(c: Comparison, control: ControlSummary, measure: str) -> str:
+    """Who is better in a comparison, in words."""
+    return verdict(c, control.measure(measure).higher_is_better)
+
+
+def texts_of(report: StudyPage, control: ControlSummary) -> SideTable | None:
+    """The drawn texts of a kind of control side by side, with the values of single texts."""
+    inputs = report.texts.get(control.control, ())
+    metrics = dict.fromkeys(metric for texts in inputs for s in texts for metric in s.values)
+    places = Scale(3, False)
+    return side_by_side(inputs, control.systems, dict.fromkeys(metrics, places))
+
+
+def _name(name: str) -> Markup:
+    return Markup('<b dir="auto">{}</b>').format(words.shown_name(name))
+
+
+@cache
+def _template() -> Template:
+    pages = environment()
+    pages.filters |= {"bytes": bytes_in_words}
+    pages.globals |= {
+        "counted_findings": counted_findings,
+        "grouped_columns": grouped_columns,
+        "main_measure": main_measure,
+        "told_first": told_first,
+        "scale": scale,
+        "standings_of": lambda c: {m.name: c.standings(m.name) for m in c.measures},
+        "headline": headline,
+        "around": around,
+        "spread": spread,
+        "split_by": split_by,
+        "value_colours": value_colours,
+        "rank_lines": rank_lines,
+        "quality_and_cost": quality_and_cost,
+        "sides": sides,
+        "texts_of": texts_of,
+    }
+    return pages.get_template("study.html.j2")
+
+
+FILES = ("page.html", "numbers.csv", "tables.tex", "tables.md")
+
+
+def write_study_report(folder: Path, report: StudyReport, *, command: str = "") -> None:
+    """Writes `FILES` to a folder, each whole or not at all.
+
+    Args:
+        command: how the report was made; empty if not from a command line.
+
+    Raises:
+        UserError: the folder or a file can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: can't be made: {error.strerror}") from error
+    page = StudyPage(
+        title=report.study,
+        created=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        summary=report.summary,
+        findings=report.findings,
+        texts=report.texts,
+        files=[report.path],
+        command=command,
+    )
+    write_study_page(folder / "page.html", page)
+    write_study_csv(folder / "numbers.csv", report.summary)
+    write_study_latex(folder / "tables.tex", report.summary)
+    with atomic_writer(folder / "tables.md") as file:
+        file.write(report.to_markdown())
+
+
+def write_study_csv(path: str | os.PathLike[str], summary: StudySummary) -> None:
+    """Writes the numbers as `aggregate.numbers` has them for spreadsheets, undefined ones empty."""
+    rows = (["" if v is None else v for v in row.values()] for row in number_rows(summary))
+    with atomic_writer(path) as file:
+        file.write(csv_text([list(number_schema(summary)), *rows], end="\n"))
+
+
+def write_study_latex(path: str | os.PathLike[str], summary: StudySummary) -> None:
+    """Writes the tables for documents that load booktabs."""
+    with atomic_writer(path) as file:
+        file.write(study_latex(summary))

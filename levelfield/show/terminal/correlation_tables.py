@@ -1,0 +1,179 @@
+"""Correlations and comparisons of metrics on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from levelfield.agree.compare import MetricComparison, test_notes
+from levelfield.agree.correlate import Correlation
+from levelfield.agree.drift import Drift
+from levelfield.agree.evaluation import MetaEvaluation
+from levelfield.show.terminal import console
+from levelfield.show.terminal.blocks import BlockColumn, print_blocks
+
+SHORT = {
+    "pearson": "r",
+    "spearman": "ρ",
+    "kendall": "τ-b",
+    "tau-like": "τ-like",
+    "accuracy": "acc.",
+    "calibrated": "acc. cal.",
+}
+
+_HEADS = {**SHORT, "accuracy": "acc", "calibrated": "acc.cal"}
+"""With a line a part."""
+
+MOST_PRINTED = 30
+"""So many comparisons are printed; JSON and the page have all."""
+
+
+def print_evaluation(evaluation: MetaEvaluation) -> None:
+    """Prints a table of every aspect, its ranking and its comparisons."""
+    out = console()
+    grouped = evaluation.group in ("system", "dataset") and evaluation.level == "segment"
+    of_systems = evaluation.level == "system"
+    for aspect in evaluation.table.aspects:
+        mine = [c for c in evaluation.correlations if c.aspect == aspect]
+        out.print(Text(f"{aspect}: {_what(evaluation)}", "bold"))
+        print_blocks(
+            out,
+            "metric",
+            [c.metric for c in mine],
+            _columns(mine, of_systems=of_systems),
+            fixed=[_column(evaluation.group, [c.group or "mean" for c in mine])] * grouped,
+        )
+        remarks: dict[str, list[str]] = {}
+        for c in mine:
+            for remark in _remarks(c):
+                name = f"{c.metric}{f' ({c.group})' if grouped and c.group else ''}"
+                remarks.setdefault(remark, []).append(name)
+        for remark, names in remarks.items():
+            out.print(Text(f"  {', '.join(names)}: {remark}", "dim"), soft_wrap=True)
+        for ranking in evaluation.comparisons.rankings:
+            if ranking.aspect == aspect and len(ranking.r) > 1:
+                ranks = " > ".join(
+                    " ≈ ".join(f"{m} {_shown(ranking.r[m])}" for m in cluster)
+                    for cluster in ranking.clusters
+                )
+                out.print(Text(f"  ranking ({SHORT[evaluation.by]}): {ranks}"), soft_wrap=True)
+        comparisons = [c for c in evaluation.comparisons.comparisons if c.aspect == aspect]
+        for note in test_notes(comparisons):
+            out.print(Text(f"  {note}", "dim"), soft_wrap=True)
+        for comparison in comparisons[:MOST_PRINTED]:
+            out.print(Text(f"  {_compared(comparison, evaluation)}"), soft_wrap=True)
+        if len(comparisons) > MOST_PRINTED:
+            out.print(Text(f"  … and {len(comparisons) - MOST_PRINTED} more comparisons", "dim"))
+        if comparisons:
+            whose = "this aspect" if evaluation.resampling.family == "metric" else "all aspects"
+            correction = evaluation.correction.capitalize()
+            out.print(Text(f"  {correction}: over the comparisons on {whose}", "dim"))
+        for d in evaluation.drifts:
+            if d.aspect == aspect:
+                for line in _drifted(d):
+                    out.print(Text(f"  {line}"), soft_wrap=True)
+        out.print()
+    out.print(Text(evaluation.signature, "dim"), soft_wrap=True)
+
+
+def _columns(rows: Sequence[Correlation], *, of_systems: bool) -> list[BlockColumn]:
+    columns = []
+    for i, s in enumerate(rows[0].estimates):
+        estimates = [c.estimates[s] for c in rows]
+        columns.append(_column(_HEADS[s], [_shown(e.value) for e in estimates]))
+        if i == 0:
+            ends = [f"{_shown(e.low)} … {_shown(e.high)}" for e in estimates]
+            known = [not (e.why_undefined or e.why_no_interval) for e in estimates]
+            cells = [end if is_known else "–" for end, is_known in zip(ends, known, strict=True)]
+            columns.append(_column("95 % interval", cells))
+            if of_systems:
+                columns.append(_column("r.without.noise", [_shown(c.corrected) for c in rows]))
+    return [*columns, _column("n", [_size(c) for c in rows])]
+
+
+def _column(name: str, cells: Sequence[str]) -> BlockColumn:
+    return BlockColumn("", name, [[Text(cell)] for cell in cells])
+
+
+def _what(evaluation: MetaEvaluation) -> str:
+    if evaluation.level == "system":
+        return evaluation.what
+    return {
+        "all": "all samples together",
+        "system": "by system",
+        "source": "mean over sources",
+        "dataset": "by dataset",
+    }[evaluation.group]
+
+
+def _size(c: Correlation) -> str:
+    if c.systems:
+        return f"{c.systems:,} systems"
+    total = c.groups + sum(map(len, c.left_out.values()))
+    return f"{c.n:,}" + (f" in {c.groups:,} of {total:,} groups" if c.is_mean else "")
+
+
+def _remarks(c: Correlation) -> list[str]:
+    """Why numbers are missing, and what else there is to know, each once."""
+    remarks: dict[str, list[str]] = {}
+    for s, e in c.estimates.items():
+        notes = [f"undefined: {e.why_undefined}"] if e.why_undefined else e.note.split("; ")
+        for reason in notes:
+            if reason and not reason.startswith("tie thresholds"):
+                remarks.setdefault(reason, []).append(SHORT[s])
+        if e.why_no_interval and not e.why_undefined:
+            remarks.setdefault(f"no interval: {e.why_no_interval}", []).append(SHORT[s])
+    lines = [f"{', '.join(of)}: {why}" for why, of in remarks.items()]
+    if c.undefined:
+        lines.append(f"no value for {c.undefined:,} of {c.n + c.undefined:,} rated samples")
+    for why, groups in c.left_out.items():
+        few = ", ".join(groups[:3]) + (", …" if len(groups) > 3 else "")
+        lines.append(f"{len(groups):,} groups left out, {why}: {few}")
+    return lines
+
+
+def _compared(c: MetricComparison, evaluation: MetaEvaluation) -> str:
+    if c.swapped.why_undefined:
+        p = f"not compared: {c.swapped.why_undefined}"
+    else:
+        test = "permutation"
+        if c.test == "true means":
+            test = f"without noise {_shown(c.swapped.difference)}, true means"
+        p = f"{test} p = {c.swapped.p:.3g}, adjusted {c.p_adjusted:.3g}"
+    w = (
+        f"Williams t = {c.williams.t:.2f}, p = {c.williams.p:.3g}"
+        if not c.williams.why_undefined
+        else c.williams.why_undefined
+    )
+    left = f", {c.left_out:,} left out" if c.left_out else ""
+    return (
+        f"{c.a} − {c.b} = {_shown(c.r_a - c.r_b)}, {p}; {w}; n = {c.n:,}{left}: "
+        f"{c.verdict(evaluation.alpha)}"
+    )
+
+
+def _drifted(d: Drift) -> list[str]:
+    lines = []
+    if d.by_system:
+        of = ", ".join(f"{name} {_shown(e.value)}" for name, e in d.by_system)
+        lines.append(
+            f"drift of {d.metric} by system: {of}; {_shown(d.systems.mean)} ± "
+            f"{_shown(d.systems.deviation)}"
+        )
+    of = ", ".join(f"{_shown(s.mean)} ± {_shown(s.deviation)}" for s in d.by_quality.subsets)
+    lines.append(f"drift of {d.metric} by quality, low to high: {of}")
+    if d.by_evaluators is not None:
+        e = d.by_evaluators
+        pairs = list(zip(e.k, e.spreads, strict=True))
+        few = (
+            pairs if len(pairs) <= 6 else [pairs[round(i * (len(pairs) - 1) / 5)] for i in range(6)]
+        )
+        of = ", ".join(f"{k}: {_shown(s.mean)} ± {_shown(s.deviation)}" for k, s in few)
+        lines.append(f"drift of {d.metric} by number of evaluators: {of}")
+    return lines
+
+
+def _shown(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−") if math.isfinite(value) else "–"

@@ -1,0 +1,119 @@
+"""Prints the results of a run: its table, a ranking a metric, and every pair if it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from levelfield.io.problems import printable
+from levelfield.scoring.comparison import Comparison, verdict
+from levelfield.scoring.result import ScoreSummary
+from levelfield.scoring.result_table import ResultCell, ResultTable
+from levelfield.scoring.scale import Scale, scale_of
+from levelfield.show.terminal import console
+from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
+
+BEST = "*"
+"""Marks what is shown best, without colour."""
+
+_EFFECT = Scale(2, scientific=False)
+
+
+def print_results(result: ScoreSummary, *, pairs: bool) -> None:
+    """The table, a ranking a metric, the table of labels if there is one, and the signatures, on
+    stdout.
+
+    Args:
+        pairs: whether every comparison of two systems is printed.
+    """
+    out = console()
+    table, labels = result.table(), result.label_table()
+    _print_table(table, out)
+    _print_rankings(table, out)
+    if labels:
+        out.print()
+        out.print(Text("by label", "bold"))
+        _print_table(labels, out)
+    for s in result.summaries if pairs else ():
+        print_pairs(
+            out,
+            s.metric,
+            s.comparisons,
+            higher_is_better=s.higher_is_better,
+            scale=scale_of(s),
+        )
+    out.print()
+    for signature in table.signatures():
+        out.print(Text(signature, "dim"), soft_wrap=True)
+
+
+def _print_table(table: ResultTable, out: Console) -> None:
+    """A table, and below it what its marks mean and what a reader must know."""
+    rows = list(table.rows())
+    columns = [
+        BlockColumn(
+            column.above, f"{column.name} {column.arrow}", [_cell(row[i]) for _, row in rows]
+        )
+        for i, column in enumerate(table.columns)
+    ]
+    counts = BlockColumn("", table.counted, [[Text(f"{table.count(row):,}")] for _, row in rows])
+    fixed = [] if table.of_labels else [counts]
+    print_blocks(out, table.by, [name for name, _ in rows], columns, fixed=fixed)
+    for note in ("; ".join(table.legend(BEST)), *table.notes()):
+        print_wrapped(out, note)
+
+
+def _cell(cell: ResultCell | None) -> list[Text]:
+    if cell is None or not cell.group.mean.n:
+        return [Text("–")]
+    half = [Text(f"±{cell.half_width}", "dim")] if cell.half_width else []
+    return [marked(cell.mean, best=cell.best), *half]
+
+
+def marked(mean: str, *, best: bool) -> Text:
+    """A mean, with the mark if it is shown best."""
+    return Text(f"{BEST}{mean}", "bold") if best else Text(mean)
+
+
+def _print_rankings(table: ResultTable, out: Console) -> None:
+    """The systems of each metric with their ranks and letters, the best first."""
+    if not any(column.ranking for column in table.columns):
+        return
+    out.print()
+    print_wrapped(out, "; ".join(filter(None, ["ranks", table.letters_legend()])))
+    for column in table.columns:
+        places = [
+            f"{cell.standing.rank} {cell.group.group} {cell.letters}".rstrip()
+            for cell in column.ranking
+            if cell.standing
+        ]
+        if places:
+            title = f"{column.title} {column.arrow}"
+            whole = ", ".join(place.replace(" ", "\u00a0") for place in places)
+            print_wrapped(out, f"{title}: {whole}", bold=len(title))
+
+
+def print_pairs(
+    out: Console,
+    metric: str,
+    comparisons: Iterable[Comparison],
+    *,
+    higher_is_better: bool,
+    scale: Scale,
+) -> None:
+    """Every comparison under a metric, with its numbers, its verdict and its notes."""
+    for i, c in enumerate(comparisons):
+        if i == 0:
+            out.print()
+            out.print(Text(metric, "bold"))
+        p = f"p = {c.p_adjusted:.3g} (Holm), d = {_EFFECT(c.effect)}, " if c.p == c.p else ""
+        left = f", {c.left_out:,} left out" if c.left_out else ""
+        said = (
+            f"  {c.a} − {c.b} = {scale(c.difference)} [{scale(c.low)}, {scale(c.high)}], "
+            f"{p}n = {c.inputs:,} inputs{left}: {verdict(c, higher_is_better)}"
+        )
+        out.print(Text(printable(said)), soft_wrap=True)
+        if c.note:
+            out.print(Text(printable(f"    {c.note}"), "dim"), soft_wrap=True)

@@ -1,0 +1,198 @@
+"""Numbers and summaries in words, as a reader of the page wants them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+from levelfield.core.strings import natural
+from levelfield.scoring.comparison import (
+    ALPHA,
+    NOT_COMPARED,
+    NOT_SHOWN,
+    WITHHELD,
+    Comparison,
+    verdict,
+)
+from levelfield.scoring.scale import Scale, scale_of
+from levelfield.scoring.summary import GroupSummary, MetricSummary
+from levelfield.stats.estimate import Estimate
+
+UNNAMED = "(unnamed)"
+_NAMED = 3
+"""How many other systems a sentence names before it only counts them."""
+
+
+def p_value(p: float) -> str:
+    """A p-value; never rounded across `ALPHA`.
+
+    >>> p_value(0.2), p_value(0.0503), p_value(0.00004)
+    ('0.200', '0.0503', '< 0.001')
+    """
+    if math.isnan(p):
+        return "–"
+    if p < 0.001:
+        return "< 0.001"
+    digits = 3
+    while (round(p, digits) > ALPHA) != (p > ALPHA):
+        digits += 1
+    return f"{p:.{digits}f}"
+
+
+def count(n: int, noun: str) -> str:
+    """
+    >>> count(1, "sample"), count(2000, "sample")
+    ('1 sample', '2,000 samples')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def shown_name(name: str) -> str:
+    """A group's name, or a stand-in for the empty one."""
+    return name or UNNAMED
+
+
+def best_first(summary: MetricSummary) -> list[GroupSummary]:
+    """The groups by their means, the best first and those without a mean last."""
+    sign = -1 if summary.higher_is_better else 1
+
+    def place(group: GroupSummary) -> tuple[object, ...]:
+        mean = group.mean.value
+        return math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean, natural(group.group)
+
+    return sorted(summary.groups, key=place)
+
+
+def ends(estimate: Estimate, scale: Scale) -> str:
+    """The ends of an interval, or why there are none."""
+    if estimate.why_no_interval:
+        return estimate.why_no_interval
+    return f"{scale(estimate.low)} to {scale(estimate.high)}"
+
+
+def headline(summary: MetricSummary, group: str) -> Markup:
+    """What a metric found, in a sentence or three."""
+    scale = scale_of(summary)
+    n, undefined = summary.overall.n, summary.overall.undefined
+    if undefined == n:
+        reasons = "; ".join(summary.reasons)
+        return Markup("No value: the metric is undefined for all {} ({}).").format(
+            count(n, "sample"), reasons
+        )
+    ranked = [g for g in best_first(summary) if g.mean.n]
+    best = ranked[0]
+    tied = [g for g in ranked[1:] if math.isclose(g.mean.value, best.mean.value)]
+    if len(summary.groups) == 1:
+        sentences = [Markup("The mean is {}.").format(_mean(best, scale))]
+    elif not summary.comparisons:
+        last = ranked[-1]
+        sentences = [
+            Markup("The means run from {} for {} to {} for {}; {}s are not compared.").format(
+                _mean(best, scale), _name(best.group), _mean(last, scale), _name(last.group), group
+            )
+        ]
+    elif tied:
+        names = _listed([_name(g.group) for g in (best, *tied)])
+        sentences = [Markup("{} have the same, best mean: {}.").format(names, _mean(best, scale))]
+    else:
+        sentences = [
+            Markup("{} has the best mean: {}.").format(_name(best.group), _mean(best, scale))
+        ]
+    if summary.comparisons:
+        subject = _name(best.group) if tied else Markup("it")
+        sentences += _against_others(summary, best.group, subject, scale)
+    if undefined:
+        sentences.append(
+            Markup("Undefined for {} of {}.").format(f"{undefined:,}", count(n, "sample"))
+        )
+    return Markup(" ").join(sentences)
+
+
+def _against_others(
+    summary: MetricSummary, best: str, subject: Markup, scale: Scale
+) -> list[Markup]:
+    """How the system with the best mean does against each other one, on equal inputs.
+
+    Args:
+        subject: how sentences name it.
+    """
+    mine = [c for c in summary.comparisons if best in (c.a, c.b)]
+    verdicts: dict[str, list[Comparison]] = {
+        kind: [] for kind in ("better", "worse", "open", "withheld", "none")
+    }
+    for c in mine:
+        outcome = verdict(c, summary.higher_is_better, alpha=ALPHA)
+        if outcome == NOT_COMPARED:
+            verdicts["none"].append(c)
+        elif outcome == NOT_SHOWN:
+            verdicts["open"].append(c)
+        elif outcome == WITHHELD:
+            verdicts["withheld"].append(c)
+        else:
+            won = (c.difference > 0) == (summary.higher_is_better == (c.a == best))
+            verdicts["better" if won else "worse"].append(c)
+    openings = {
+        "better": Markup("On equal inputs {} is better than {}."),
+        "worse": Markup("Yet on equal inputs {} is worse than {}."),
+        "open": Markup("No difference is shown between {} and {}."),
+        "withheld": Markup("Undefined values could turn the difference between {} and {}."),
+    }
+    sentences = [
+        words.format(subject, _compared(verdicts[kind], best, scale))
+        for kind, words in openings.items()
+        if verdicts[kind]
+    ]
+    if verdicts["none"]:
+        names = _listed([_name(_other(c, best)) for c in verdicts["none"]])
+        why = verdicts["none"][0].note
+        sentences.append(Markup("{} can't be compared with {}: {}.").format(names, subject, why))
+    return sentences
+
+
+def _compared(comparisons: Sequence[Comparison], best: str, scale: Scale) -> Markup:
+    """The other systems with the numbers of their comparison; beyond a few only their number."""
+    nearest = sorted(comparisons, key=lambda c: abs(c.difference))
+    phrases = []
+    for c in nearest[:_NAMED]:
+        sign = 1 if c.a == best else -1
+        low, high = sorted((sign * c.low, sign * c.high))
+        interval = "" if math.isnan(low) else f" [{scale(low)}, {scale(high)}]"
+        p = p_value(c.p_adjusted)
+        phrases.append(
+            Markup('{} <span class="aside">(difference {}{}, adjusted p {}, {})</span>').format(
+                _name(_other(c, best)),
+                scale(sign * c.difference),
+                interval,
+                p if p.startswith("<") else f"= {p}",
+                count(c.inputs, "input"),
+            )
+        )
+    rest = len(nearest) - _NAMED
+    return _listed([*phrases, *([Markup("{} more").format(rest)] if rest > 0 else [])])
+
+
+def _other(comparison: Comparison, system: str) -> str:
+    return comparison.b if comparison.a == system else comparison.a
+
+
+def _mean(group: GroupSummary, scale: Scale) -> Markup:
+    mean = group.mean
+    around = "no interval: " if mean.why_no_interval else ""
+    return Markup('{} <span class="aside">({}{}, n = {})</span>').format(
+        scale(mean.value), around, ends(mean, scale), f"{mean.n:,}"
+    )
+
+
+def _name(name: str) -> Markup:
+    return Markup('<b dir="auto">{}</b>').format(shown_name(name))
+
+
+def _listed(items: Iterable[Markup | str]) -> Markup:
+    """
+    >>> str(_listed(["a", "b", "c"]))
+    'a, b and c'
+    """
+    *first, last = [escape(item) for item in items]
+    return Markup(", ").join(first) + " and " + last if first else last
