@@ -41,10 +41,10 @@ from levelfield import compare
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import prompts
-from levelfield.systems.contract import Decoding, Request, Technique
-from levelfield.systems.making import make_technique, technique_class
-from levelfield.systems.requests import read_requests
-from levelfield.systems.table import TECHNIQUES
+from levelfield.generation.contract import Decoding, Request, Technique
+from levelfield.generation.making import make_technique, technique_class
+from levelfield.generation.requests import read_requests
+from levelfield.generation.table import TECHNIQUES
 
 KEYWORDS = Path(__file__).parents[1] / "examples/techniques/keywords.jsonl"
 SENTIMENTS = ("positive", "negative")

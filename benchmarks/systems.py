@@ -26,12 +26,12 @@ from typing import NamedTuple
 import torch
 
 from levelfield.datasets import prompts
-from levelfield.generation.draws import Exponentials
-from levelfield.systems.contract import Answer, Decoding, Request
-from levelfield.systems.making import make_technique
-from levelfield.systems.sampling import Draw
-from levelfield.systems.table import TECHNIQUES
-from levelfield.systems.technique import LocalTechnique
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.making import make_technique
+from levelfield.generation.sampling import Draw
+from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.technique import LocalTechnique
+from levelfield.models.torch.draws import Exponentials
 
 LABELS = ("positive", "negative")
 HEAD = """

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from levelfield.agree.evaluation import correlate
     from levelfield.core.sample import Sample
     from levelfield.core.scores import Scores
+    from levelfield.generation.run import generate
     from levelfield.io.opening import load_samples
     from levelfield.scoring.compare import compare
     from levelfield.scoring.score import score
-    from levelfield.systems.run import generate
 
 __all__ = [
     "Sample",
@@ -36,7 +36,7 @@ _MODULES = {
     "agreement": "levelfield.agree.agreement",
     "compare": "levelfield.scoring.compare",
     "correlate": "levelfield.agree.evaluation",
-    "generate": "levelfield.systems.run",
+    "generate": "levelfield.generation.run",
     "load_samples": "levelfield.io.opening",
     "score": "levelfield.scoring.score",
 }

@@ -119,7 +119,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Any:
     for, and `before` is called with each request."""
     import stub_technique
 
-    from levelfield.systems.table import TECHNIQUES
+    from levelfield.generation.table import TECHNIQUES
 
     monkeypatch.setitem(TECHNIQUES, "stub", stub_technique.ENTRY)  # type: ignore[arg-type]
     monkeypatch.setattr(stub_technique.Stub, "asked", [])

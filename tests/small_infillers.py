@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from levelfield.training.corpus import tokenise
-from levelfield.training.infiller import Size
-from levelfield.training.infiller.architecture import new_model
-from levelfield.training.infiller.examples import sentence_ends
-from levelfield.training.infiller.format import InfillingFormat
-from levelfield.training.infiller.task import Infilling
-from levelfield.training.infiller.tokenizer import train_tokenizer
+from levelfield.train.corpus import tokenise
+from levelfield.train.infiller import Size
+from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller.examples import InfillingFormat, sentence_ends
+from levelfield.train.infiller.infilling import Infilling
+from levelfield.train.infiller.tokenizer import train_tokenizer
 
 DOCUMENTS = [
     f"The {who} {did} by the {where}. Nobody saw the {who}!\nThen it rained on the {where}."

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from levelfield.core.sample import Control
 from levelfield.core.signature import signature
-from levelfield.systems.contract import Answer, Decoding, Request, check_requests
-from levelfield.systems.table import TechniqueEntry
+from levelfield.generation.contract import Answer, Decoding, Request, check_requests
+from levelfield.generation.table import TechniqueEntry
 
 ENTRY = TechniqueEntry(
     "stub", "stub_technique:Stub", "none", "Says what it reads.", "sentiment", "2F", "Nobody (2000)"

@@ -27,28 +27,27 @@ import tiny_soft_prompt
 from chat_server import Reply, serving
 
 from levelfield.core.sample import Control
-from levelfield.systems.base import UncontrolledBase
-from levelfield.systems.cat_paw import CATPAW
-from levelfield.systems.combination import Combination, ModelTerm
-from levelfield.systems.constrained_beam import ConstrainedBeam
-from levelfield.systems.contrastive import ContrastiveDecoding
-from levelfield.systems.ctrl import CTRL
-from levelfield.systems.ctrl_lite import CTRLLite
-from levelfield.systems.dexperts import DExperts
-from levelfield.systems.discup import DisCup
-from levelfield.systems.editing.cbart import CBART
-from levelfield.systems.fudge import FUDGE
-from levelfield.systems.gedi import GeDi
-from levelfield.systems.gradient.bolt import BOLT
-from levelfield.systems.gradient.pplm import PPLM
-from levelfield.systems.guidance import ClassifierFreeGuidance
-from levelfield.systems.multictg import MultiCTG
-from levelfield.systems.priorctg import PriorCTG
-from levelfield.systems.prompting.chat import ChatPrompting
-from levelfield.systems.prompting.local import Prompting
-from levelfield.systems.rewriting.copy import CopySource
-from levelfield.systems.rewriting.rewriter import Rewriter
-from levelfield.systems.rewriting.rules import FormalityRules
+from levelfield.generation.techniques.base import UncontrolledBase
+from levelfield.generation.techniques.beam.constrained_beam import ConstrainedBeam
+from levelfield.generation.techniques.bolt.bolt import BOLT
+from levelfield.generation.techniques.cat_paw import CATPAW
+from levelfield.generation.techniques.cbart.cbart import CBART
+from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.generation.techniques.class_lm.gedi import GeDi
+from levelfield.generation.techniques.combination import Combination, ModelTerm
+from levelfield.generation.techniques.contrastive import ContrastiveDecoding
+from levelfield.generation.techniques.ctrl import CTRL
+from levelfield.generation.techniques.discup.discup import DisCup
+from levelfield.generation.techniques.fudge.fudge import FUDGE
+from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.generation.techniques.latent.multictg import MultiCTG
+from levelfield.generation.techniques.latent.priorctg import PriorCTG
+from levelfield.generation.techniques.pplm.pplm import PPLM
+from levelfield.generation.techniques.prompting.chat import ChatPrompting
+from levelfield.generation.techniques.prompting.prompting import Prompting
+from levelfield.generation.techniques.rewriter.rewriter import Rewriter
+from levelfield.generation.techniques.rules.baselines import CopySource, FormalityRules
 
 
 @functools.cache

@@ -8,9 +8,9 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from levelfield.generation.language_model import language_model
+from levelfield.generation.techniques.class_lm.adapters import Adapter
 from levelfield.models.resolve import resolve
-from levelfield.models.torch.adapters import Adapter
+from levelfield.models.torch.language_model import language_model
 
 ADAPTER = {"layers": 2, "rank": 2, "alpha": 2.0}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import tiny
 import torch
 
-from levelfield.generation.editor import EditingHead, EditorNetwork
-from levelfield.training.editor.architecture import save_editor
+from levelfield.generation.techniques.cbart.editor import EditingHead, EditorNetwork
+from levelfield.generation.techniques.cbart.editor_architecture import save_editor
 
 FAMILIES = ("bart", "t5")
 

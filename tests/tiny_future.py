@@ -9,9 +9,12 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from levelfield.generation.language_model import language_model
+from levelfield.generation.techniques.fudge.future import (
+    FutureDiscriminator,
+    FutureShape,
+)
 from levelfield.models.resolve import resolve
-from levelfield.models.torch.future import FutureDiscriminator, FutureShape
+from levelfield.models.torch.language_model import language_model
 
 SHAPE = FutureShape(width=16, layers=2, heads=2)
 SENTIMENT = ("negative", "positive")

@@ -11,11 +11,15 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from levelfield.generation.language_model import language_model
+from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
+from levelfield.generation.techniques.latent.prefixes import (
+    PrefixDecoder,
+    PrefixShape,
+    cache_shape,
+)
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.early_exit import with_lower_layers
-from levelfield.models.torch.flow import Flow, FlowShape
-from levelfield.models.torch.latent import PrefixDecoder, PrefixShape, cache_shape
+from levelfield.models.torch.language_model import language_model
 
 SIZE, POSITIONS, EACH = 4, 3, 12
 """d, P, and latents of a label."""

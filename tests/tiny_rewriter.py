@@ -7,7 +7,10 @@ from pathlib import Path
 
 import tiny
 
-from levelfield.models.rewriters import REWRITER, RewriterFile
+from levelfield.generation.techniques.rewriter.rewriter_folder import (
+    REWRITER,
+    RewriterFile,
+)
 
 LABELS = ("formal", "informal")
 

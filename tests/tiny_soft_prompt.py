@@ -9,8 +9,8 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from levelfield.generation.language_model import language_model
 from levelfield.models.resolve import resolve
+from levelfield.models.torch.language_model import language_model
 
 
 def save(

@@ -31,8 +31,8 @@ from levelfield.models.loading import Loading
 from levelfield.models.resolve import EARLY_EXIT, resolve
 from levelfield.models.torch.early_exit import unit_rms
 from levelfield.models.torch.loading import load_pretrained
-from levelfield.training.card import Card, write_card
-from levelfield.training.corpus import HELD_OUT, corpus_documents
+from levelfield.train.builder import Card, write_card
+from levelfield.train.corpus import HELD_OUT, corpus_documents
 
 WINDOW = 256
 """Tokens of a passage."""

@@ -7,7 +7,7 @@ import click
 from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import say
-from levelfield.training.convert.table import LAYOUTS, ConvertOptions
+from levelfield.train.convert.table import LAYOUTS, ConvertOptions
 
 
 @click.command(
@@ -24,7 +24,7 @@ def convert(layout: str, source: str, out: str, chosen: ConvertOptions) -> None:
     SOURCE is the authors' file or folder, of this LAYOUT. Missing and unknown tensors and wrong
     shapes are named, and nothing is left at --out unless it is whole.
     """
-    from levelfield.training.convert import convert as run
+    from levelfield.train.convert import convert as run
 
     converted = run(layout, source, out, chosen)
     say(f"{out}: {converted.usage.format(out=out)}")

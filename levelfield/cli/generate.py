@@ -11,11 +11,11 @@ from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, deliver
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
+from levelfield.generation.options import GenerationOptions
 from levelfield.show.terminal import plain_table
-from levelfield.systems.generation_options import GenerationOptions
 
 if TYPE_CHECKING:
-    from levelfield.systems.run import Generation
+    from levelfield.generation.run import Generation
 
 
 @click.command(cls=Writing)
@@ -52,8 +52,8 @@ def generate(
     there, and the same command goes on after an interruption. `levelfield score` reads what is
     written.
     """
-    from levelfield.systems.run import GenerationCost
-    from levelfield.systems.run import generate as run
+    from levelfield.generation.run import GenerationCost
+    from levelfield.generation.run import generate as run
 
     if (requests is None) == (prompt_set is None):
         raise UserError("generate: give a file of requests, or --prompts")

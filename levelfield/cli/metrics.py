@@ -100,7 +100,7 @@ def _judges() -> list[str]:
         n = f"n = {f.n:,}" if f.n else f.kind
         lines.append(f"  {f.judge:16} {f.attribute:10} {f.dataset:30} {n:12} {right:.1%}")
     lines += ["", "Judges that `levelfield train judge --recipe NAME` trains, on held-out texts:"]
-    file = resources.files("levelfield.training.judge") / "figures.toml"
+    file = resources.files("levelfield.train.judge") / "figures.toml"
     for row in read_toml(file)["measured"]:
         figure = f"right {row['accuracy']:.1%}, macro F1 {row['macro_f1']:.3f}"
         if "spearman" in row:

@@ -12,9 +12,9 @@ from levelfield.cli.options import JSON
 from levelfield.cli.parameters import choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.options import choices
+from levelfield.generation.making import technique_class, technique_entry
+from levelfield.generation.table import TECHNIQUES, TechniqueEntry
 from levelfield.show.terminal import plain_table
-from levelfield.systems.making import technique_class, technique_entry
-from levelfield.systems.table import TECHNIQUES, TechniqueEntry
 
 
 @click.command()

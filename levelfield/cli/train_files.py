@@ -16,7 +16,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.training.held_out import ONE_FILE
+from levelfield.train.held_out import ONE_FILE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,7 +51,7 @@ def iwf(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None:
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.iwf import write
-    from levelfield.training.word_lists import corpus_size, count_iwf
+    from levelfield.train.word_lists import corpus_size, count_iwf
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         values = count_iwf(
@@ -83,7 +83,7 @@ def unigram(corpus: tuple[str, ...], out: str, options: CountingOptions) -> None
     """
     from levelfield.io import atomic_writer
     from levelfield.metrics.unigram import write
-    from levelfield.training.word_lists import corpus_size, count_unigrams
+    from levelfield.train.word_lists import corpus_size, count_unigrams
 
     with progress_bar("counting", corpus_size(corpus)) as progress:
         unigrams = count_unigrams(corpus, options.model, loading=options.loading, progress=progress)
@@ -134,7 +134,7 @@ def pooler(files: tuple[str, ...], out: str, chosen: PoolerOptions) -> None:
     from levelfield.core.registry import options
     from levelfield.io import atomic_writer, open_samples
     from levelfield.metrics.cdm import CDMMomentum
-    from levelfield.training.pooler.momentum import rated_momentum, train_pooler
+    from levelfield.train.pooler import rated_momentum, train_pooler
 
     apart = ("pooling", "pooler", *choices(Loading))
     accepted = {name: its for name, its in options(CDMMomentum).items() if name not in apart}
@@ -205,9 +205,8 @@ def scales(corpus: tuple[str, ...], out: str, chosen: ScalesOptions) -> None:
     from levelfield.core.registry import create
     from levelfield.io import atomic_writer
     from levelfield.metrics.composite.base import CompositeMetric
-    from levelfield.training.reference import reference_text
-    from levelfield.training.scales import measure_scales, texts_read, write_scales
-    from levelfield.training.word_lists import corpus_size
+    from levelfield.train.scales import measure_scales, reference_text, texts_read, write_scales
+    from levelfield.train.word_lists import corpus_size
 
     apart = ("aspects", "passages", "seed")
     common = {name: value for name, value in chosen.to_dict().items() if name not in apart}

@@ -12,8 +12,8 @@ from levelfield.cli.outputs import INPUT, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.cli.train_models import FOLDER, SOURCE
 from levelfield.io.reading import pairs
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import SETTINGS, TECHNIQUES, GuideData, settings_of
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import SETTINGS, TECHNIQUES, GuideData, settings_of
 
 _SETTINGS = {technique: SETTINGS[kind] for technique, kind in TECHNIQUES.items()}
 _DISTINCT = {cls: technique for technique, cls in reversed(_SETTINGS.items())}
@@ -71,8 +71,8 @@ def guide(
     kind = TECHNIQUES[technique]
     complete = settings_of(kind, {**settings, **pairs("--option", options)})
     spec = GuideSpec.of(kind=kind, settings=complete, **words)
-    from levelfield.training.guide.build import build_guide
-    from levelfield.training.guide.texts import guide_texts
+    from levelfield.train.guide.build import build_guide
+    from levelfield.train.guide.texts import guide_texts
 
     texts = guide_texts(data, spec.attribute, chosen, seed=spec.seed, sources=sources)
     say(f"{len(texts.train):,} texts to train on, {len(texts.test):,} held out")

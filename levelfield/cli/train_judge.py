@@ -13,11 +13,11 @@ from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.cli.train_models import FOLDER, SOURCE
 from levelfield.core.options import choices
 from levelfield.models.small.shapes import Settings
-from levelfield.training.judge import JudgeSpec, Tuning
-from levelfield.training.judge.options import JudgeOptions
+from levelfield.train.judge import JudgeSpec, Tuning
+from levelfield.train.judge.options import JudgeOptions
 
 if TYPE_CHECKING:
-    from levelfield.training.figures import Figures
+    from levelfield.train.figures import Figures
 
 
 _ENDS = choices(JudgeOptions)["ends"]
@@ -59,7 +59,7 @@ def judge(
     Leaves a model folder with a card and test.json: accuracy, macro F1, confusion and calibration
     on held-out texts. Use it with --metric control --option judges=FOLDER.
     """
-    from levelfield.training.judge.build import build_judge
+    from levelfield.train.judge.architectures import build_judge
 
     options = options.replace(ends=ends, settings=settings)
     spec, texts = options.spec(files), options.texts(files)

@@ -13,12 +13,16 @@ from levelfield.cli.options import takes
 from levelfield.cli.outputs import INPUT, OutputType, Writing
 from levelfield.cli.terminal import progress_bar, say
 from levelfield.core.errors import UserError
-from levelfield.training.cdm import PerturbOptions
-from levelfield.training.discriminator import DiscriminatorSpec
-from levelfield.training.editor import EditorSpec
-from levelfield.training.infiller import InfillerSpec
-from levelfield.training.recipe import DETAILS, Stepwise
-from levelfield.training.rewriter import PairOptions, RewardSpec, RewriterSpec
+from levelfield.generation.techniques.cbart.editor_options import EditorSpec
+from levelfield.generation.techniques.rewriter.rewriter_options import (
+    PairOptions,
+    RewardSpec,
+    RewriterSpec,
+)
+from levelfield.train.cdm import PerturbOptions
+from levelfield.train.discriminator import DiscriminatorSpec
+from levelfield.train.infiller import InfillerSpec
+from levelfield.train.recipe import DETAILS, Stepwise
 
 CORPUS = click.argument("corpus", nargs=-1, required=True, metavar="CORPUS...", type=INPUT)
 FOLDER = click.option("--out", required=True, type=OutputType(), help="Folder for what is trained.")
@@ -55,8 +59,8 @@ def infiller(
 
     Killed and run again with the same options, it goes on from its last checkpoint.
     """
-    from levelfield.training.corpus import corpus_documents
-    from levelfield.training.infiller.build import build_infiller
+    from levelfield.train.corpus import corpus_documents
+    from levelfield.train.infiller.infilling import build_infiller
 
     history = _built(build_infiller, lambda: corpus_documents(corpus), spec, out, sources)
     say(f"{out}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
@@ -76,8 +80,8 @@ def editor(corpus: tuple[str, ...], out: str, spec: EditorSpec, sources: tuple[s
 
     Killed and run again with the same options, it goes on from its last checkpoint.
     """
-    from levelfield.training.corpus import corpus_documents
-    from levelfield.training.editor.build import build_editor
+    from levelfield.generation.techniques.cbart.editor_training import build_editor
+    from levelfield.train.corpus import corpus_documents
 
     history = _built(build_editor, lambda: corpus_documents(corpus), spec, out, sources)
     figures = history[-1].validation
@@ -124,8 +128,8 @@ def rewriter(
     Leaves a model folder with a card that has figures on held-out pairs; use it with --technique
     rewriter --model FOLDER. A run that was killed goes on when it is started again.
     """
-    from levelfield.training.rewriter.build import build_rewriter
-    from levelfield.training.rewriter.pairs import rewriting_pairs
+    from levelfield.generation.techniques.rewriter.rewriter_training import build_rewriter
+    from levelfield.generation.techniques.rewriter.sentence_pairs import rewriting_pairs
 
     pairs = rewriting_pairs(files, attribute, chosen, seed=spec.recipe.seed)
     say(f"{len(pairs.train):,} pairs to learn from, {len(pairs.test):,} held out")
@@ -147,8 +151,8 @@ def perturb(corpus: tuple[str, ...], out: str, chosen: PerturbOptions) -> None:
     empty ones. Negation is by rules for English.
     """
     from levelfield.io import atomic_writer
-    from levelfield.training.cdm.perturb import write_perturbed
-    from levelfield.training.corpus import corpus_documents
+    from levelfield.train.cdm.perturb import write_perturbed
+    from levelfield.train.corpus import corpus_documents
 
     kinds = [kind.strip() for kind in chosen.kinds.split(",") if kind.strip()]
     total = sum(Path(name).stat().st_size for name in corpus if Path(name).is_file())
@@ -180,7 +184,7 @@ def discriminator(
     sampler of CDM make them; a text is a string, or a list of turns. Random weights need a higher
     --learning-rate, say 5e-4. Stopped and run again, it goes on from its last checkpoint.
     """
-    from levelfield.training.discriminator.build import build_discriminator
+    from levelfield.train.discriminator.discrimination import build_discriminator
 
     history = _built(build_discriminator, list(map(Path, negatives)), spec, out, sources)
     last = history[-1].validation
@@ -197,8 +201,8 @@ def cdm(plan: str, out: str) -> None:
     negatives from log p⁻ ∝ log p_a − γ (log p_e − log p_a), and a discriminator, for
     discriminator.score. Killed and run again, it goes on where it was.
     """
-    from levelfield.training.cdm.plan import load_cdm_plan
-    from levelfield.training.cdm.run import run_cdm
+    from levelfield.train.cdm.plan import load_cdm_plan
+    from levelfield.train.cdm.run import run_cdm
 
     history = run_cdm(load_cdm_plan(Path(plan)), Path(out), notes=say, bar=progress_bar)
     figures = history[-1].validation

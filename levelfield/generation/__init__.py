@@ -1,1 +1,24 @@
-"""Decoding: how models write text, for training and for systems."""
+"""Controlled generation: techniques behind one contract, on one base model.
+
+The classes are imported when they are first used, so that `import levelfield.systems` is quick.
+"""
+
+import importlib
+from typing import Any
+
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.table import CLASSES, TERMS
+
+_MODULES = {**CLASSES, **TERMS}
+
+__all__ = ["Answer", "Decoding", "Request", *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'levelfield.systems' has no attribute '{name}'")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.language_model import LanguageModel, language_model
 from levelfield.models.guides import Guide, GuideKind
 from levelfield.models.loading import Loading
 from levelfield.models.reading import reading
 from levelfield.models.resolve import Resolved
+from levelfield.models.torch.language_model import LanguageModel, language_model
 
 
 def base_of(guide: Guide, kind: GuideKind, model: str, loading: Loading) -> LanguageModel:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from levelfield.core.limits import RETRIES
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Control
+from levelfield.generation.contract import Decoding
+from levelfield.generation.table import TECHNIQUES
 from levelfield.io import FORMATS
 from levelfield.study.cells import CellKey
-from levelfield.systems.contract import Decoding
-from levelfield.systems.table import TECHNIQUES
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from command_line import Run, Write, finish, records, start
 
+from levelfield.generation.table import TECHNIQUES
 from levelfield.io.outputs import KINDS, FileHead
-from levelfield.systems.table import TECHNIQUES
 
 STUB = ("--technique", "stub")
 ASKED = [

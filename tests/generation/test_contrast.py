@@ -22,17 +22,17 @@ from tokenizers.models import WordLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.contrast import (
+from levelfield.models.contracts import Gapped
+from levelfield.models.fim import FIM
+from levelfield.models.loading import Loading
+from levelfield.models.tokens import check_same_vocabulary
+from levelfield.models.torch.draws import inverse_cdf, most_likely
+from levelfield.train.cdm.contrast import (
     ContrastSampler,
     Pretrained,
     load_contrast,
     negative_log_p,
 )
-from levelfield.generation.draws import inverse_cdf, most_likely
-from levelfield.models.contracts import Gapped
-from levelfield.models.fim import FIM
-from levelfield.models.loading import Loading
-from levelfield.models.tokens import check_same_vocabulary
 
 FAMILIES = ("t5", "pegasus", "gpt2", "bloom", "llama", "gpt2-fim", "llama-fim")
 SOURCES = [

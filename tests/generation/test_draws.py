@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from levelfield.generation.draws import Exponentials, most_likely, penalised, possible
+from levelfield.models.torch.draws import Exponentials, most_likely, penalised, possible
 
 
 def test_the_largest_share_of_noise_is_drawn_with_its_probability():

@@ -11,10 +11,9 @@ import tiny_future
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation import future
-from levelfield.generation.future import FutureRows, future_model
+from levelfield.generation.techniques.fudge import future
+from levelfield.generation.techniques.fudge.future import FutureRows, future_model, rotated
 from levelfield.models.guides import guide_named
-from levelfield.models.torch.future import rotated
 
 BOS = 0
 TEXTS = ([3, 1, 4, 1, 5, 9, 2], [], [7], [2, 6, 5])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.generation import intersection
-from levelfield.generation.intersection import intersection_centres
+from levelfield.generation.techniques.latent import intersection
+from levelfield.generation.techniques.latent.intersection import intersection_centres
 
 
 def cloud(n: int, d: int = 3, *, seed: int = 0, shift: float = 0.0) -> torch.Tensor:

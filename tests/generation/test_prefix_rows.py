@@ -6,7 +6,7 @@ import pytest
 import tiny
 import torch
 
-from levelfield.generation.rows import CausalRows, prefix_cache
+from levelfield.models.torch.decoding import CausalRows, prefix_cache
 
 PREFIX = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
 PROMPTS = [[0, 21], [0, 31, 32, 33, 34], [0, 41, 42]]

@@ -11,8 +11,12 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.rows import CausalRows
-from levelfield.models.torch.adapters import AdaptedModel, Adapter, linear_layers
+from levelfield.generation.techniques.class_lm.adapters import (
+    AdaptedModel,
+    Adapter,
+    linear_layers,
+)
+from levelfield.models.torch.decoding import CausalRows
 
 IDS = torch.tensor([[0, 5, 9, 11, 3], [0, 7, 7, 2, 8]])
 

@@ -13,9 +13,9 @@ from levelfield.models.contracts import Gapped, Target
 from levelfield.models.fim import FIM, FimModel
 from levelfield.models.load import load
 from levelfield.models.torch.causal import TorchCausalModel
-from levelfield.training.infiller import Size
-from levelfield.training.infiller.architecture import new_model
-from levelfield.training.infiller.tokenizer import train_tokenizer
+from levelfield.train.infiller import Size
+from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller.tokenizer import train_tokenizer
 
 TEXTS = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.models.torch.flow import LARGEST, Coupling, Flow, FlowShape
+from levelfield.generation.techniques.latent.latent_flow import (
+    LARGEST,
+    Coupling,
+    Flow,
+    FlowShape,
+)
 
 
 def flow(size: int, *, blocks: int = 8, labels: int = 3, seed: int = 0) -> Flow:

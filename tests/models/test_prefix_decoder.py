@@ -7,7 +7,7 @@ import tiny
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.models.torch.latent import (
+from levelfield.generation.techniques.latent.prefixes import (
     PrefixDecoder,
     PrefixShape,
     cache_shape,

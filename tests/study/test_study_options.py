@@ -16,13 +16,13 @@ from test_plan import CONTROLS, DATASETS, METRICS, SYSTEMS, load
 
 from levelfield.cli import levelfield
 from levelfield.core.errors import InputError, UserError
+from levelfield.generation.contract import Decoding
 from levelfield.io.toml import read_toml
 from levelfield.study import load_study, schema
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, TechniqueSource
 from levelfield.study.plan_file import load_plan
 from levelfield.study.settings import StudyMeasureOptions, StudyReportOptions, StudyRunOptions
 from levelfield.study.verbs import Study
-from levelfield.systems.contract import Decoding
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from test_plan import CONTROLS, load, problems
 
-from levelfield.generation import language_model
+from levelfield.generation.contract import Decoding
+from levelfield.models.torch import language_model
 from levelfield.study.plan import TechniqueSource
 from levelfield.study.plan_file import load_plan
-from levelfield.systems.contract import Decoding
 
 pytest.importorskip("torch")
 
@@ -155,7 +155,7 @@ class TestRefusal:
 
     @pytest.fixture(autouse=True)
     def _refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from levelfield.systems.base import UncontrolledBase
+        from levelfield.generation.techniques.base import UncontrolledBase
 
         def refusal(_: object, control: dict[str, object]) -> str:
             if "keywords" in control:

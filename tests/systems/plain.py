@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from levelfield.core.sample import Control
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.technique import LocalTechnique
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.technique import LocalTechnique
 
 WHOLE = Decoding(top_p=1.0)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from levelfield.generation.language_model import LanguageModel
-from levelfield.systems.logits.classes import Classes, ClassModel
+from levelfield.generation.logits.classes import Classes, ClassModel
+from levelfield.models.torch.language_model import LanguageModel
 
 BOS = 0
 WORDS = 6

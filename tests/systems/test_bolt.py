@@ -10,17 +10,20 @@ import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.generation.draws import penalised
-from levelfield.generation.open_rows import frozen
-from levelfield.generation.soft_rows import ReadPrompts
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.open_rows import ReadPrompts, frozen
+from levelfield.generation.techniques.bolt.biases import Biases, BiasTuning
+from levelfield.generation.techniques.bolt.bolt import BOLT
+from levelfield.generation.techniques.bolt.discriminators import (
+    ClassReader,
+    FutureReader,
+    HeadReader,
+)
+from levelfield.generation.techniques.bolt.rollout import roll_out, unwanted
+from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.loading import Loading
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.gradient.bolt import BOLT
-from levelfield.systems.gradient.bolt_biases import Biases, BiasTuning
-from levelfield.systems.gradient.bolt_readers import ClassReader, FutureReader, HeadReader
-from levelfield.systems.gradient.bolt_rollout import roll_out, unwanted
-from levelfield.systems.gradient.energies import keyword_energy, label_energy
+from levelfield.models.torch.draws import penalised
 
 POSITIVE = {"sentiment": "positive"}
 PROMPTS = ("The lake", "Once upon a time there was a very old road", "", "I saw")
@@ -328,7 +331,7 @@ def test_memory_bounds_the_rows_and_changes_no_text(monkeypatch):
     sizes.clear()
     row = search(bolt(), bolt()._ready(requests[1:2], SHORT), SHORT, 0).saved()
     # whole MiB are asked for, and a row of a tiny model takes less
-    monkeypatch.setattr("levelfield.systems.gradient.bolt.MIB", 2 * row + row // 2)
+    monkeypatch.setattr("levelfield.generation.techniques.bolt.bolt.MIB", 2 * row + row // 2)
     narrow = [one.text for one in bolt(memory=1).generate(requests, decoding=SHORT)]
     assert sizes == [1, *[2] * 6]
     assert narrow == wide

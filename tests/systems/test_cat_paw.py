@@ -11,15 +11,15 @@ import torch
 from plain import WHOLE, assert_same, logits, steered
 
 from levelfield.core.errors import UserError
-from levelfield.systems.bags import bag_words
-from levelfield.systems.cat_paw import CATPAW
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.gradient.pplm import PPLM
-from levelfield.systems.guidance import ClassifierFreeGuidance
-from levelfield.systems.logits.pace import BagMass, LargestPace, Paced
-from levelfield.systems.logits.processor import SteeringProcessor
-from levelfield.systems.logits.terms import BaseLM, Stateless, Term
-from levelfield.systems.making import make_technique
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import BaseLM, Stateless, Term
+from levelfield.generation.making import make_technique
+from levelfield.generation.techniques.cat_paw import CATPAW
+from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.generation.techniques.pplm.bags import bag_words
+from levelfield.generation.techniques.pplm.pplm import PPLM
 
 LAKE = "The lake"
 POSITIVE = {"sentiment": "positive"}

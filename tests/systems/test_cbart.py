@@ -16,13 +16,13 @@ import torch
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
-from levelfield.generation.editor import Action, editor
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.cbart.cbart import CBART
+from levelfield.generation.techniques.cbart.draft import EditedText, Part
+from levelfield.generation.techniques.cbart.editor import Action, editor
+from levelfield.generation.techniques.cbart.refinement import refine
 from levelfield.metrics.keywords import KeywordsAll
 from levelfield.models.load import load
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.editing.cbart import CBART
-from levelfield.systems.editing.draft import EditedText, Part
-from levelfield.systems.editing.refine import refine
 
 HEADS = {
     "random": (0.0, 0.0, 0.0),

@@ -10,9 +10,9 @@ import pytest
 from chat_server import Reply, completion, error, serving
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.systems.contract import Answer, Decoding, Request
-from levelfield.systems.prompting.chat import ChatPrompting
-from levelfield.systems.prompting.local import Prompting
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.techniques.prompting.chat import ChatPrompting
+from levelfield.generation.techniques.prompting.prompting import Prompting
 
 LAKE = Request("1", "The lake", {"sentiment": "positive"})
 

@@ -9,10 +9,14 @@ import pytest
 import torch
 from tables import BOS, WORDS, Bigrams, classes, log_p_of, padded, table
 
-from levelfield.systems.contract import Decoding
-from levelfield.systems.logits.classes import ClassContrast, ClassPosterior, PosteriorFilter
-from levelfield.systems.logits.processor import SteeringProcessor
-from levelfield.systems.logits.terms import BaseLM, Formula
+from levelfield.generation.contract import Decoding
+from levelfield.generation.logits.classes import (
+    ClassContrast,
+    ClassPosterior,
+    PosteriorFilter,
+)
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import BaseLM, Formula
 
 WHOLE = Decoding(top_p=1.0)
 BASE = table(0)

@@ -10,13 +10,18 @@ import torch
 from plain import assert_same, logits, steered
 
 from levelfield.core.errors import UserError
-from levelfield.generation.draws import penalised
-from levelfield.generation.language_model import language_model
-from levelfield.systems import Combination, ContrastiveDecoding, ModelTerm, TechniqueTerm
-from levelfield.systems.base import UncontrolledBase
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.guidance import ClassifierFreeGuidance
-from levelfield.systems.linear import weights
+from levelfield.generation import (
+    Combination,
+    ContrastiveDecoding,
+    ModelTerm,
+    TechniqueTerm,
+)
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.base import UncontrolledBase
+from levelfield.generation.techniques.combination import weights
+from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.models.torch.draws import penalised
+from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake"
 GLAD = ModelTerm("What a wonderful day! ")

@@ -15,12 +15,18 @@ import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.generation.language_model import LanguageModel
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.beam.beams import (
+    BeamSearch,
+    Need,
+    _Beam,
+    search_all,
+    shared_out,
+)
+from levelfield.generation.techniques.beam.constrained_beam import ConstrainedBeam
+from levelfield.generation.techniques.beam.keyword_states import KeywordState
 from levelfield.metrics.keywords import KeywordsAll
-from levelfield.systems.constrained_beam import ConstrainedBeam
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.search.beams import BeamSearch, Need, _Beam, search_all, shared_out
-from levelfield.systems.search.keywords import KeywordState
+from levelfield.models.torch.language_model import LanguageModel
 from levelfield.text.words import whole_word
 
 PIECES = {1: " a", 2: " b", 3: "c", 4: "."}

@@ -13,10 +13,10 @@ from technique_cases import CASES, Case
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control
-from levelfield.generation import language_model
-from levelfield.systems.contract import Answer, Decoding, Request
-from levelfield.systems.table import TECHNIQUES
-from levelfield.systems.technique import LocalTechnique
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.technique import LocalTechnique
+from levelfield.models.torch import language_model
 
 PROMPTS = ("The lake", "", "Once upon a time there was a very old road", "火山 🎉", "Go ", "I")
 SOURCES = ("The lake", "i dont know!!", "Once upon a time there was a road", "火山 🎉", "Go ", "I")

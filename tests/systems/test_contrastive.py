@@ -10,9 +10,9 @@ import torch
 from plain import assert_same, logits, steered
 
 from levelfield.core.errors import UserError
-from levelfield.generation.language_model import language_model
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.contrastive import ContrastiveDecoding
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.contrastive import ContrastiveDecoding
+from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake was very"
 

@@ -11,14 +11,14 @@ import torch
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.encoders import encoder_model
-from levelfield.generation.language_model import language_model
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.bolt.bolt import BOLT
+from levelfield.generation.techniques.bolt.discriminators import EncoderReader
+from levelfield.generation.techniques.bolt.encoders import encoder_model
+from levelfield.generation.techniques.bolt.rollout import StraightThrough
 from levelfield.models.guides import guide_for, guide_named
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.gradient.bolt import BOLT
-from levelfield.systems.gradient.bolt_readers import EncoderReader
-from levelfield.systems.gradient.straight_through import StraightThrough
-from levelfield.training.convert import convert
+from levelfield.models.torch.language_model import language_model
+from levelfield.train.convert import convert
 
 WIDTH, TABLE = 16, 24
 """Of the states, and of the table of embeddings with a map behind it."""

@@ -9,13 +9,13 @@ import torch
 from plain import logits, steered
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.class_lm import class_lm
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.class_lm.class_lm import class_lm
+from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.generation.techniques.class_lm.gedi import GeDi
 from levelfield.models.guides import guide_named
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.ctrl_lite import CTRLLite
-from levelfield.systems.dexperts import DExperts
-from levelfield.systems.gedi import GeDi
-from levelfield.training.convert import convert
+from levelfield.train.convert import convert
 
 SCALE, BIAS = 7.0, (0.3, -0.2)
 EXTRA = {"logit_scale": torch.tensor([[SCALE]]), "bias": torch.tensor([BIAS])}
@@ -27,7 +27,7 @@ LAKE = "The lake was very"
 @pytest.fixture(autouse=True)
 def short_codes(monkeypatch):
     """Codes of one token to the tiny models."""
-    from levelfield.training.convert import gedi
+    from levelfield.train.convert import gedi
 
     monkeypatch.setattr(
         gedi, "_CODES", {"sentiment": ("a", "e"), "topic": ("o", "i"), "detoxifier": ("n", "s")}

@@ -11,8 +11,8 @@ import torch
 from transformers import CTRLLMHeadModel, CTRLTokenizer
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.ctrl import CTRL, FORBIDDEN, control_codes
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.ctrl import CTRL, FORBIDDEN, control_codes
 
 PROMPTS = ("The lake", "", "it was The lake it")
 POSITIVE = {"sentiment": "positive"}

@@ -8,8 +8,8 @@ import torch
 from plain import assert_same, logits, steered
 from test_guided import both_guides
 
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.ctrl_lite import CTRLLite
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
 
 LAKE = "The lake was very"
 

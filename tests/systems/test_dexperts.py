@@ -9,9 +9,9 @@ from plain import assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
 from levelfield.core.errors import UserError
-from levelfield.generation.language_model import language_model
-from levelfield.systems.contract import Request
-from levelfield.systems.dexperts import DExperts
+from levelfield.generation.contract import Request
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.models.torch.language_model import language_model
 
 LAKE = "The lake was very"
 POSITIVE, NEGATIVE = {"sentiment": "positive"}, {"sentiment": "negative"}

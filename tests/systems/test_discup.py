@@ -16,11 +16,11 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.language_model import language_model
-from levelfield.generation.soft_prompts import soft_prompts
-from levelfield.systems.base import UncontrolledBase
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.discup import DisCup
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.base import UncontrolledBase
+from levelfield.generation.techniques.discup.discup import DisCup
+from levelfield.generation.techniques.discup.soft_prompt import soft_prompts
+from levelfield.models.torch.language_model import language_model
 
 POSITIVE = {"sentiment": "positive"}
 PROMPTS = ("The lake", "", "Once upon a time there was a very old road", "Go ")

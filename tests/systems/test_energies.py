@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from levelfield.systems.gradient.energies import (
+from levelfield.generation.techniques.pplm.perturbed import (
     bag_energy,
     fluency_energy,
     keyword_energy,

@@ -10,13 +10,12 @@ import technique_cases as cases
 import torch
 from plain import assert_same, logits, steered
 
-from levelfield.generation.future import future_model
+from levelfield.generation.contract import Decoding
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import BaseLM
+from levelfield.generation.techniques.fudge.fudge import FUDGE, FutureLabel
+from levelfield.generation.techniques.fudge.future import future_model
 from levelfield.models.guides import guide_for, guide_named
-from levelfield.systems.contract import Decoding
-from levelfield.systems.fudge import FUDGE
-from levelfield.systems.logits.future import FutureLabel
-from levelfield.systems.logits.processor import SteeringProcessor
-from levelfield.systems.logits.terms import BaseLM
 
 LAKE = "The lake"
 POSITIVE = {"sentiment": "positive"}

@@ -8,7 +8,7 @@ import torch
 from plain import assert_read_as_written, assert_same, logits, steered
 from test_guided import both_guides
 
-from levelfield.systems.gedi import GeDi
+from levelfield.generation.techniques.class_lm.gedi import GeDi
 
 LAKE = "The lake was very"
 

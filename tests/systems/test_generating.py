@@ -12,8 +12,8 @@ import pytest
 
 import levelfield
 from levelfield.core.errors import InputError, UserError
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.run import GenerationCost
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.run import GenerationCost
 
 LABELS = ("positive", "negative")
 PROMPTS = ["The lake", "Once", "The road", "A «wall»\nand 🎉", ""]

@@ -8,10 +8,10 @@ import torch
 from plain import assert_same, logits, steered
 
 from levelfield.core.errors import UserError
-from levelfield.generation.draws import penalised
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.control_text import control_text, opposite
-from levelfield.systems.guidance import ClassifierFreeGuidance
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.control_text import control_text, opposite
+from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
+from levelfield.models.torch.draws import penalised
 
 LAKE = "The lake"
 POSITIVE = {"sentiment": "positive"}

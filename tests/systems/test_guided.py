@@ -6,11 +6,11 @@ import pytest
 import technique_cases as cases
 
 from levelfield.core.errors import UserError
-from levelfield.systems.contract import Request
-from levelfield.systems.ctrl_lite import CTRLLite
-from levelfield.systems.dexperts import DExperts
-from levelfield.systems.gedi import GeDi
-from levelfield.systems.guided import meant
+from levelfield.generation.contract import Request
+from levelfield.generation.guided import meant
+from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.generation.techniques.class_lm.gedi import GeDi
 
 every = pytest.mark.parametrize("technique", [CTRLLite, DExperts, GeDi])
 BOTH = {"sentiment": "positive", "topic": "Sports"}

@@ -6,9 +6,9 @@ import pytest
 import torch
 from technique_cases import CASES
 
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.table import TECHNIQUES
-from levelfield.systems.technique import LocalTechnique
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.technique import LocalTechnique
 
 PROMPTS = ("The lake", "Once upon a time there was a very old road")
 NEW = 6

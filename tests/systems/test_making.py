@@ -8,8 +8,12 @@ import math
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.systems.making import make_technique, technique_class, technique_entry
-from levelfield.systems.table import TECHNIQUES
+from levelfield.generation.making import (
+    make_technique,
+    technique_class,
+    technique_entry,
+)
+from levelfield.generation.table import TECHNIQUES
 
 pytest.importorskip("torch")
 

@@ -10,13 +10,13 @@ import tiny_latent
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.generation import latent
-from levelfield.generation.draws import stream
-from levelfield.generation.latent import latent_model
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.latent import latents
+from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques.latent.multictg import MultiCTG
+from levelfield.generation.techniques.latent.priorctg import PriorCTG
 from levelfield.models.guides import guide_named
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.multictg import MultiCTG
-from levelfield.systems.priorctg import PriorCTG
+from levelfield.models.torch.draws import stream
 
 GREEDY = Decoding(max_new_tokens=6, greedy=True, top_p=1.0)
 BOTH = {"sentiment": "negative", "topic": "Sports"}
@@ -142,7 +142,7 @@ def test_only_weights_of_attributes_that_are_asked_for_count():
 def test_a_request_takes_one_of_the_best_centres_by_seed_and_id():
     one = made(neighbours=4, centres=6, noise=0.0)
     wanted = one._wanted(BOTH)
-    best = latent.centres(guide_named(one.guide), wanted, 4, 6, one.model, one.loading)
+    best = latents.centres(guide_named(one.guide), wanted, 4, 6, one.model, one.loading)
     taken = torch.stack([latent_of(one, id=str(n)) for n in range(60)])
     assert ((taken[:, None] == best).all(-1).sum(1) >= 1).all()
     assert len(taken.unique(dim=0)) == len(best.unique(dim=0)) > 1
@@ -165,13 +165,13 @@ def test_a_combination_is_searched_once(monkeypatch: pytest.MonkeyPatch):
         searches.append(len(clouds))
         return torch.zeros(1, tiny_latent.SIZE, dtype=torch.float64)
 
-    latent.centres.cache_clear()
-    monkeypatch.setattr(latent, "intersection_centres", search)
+    latents.centres.cache_clear()
+    monkeypatch.setattr(latents, "intersection_centres", search)
     asked = [Request(str(n), "I", BOTH) for n in range(5)]
     asked += [Request(f"other {n}", "I", {"topic": "World"}) for n in range(5)]
     for seed in (0, 1):
         list(made(batch=2).generate(asked, decoding=GREEDY, seed=seed))
-    latent.centres.cache_clear()
+    latents.centres.cache_clear()
     assert sorted(searches) == [1, 2]
 
 

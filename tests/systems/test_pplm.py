@@ -14,17 +14,21 @@ from plain import WHOLE, logits
 from transformers import DynamicCache
 
 from levelfield.core.errors import UserError
-from levelfield.generation.heads import head_model, mean_states
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import BaseLM, Stateless
 from levelfield.generation.open_rows import OpenRows, frozen
-from levelfield.generation.rows import normalised
+from levelfield.generation.sampling import Forced
+from levelfield.generation.techniques.pplm.bags import bag_tokens, bag_words
+from levelfield.generation.techniques.pplm.head import head_model, mean_states
+from levelfield.generation.techniques.pplm.perturbed import (
+    Goal,
+    Perturbation,
+    PerturbedLM,
+)
+from levelfield.generation.techniques.pplm.pplm import PPLM
 from levelfield.models.guides import guide_named
-from levelfield.systems.bags import bag_tokens, bag_words
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.gradient.perturbed import Goal, Perturbation, PerturbedLM
-from levelfield.systems.gradient.pplm import PPLM
-from levelfield.systems.logits.processor import SteeringProcessor
-from levelfield.systems.logits.terms import BaseLM, Stateless
-from levelfield.systems.sampling import Forced
+from levelfield.models.torch.decoding import normalised
 
 POSITIVE = {"sentiment": "positive"}
 WORDS = {"words": "any"}

@@ -6,12 +6,12 @@ import pytest
 import technique_cases as cases
 import torch
 
-from levelfield.generation.draws import stream
-from levelfield.generation.latent import latent_model
+from levelfield.generation.techniques.latent.latent import normal
+from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
+from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques.latent.priorctg import PriorCTG, mixed, settled
 from levelfield.models.guides import guide_named
-from levelfield.models.torch.flow import Flow, FlowShape
-from levelfield.systems.latent import normal
-from levelfield.systems.priorctg import PriorCTG, mixed, settled
+from levelfield.models.torch.draws import stream
 
 BOTH = {"sentiment": "negative", "topic": "Sports"}
 LABELS = 5  # negative, positive, World, Sports, Sci/Tech

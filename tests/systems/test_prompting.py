@@ -15,13 +15,15 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.language_model import LanguageModel, wrapped
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.prompting.examples import read_examples
-from levelfield.systems.prompting.frames import ChatFrame, plain_text
-from levelfield.systems.prompting.instructions import read_instructions
-from levelfield.systems.prompting.local import Prompting
-from levelfield.systems.prompting.prompts import message, prompts
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.prompting.prompting import ChatFrame, Prompting, plain_text
+from levelfield.generation.techniques.prompting.prompts import (
+    message,
+    prompts,
+    read_examples,
+    read_instructions,
+)
+from levelfield.models.torch.language_model import LanguageModel, wrapped
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"

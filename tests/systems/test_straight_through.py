@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.systems.gradient.energies import fluency_energy
-from levelfield.systems.gradient.straight_through import StraightThrough
+from levelfield.generation.techniques.bolt.rollout import StraightThrough
+from levelfield.generation.techniques.pplm.perturbed import fluency_energy
 
 ROWS, WIDTH, D = 3, 7, 4
 

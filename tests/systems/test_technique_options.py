@@ -12,9 +12,9 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Options, choices
-from levelfield.systems.contract import Decoding
-from levelfield.systems.making import make_technique, technique_class
-from levelfield.systems.table import TECHNIQUES
+from levelfield.generation.contract import Decoding
+from levelfield.generation.making import make_technique, technique_class
+from levelfield.generation.table import TECHNIQUES
 
 pytest.importorskip("torch")
 

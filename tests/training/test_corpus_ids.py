@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.core.errors import UserError
-from levelfield.training.corpus import documents, tokenise
-from levelfield.training.infiller.examples import sentence_ends
-from levelfield.training.infiller.tokenizer import train_tokenizer
+from levelfield.train.corpus import documents, tokenise
+from levelfield.train.infiller.examples import sentence_ends
+from levelfield.train.infiller.tokenizer import train_tokenizer
 
 TEXT = [
     "The kettle sang on the stove. Nobody heard it!\nThe cat slept on.",

@@ -10,8 +10,8 @@ import torch
 from small_infillers import Killed, infilling
 
 from levelfield.core.errors import UserError
-from levelfield.training import loop
-from levelfield.training.loop import Loss, Recipe, fit
+from levelfield.train import loop
+from levelfield.train.loop import Loss, Recipe, fit
 
 
 @pytest.mark.parametrize(("embeddings", "learnt"), [(0.0, False), (1.0, True)])

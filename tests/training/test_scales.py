@@ -17,8 +17,15 @@ from levelfield.core.sample import Sample
 from levelfield.metrics.aspects import load_aspect
 from levelfield.metrics.composite import CompositeAttributeRelevance, CompositeCoherence
 from levelfield.metrics.composite.scales import read_scales
-from levelfield.training.reference import PROMPT_WORDS, SENTENCES, WORDS, Reference, reference_text
-from levelfield.training.scales import measure_scales, write_scales
+from levelfield.train.scales import (
+    PROMPT_WORDS,
+    SENTENCES,
+    WORDS,
+    Reference,
+    measure_scales,
+    reference_text,
+    write_scales,
+)
 
 NOUNS = ("river", "mayor", "kettle", "orchard", "engine", "letter", "winter", "violin")
 

@@ -15,21 +15,30 @@ from levelfield.cli.options import DeclaredOption
 from levelfield.cli.train import train
 from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Options, Unfit, choices
+from levelfield.generation.techniques.cbart.editor_options import EditorSize, EditorSpec
+from levelfield.generation.techniques.rewriter.rewriter_options import (
+    PairOptions,
+    RewardSpec,
+    RewriterSpec,
+)
 from levelfield.models.loading import Loading
 from levelfield.models.small.shapes import Settings, Shape
-from levelfield.training.cdm import PerturbOptions
-from levelfield.training.cdm.plan import NegativesPlan
-from levelfield.training.discriminator import DiscriminatorSpec
-from levelfield.training.editor import EditorSize, EditorSpec
-from levelfield.training.folder import opened, run_of
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import SETTINGS, ClassLMSettings, GuideData, settings_of
-from levelfield.training.held_out import HeldOutOptions
-from levelfield.training.infiller import InfillerSpec, Size
-from levelfield.training.judge import JudgeSpec, Tuning
-from levelfield.training.judge.options import JudgeOptions
-from levelfield.training.recipe import Recipe
-from levelfield.training.rewriter import PairOptions, RewardSpec, RewriterSpec
+from levelfield.train.cdm import PerturbOptions
+from levelfield.train.cdm.plan import NegativesPlan
+from levelfield.train.discriminator import DiscriminatorSpec
+from levelfield.train.folder import opened, run_of
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import (
+    SETTINGS,
+    ClassLMSettings,
+    GuideData,
+    settings_of,
+)
+from levelfield.train.held_out import HeldOutOptions
+from levelfield.train.infiller import InfillerSpec, Size
+from levelfield.train.judge import JudgeSpec, Tuning
+from levelfield.train.judge.options import JudgeOptions
+from levelfield.train.recipe import Recipe
 
 KINDS: dict[str, tuple[type[Options], ...]] = {
     "infiller": (InfillerSpec, Size, Recipe),

@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import Any
 
 from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.generation.batched import BatchedTechnique
+from levelfield.generation.contract import Decoding, Request, Technique
+from levelfield.generation.making import make_technique
+from levelfield.generation.technique import LocalTechnique
 from levelfield.study.ask.techniques import identity
-from levelfield.systems.batched import BatchedTechnique
-from levelfield.systems.contract import Decoding, Request, Technique
-from levelfield.systems.making import make_technique
-from levelfield.systems.technique import LocalTechnique
 
 _CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from levelfield.generation.contract import Decoding, Technique
+from levelfield.generation.making import make_technique
 from levelfield.study.ask.requests import request_record
 from levelfield.study.ask.running import SystemProcess
 from levelfield.study.cells import CellRequest
 from levelfield.study.plan import TechniqueSource
-from levelfield.systems.contract import Decoding, Technique
-from levelfield.systems.making import make_technique
 
 
 def technique_identity(source: TechniqueSource) -> list[str]:

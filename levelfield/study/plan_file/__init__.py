@@ -15,6 +15,8 @@ from typing import Any
 from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.core.options import Options, json_schema, option, schema_document
+from levelfield.generation.contract import Decoding
+from levelfield.generation.making import technique_class
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM
@@ -23,8 +25,6 @@ from levelfield.study.plan_file.checks import once, product, read_controls, read
 from levelfield.study.plan_file.datasets import DatasetTable, read_datasets
 from levelfield.study.plan_file.sources import SystemEntry, read_systems
 from levelfield.study.plan_file.techniques import read_defaults
-from levelfield.systems.contract import Decoding
-from levelfield.systems.making import technique_class
 
 
 @dataclass(frozen=True, kw_only=True)

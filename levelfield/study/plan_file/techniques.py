@@ -10,6 +10,13 @@ from typing import Any
 
 from levelfield.core.options import Declaration, choices, option, required
 from levelfield.core.sample import Control
+from levelfield.generation.contract import Decoding
+from levelfield.generation.making import (
+    make_technique,
+    technique_class,
+    technique_options,
+)
+from levelfield.generation.table import TECHNIQUES
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion
 from levelfield.models.resolve import OFFLINE_LM
@@ -17,9 +24,6 @@ from levelfield.study.ask.requests import labels_of
 from levelfield.study.cells import value_name
 from levelfield.study.plan import ControlKind, SystemPlan, TechniqueSource, Word
 from levelfield.study.plan_file.checks import attempt, option_words, path_from
-from levelfield.systems.contract import Decoding
-from levelfield.systems.making import make_technique, technique_class, technique_options
-from levelfield.systems.table import TECHNIQUES
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from levelfield.models.contracts import Frame, Gapped, Target
 from levelfield.models.ctranslate2.conversion import CONVERTERS
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
-from levelfield.training.infiller import Size
-from levelfield.training.infiller.architecture import new_model
-from levelfield.training.infiller.tokenizer import train_tokenizer
+from levelfield.train.infiller import Size
+from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller.tokenizer import train_tokenizer
 
 pytest.importorskip("ctranslate2")
 

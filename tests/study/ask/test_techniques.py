@@ -18,6 +18,7 @@ import pytest
 from studies import command, lines, plan
 
 from levelfield.core.errors import UserError
+from levelfield.generation.contract import Decoding, Request
 from levelfield.study.ask import techniques
 from levelfield.study.ask.requests import requests_of
 from levelfield.study.ask.running import SystemProcess
@@ -30,7 +31,6 @@ from levelfield.study.status import study_status
 from levelfield.study.store.folder import StudyStore
 from levelfield.study.store.reading import read_cell
 from levelfield.study.verbs import Study
-from levelfield.systems.contract import Decoding, Request
 
 pytest.importorskip("torch")
 
@@ -81,7 +81,7 @@ def texts(study: Plan, key: CellKey) -> dict[str, str]:
 
 def written(study: Plan, key: CellKey) -> dict[str, str]:
     """What the technique writes without a study."""
-    from levelfield.systems.making import make_technique
+    from levelfield.generation.making import make_technique
 
     source = study.system(key.system).source
     assert isinstance(source, TechniqueSource)
@@ -134,7 +134,7 @@ def test_after_kill_9_the_same_texts_are_there_and_none_is_asked_for_twice(
         from studies import plan
         from levelfield.study.plan import TechniqueSource
         from levelfield.study.run import run
-        from levelfield.systems.contract import Decoding
+        from levelfield.generation.contract import Decoding
         decoding = Decoding(max_new_tokens={SHORT.max_new_tokens})
         source = TechniqueSource("base", {dict(source.options)!r}, decoding)
         run(plan(Path({str(tmp_path)!r}), source, prompts=400))
@@ -213,7 +213,7 @@ def test_what_a_technique_prints_stands_with_its_cell(
     code = """
         import sys
         from levelfield.study.ask import technique_worker
-        from levelfield.systems.base import UncontrolledBase
+        from levelfield.generation.techniques.base import UncontrolledBase
         generate = UncontrolledBase.generate
         def talkative(self, requests, *, decoding, seed=0):
             print(f"seed {seed}", end=" ")
@@ -334,8 +334,8 @@ class TestWorker:
     """The other end, without a process."""
 
     def answers(self, source: TechniqueSource, **cell: object) -> list[dict[str, object]]:
+        from levelfield.generation.making import make_technique
         from levelfield.study.ask.technique_worker import TechniqueWorker
-        from levelfield.systems.making import make_technique
 
         worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)
         asked = {"id": "1", "prompt": "The lake", "labels": {"keywords": ["court", "culture"]}}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import levelfield
 from levelfield.core.errors import InputError, UserError
-from levelfield.systems.rewriting import formality
-from levelfield.systems.rewriting.formality import STYLES, rewrite
+from levelfield.generation.techniques.rules import formality
+from levelfield.generation.techniques.rules.formality import STYLES, rewrite
 
 MIXED = """
 I i I'm i'd we've don't can't ain't let's it's who's soooo omg lol haha :) <3 Anna Will Berlin the a

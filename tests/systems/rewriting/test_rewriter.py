@@ -10,9 +10,15 @@ import tiny_rewriter
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.generation.seq2seq import MostLikely, beam_search, seq2seq, token_log_p, write
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.rewriting.rewriter import Rewriter
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.rewriter.rewriter import Rewriter
+from levelfield.generation.techniques.rewriter.seq2seq_writer import (
+    MostLikely,
+    beam_search,
+    seq2seq,
+    token_log_p,
+    write,
+)
 
 FAMILIES = ("t5", "bart", "pegasus")
 TEXTS = ("The lake is old.", "It was", "A wall, and then nothing at all!", "I", "Once upon a time")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from levelfield.core.errors import InputError, ModelError, UserError
-from levelfield.training.cdm.plan import load_cdm_plan
-from levelfield.training.cdm.run import numbered, run_cdm
+from levelfield.train.cdm.plan import load_cdm_plan
+from levelfield.train.cdm.run import numbered, run_cdm
 
 PLAN = """
 corpus = ["chats.txt"]

@@ -15,8 +15,8 @@ from scipy.stats import chisquare
 
 from levelfield.core.errors import UserError
 from levelfield.models.contracts import Gapped
-from levelfield.training.cdm import manipulate as module
-from levelfield.training.cdm.manipulate import (
+from levelfield.train.cdm import manipulate as module
+from levelfield.train.cdm.manipulate import (
     LOCATORS,
     Cut,
     Document,
@@ -218,7 +218,7 @@ def test_a_document_without_text_has_nothing_to_cut(empty: Document):
 
 
 def test_other_packages_bring_locators_by_entry_points(monkeypatch: pytest.MonkeyPatch):
-    entry = EntryPoint("amr", "levelfield.training.cdm.manipulate:utterance", module.GROUP)
+    entry = EntryPoint("amr", "levelfield.train.cdm.manipulate:utterance", module.GROUP)
     broken = EntryPoint("broken", "no_such_module:thing", module.GROUP)
 
     def installed(group: str, name: str | None = None) -> list[EntryPoint]:

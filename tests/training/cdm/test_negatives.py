@@ -11,13 +11,10 @@ import pytest
 import tiny
 
 from levelfield.core.errors import UserError
-from levelfield.generation.contrast import ContrastSampler, Pretrained
 from levelfield.models.contracts import Gapped
-from levelfield.training.cdm.manipulate import strategy
-from levelfield.training.cdm.negatives import (
-    Negatives,
-    make_negatives,
-)
+from levelfield.train.cdm.contrast import ContrastSampler, Pretrained
+from levelfield.train.cdm.manipulate import strategy
+from levelfield.train.cdm.negatives import Negatives, make_negatives
 
 TEXTS = [
     ("a", ("Have you seen the river?", "I have.", "It was higher than the bridge.")),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from levelfield.cli.train_models import perturb as command
 from levelfield.core.errors import UserError
-from levelfield.training.cdm import negation
-from levelfield.training.cdm.perturb import (
+from levelfield.train.cdm import negation
+from levelfield.train.cdm.perturb import (
     drop,
     make_perturbed,
     negate,

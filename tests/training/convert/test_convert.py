@@ -12,11 +12,11 @@ from safetensors.torch import save_file
 
 from levelfield.cli import levelfield
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.language_model import language_model
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.dexperts import DExperts
-from levelfield.training.convert import convert
-from levelfield.training.convert.reading import PublishedFiles
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.models.torch.language_model import language_model
+from levelfield.train.convert import convert
+from levelfield.train.convert.reading import PublishedFiles
 
 
 @pytest.fixture

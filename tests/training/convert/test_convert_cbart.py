@@ -10,10 +10,10 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.generation.editor import EditingHead, editor
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.editing.cbart import CBART
-from levelfield.training.convert import convert
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.cbart.cbart import CBART
+from levelfield.generation.techniques.cbart.editor import EditingHead, editor
+from levelfield.train.convert import convert
 
 
 def authors(folder: Path, labels: int = 3, **about):

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.language_model import language_model
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.discup.discup import DisCup
 from levelfield.models.guides import guide_named
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.discup import DisCup
-from levelfield.training.convert import convert
+from levelfield.models.torch.language_model import language_model
+from levelfield.train.convert import convert
 
 WIDTH = 16
 POSITIVE = {"sentiment": "positive"}

@@ -12,13 +12,13 @@ import transformers
 from torch import nn
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.language_model import language_model
-from levelfield.generation.latent import latent_model
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.generation.techniques.latent.multictg import MultiCTG
+from levelfield.generation.techniques.latent.priorctg import PriorCTG
 from levelfield.models.guides import guide_named
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.multictg import MultiCTG
-from levelfield.systems.priorctg import PriorCTG
-from levelfield.training.convert import convert
+from levelfield.models.torch.language_model import language_model
+from levelfield.train.convert import convert
 
 LAYERS, HEADS, WIDTH, P, SIZE = 3, 2, 8, 4, 5
 """More layers than heads, as GPT-2 medium has."""

@@ -7,14 +7,18 @@ import pytest
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.heads import head_model
+from levelfield.generation.contract import Decoding
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import Formula
 from levelfield.generation.open_rows import OpenRows
+from levelfield.generation.techniques.pplm.head import head_model
+from levelfield.generation.techniques.pplm.perturbed import (
+    Goal,
+    Perturbation,
+    PerturbedLM,
+)
 from levelfield.models.guides import guide_named
-from levelfield.systems.contract import Decoding
-from levelfield.systems.gradient.perturbed import Goal, Perturbation, PerturbedLM
-from levelfield.systems.logits.processor import SteeringProcessor
-from levelfield.systems.logits.terms import Formula
-from levelfield.training.convert import convert
+from levelfield.train.convert import convert
 
 WIDTH = 16
 """Of the states of the tiny model."""
@@ -80,7 +84,7 @@ class Recording:
 @pytest.mark.parametrize("texts", [[[0, 5, 7, 11], [0, 9, 4]], [[0], [0]]])
 def test_a_head_that_counts_bos_reads_a_mean_with_its_state(texts):
     """n + 1 means with BOS, less n without it, are the state of BOS; through padding and a step."""
-    from levelfield.generation.language_model import language_model
+    from levelfield.models.torch.language_model import language_model
 
     base = language_model(published_files.tiny_gpt2())
     heads = Recording(True), Recording(False)

@@ -23,13 +23,23 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.training import builder
-from levelfield.training.discriminator import DiscriminatorSpec
-from levelfield.training.discriminator.build import build_discriminator
-from levelfield.training.discriminator.rows import TrainingPair, TrainingPairs, held_out, read_rows
-from levelfield.training.discriminator.task import Discrimination, EncodedPairs, auc, encode
-from levelfield.training.infiller import Size
-from levelfield.training.loop import Recipe
+from levelfield.train import builder
+from levelfield.train.discriminator import DiscriminatorSpec
+from levelfield.train.discriminator.discrimination import (
+    Discrimination,
+    EncodedPairs,
+    auc,
+    build_discriminator,
+    encode,
+)
+from levelfield.train.discriminator.pairs import (
+    TrainingPair,
+    TrainingPairs,
+    held_out,
+    read_rows,
+)
+from levelfield.train.infiller import Size
+from levelfield.train.loop import Recipe
 
 SMALL = Size(32, 1, 64, head=16)
 GOOD = ("harbour", "gentle", "bread", "lantern")

@@ -13,17 +13,14 @@ import torch
 from small_infillers import DOCUMENTS, Killed
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.editor import Action, editor
-from levelfield.generation.editor_tokens import EditorTokens
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.editing.cbart import CBART
-from levelfield.training.corpus import tokenise
-from levelfield.training.editor import EditorSpec
-from levelfield.training.editor.build import build_editor
-from levelfield.training.editor.corruption import IGNORED, Corruption
-from levelfield.training.editor.sentences import some_sentences
-from levelfield.training.editor.task import Editing, padded
-from levelfield.training.loop import Recipe
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.cbart.cbart import CBART
+from levelfield.generation.techniques.cbart.corruption import IGNORED, Corruption, some_sentences
+from levelfield.generation.techniques.cbart.editor import Action, EditorTokens, editor
+from levelfield.generation.techniques.cbart.editor_options import EditorSpec
+from levelfield.generation.techniques.cbart.editor_training import Editing, build_editor, padded
+from levelfield.train.corpus import tokenise
+from levelfield.train.loop import Recipe
 
 # -- sentences
 

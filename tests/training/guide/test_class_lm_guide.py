@@ -14,21 +14,21 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.class_lm import class_lm, codes_of
-from levelfield.generation.language_model import LanguageModel, wrapped
-from levelfield.models.guides import Guide, guide_named
-from levelfield.training import loop
-from levelfield.training.guide import class_lm as training
-from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.class_lm import (
+from levelfield.generation.techniques.class_lm import class_lm_training as training
+from levelfield.generation.techniques.class_lm.class_lm import class_lm, codes_of
+from levelfield.generation.techniques.class_lm.class_lm_training import (
     ClassConditional,
     LearntClassLM,
     class_lm_loss,
     held_out_figures,
 )
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import ClassLMSettings, settings_of
-from levelfield.training.labelled import Labelled, own_texts
+from levelfield.models.guides import Guide, guide_named
+from levelfield.models.torch.language_model import LanguageModel, wrapped
+from levelfield.train import loop
+from levelfield.train.guide.build import build_guide
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import ClassLMSettings, settings_of
+from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 GOOD, BAD = ("a fine day", "we loved it", "fine soup"), ("a sad day", "we hated it", "sad soup")

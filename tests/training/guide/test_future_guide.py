@@ -14,20 +14,20 @@ import tiny_future
 import torch
 
 from levelfield.core.errors import UserError
-from levelfield.generation.future import future_model
-from levelfield.generation.language_model import language_model
-from levelfield.models.guides import Guide
-from levelfield.training import loop
-from levelfield.training.guide import future as training
-from levelfield.training.guide import texts as guide_texts
-from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.future import (
+from levelfield.generation.techniques.fudge import future_training as training
+from levelfield.generation.techniques.fudge.future import future_model
+from levelfield.generation.techniques.fudge.future_training import (
     FutureLabels,
     held_out_figures,
 )
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import FutureSettings, settings_of
-from levelfield.training.labelled import Labelled, own_texts
+from levelfield.models.guides import Guide
+from levelfield.models.torch.language_model import language_model
+from levelfield.train import loop
+from levelfield.train.guide import texts as guide_texts
+from levelfield.train.guide.build import build_guide
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import FutureSettings, settings_of
+from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")

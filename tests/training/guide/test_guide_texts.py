@@ -7,8 +7,7 @@ import json
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.training.guide.texts import guide_texts
-from levelfield.training.guide.written import as_written
+from levelfield.train.guide.texts import as_written, guide_texts
 
 
 @pytest.mark.parametrize(

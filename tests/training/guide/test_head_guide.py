@@ -11,16 +11,19 @@ import tiny
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.heads import head_model, mean_states
-from levelfield.generation.language_model import language_model
+from levelfield.generation.techniques.pplm import head_training as training
+from levelfield.generation.techniques.pplm.head import head_model, mean_states
+from levelfield.generation.techniques.pplm.head_training import (
+    held_out_figures,
+    text_states,
+)
 from levelfield.models.guides import Guide
-from levelfield.training.guide import head as training
-from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.head import held_out_figures, text_states
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import HeadSettings, settings_of
-from levelfield.training.guide.texts import readable
-from levelfield.training.labelled import Labelled, own_texts
+from levelfield.models.torch.language_model import language_model
+from levelfield.train.guide.build import build_guide
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import HeadSettings, settings_of
+from levelfield.train.guide.texts import readable
+from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 BEGINNINGS = ("today the old lake", "once upon a time", "we saw that it")

@@ -14,23 +14,27 @@ import torch
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.generation.language_model import language_model
-from levelfield.generation.latent import latent_model
-from levelfield.models.guides import Guide, guide_for
-from levelfield.training import loop
-from levelfield.training.guide import latent as training
-from levelfield.training.guide.attributes import at_most, by_attribute
-from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.flow import FlowTask, LearntFlow
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.latent import (
+from levelfield.generation.techniques.latent import latent_training as training
+from levelfield.generation.techniques.latent.flow_training import FlowTask, LearntFlow
+from levelfield.generation.techniques.latent.latent_training import (
     LatentTask,
     LearntLatent,
     flow_shape,
 )
-from levelfield.training.guide.settings import LatentSettings, settings_of
-from levelfield.training.guide.texts import guide_texts
-from levelfield.training.labelled import Labelled, from_controls, from_several_controls, own_texts
+from levelfield.generation.techniques.latent.latents import latent_model
+from levelfield.models.guides import Guide, guide_for
+from levelfield.models.torch.language_model import language_model
+from levelfield.train import loop
+from levelfield.train.guide.build import build_guide
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import LatentSettings, settings_of
+from levelfield.train.guide.texts import at_most, by_attribute, guide_texts
+from levelfield.train.labelled import (
+    Labelled,
+    from_controls,
+    from_several_controls,
+    own_texts,
+)
 
 SETTINGS = {
     "size": 6,
@@ -258,7 +262,8 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
         built(folder, tmp_path / "killed" / "g", epochs=1.5)
     monkeypatch.setattr(loop, "_step", step)
     monkeypatch.setattr(
-        "levelfield.training.guide.vectors.load_encoder", lambda *_: pytest.fail("reads again")
+        "levelfield.generation.techniques.latent.latent_training.load_encoder",
+        lambda *_: pytest.fail("reads again"),
     )
     again = built(folder, tmp_path / "killed" / "g", epochs=1.5)
     assert again.checksum == whole.checksum

@@ -17,29 +17,36 @@ import tiny_soft_prompt
 import torch
 
 from levelfield.core.errors import ModelError, UserError
-from levelfield.generation.class_lm import class_lm
-from levelfield.generation.future import future_model
-from levelfield.generation.language_model import LanguageModel, language_model
-from levelfield.generation.rows import CausalRows
-from levelfield.generation.soft_prompts import with_prompts
-from levelfield.models.guides import Guide, guide_named
-from levelfield.models.loading import Loading
-from levelfield.systems.contract import Decoding, Request
-from levelfield.systems.discup import DisCup
-from levelfield.training import loop
-from levelfield.training.guide import soft_prompt as training
-from levelfield.training.guide.build import build_guide
-from levelfield.training.guide.distillation import Distillation, LearntPrompts, cup_loss
-from levelfield.training.guide.kinds import GuideSpec
-from levelfield.training.guide.settings import SoftPromptSettings, settings_of
-from levelfield.training.guide.soft_prompt import (
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.techniques.class_lm.class_lm import class_lm
+from levelfield.generation.techniques.discup import soft_prompt_training as training
+from levelfield.generation.techniques.discup.discup import DisCup
+from levelfield.generation.techniques.discup.soft_prompt import with_prompts
+from levelfield.generation.techniques.discup.soft_prompt_training import (
+    Distillation,
+    LearntPrompts,
     beginnings,
+    cup_loss,
     held_out_figures,
     objective_of,
 )
-from levelfield.training.guide.teachers import ClassTeacher, FutureTeacher, TextBatch, teacher_of
-from levelfield.training.guide.texts import readable
-from levelfield.training.labelled import Labelled, own_texts
+from levelfield.generation.techniques.discup.teachers import (
+    ClassTeacher,
+    FutureTeacher,
+    TextBatch,
+    teacher_of,
+)
+from levelfield.generation.techniques.fudge.future import future_model
+from levelfield.models.guides import Guide, guide_named
+from levelfield.models.loading import Loading
+from levelfield.models.torch.decoding import CausalRows
+from levelfield.models.torch.language_model import LanguageModel, language_model
+from levelfield.train import loop
+from levelfield.train.guide.build import build_guide
+from levelfield.train.guide.kinds import GuideSpec
+from levelfield.train.guide.settings import SoftPromptSettings, settings_of
+from levelfield.train.guide.texts import readable
+from levelfield.train.labelled import Labelled, own_texts
 
 LABELS = ("negative", "positive")
 SETTINGS = {"prompt": "3", "candidates": 40, "batch": 4, "epochs": 1, "tokens": 8}

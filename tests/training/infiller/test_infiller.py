@@ -12,12 +12,11 @@ from small_infillers import DOCUMENTS, TINY, Killed, infilling
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load
-from levelfield.training.corpus import tokenise
-from levelfield.training.infiller import InfillerSpec, Size
-from levelfield.training.infiller.build import build_infiller
-from levelfield.training.infiller.examples import InfillingExample, draw
-from levelfield.training.infiller.format import IGNORED, InfillingFormat
-from levelfield.training.loop import Recipe
+from levelfield.train.corpus import tokenise
+from levelfield.train.infiller import InfillerSpec, Size
+from levelfield.train.infiller.examples import IGNORED, InfillingExample, InfillingFormat, draw
+from levelfield.train.infiller.infilling import build_infiller
+from levelfield.train.loop import Recipe
 
 # -- examples
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from levelfield.training.labelled import Labelled
+from levelfield.train.labelled import Labelled
 
 LABELS = ("negative", "positive")
 GOOD, BAD = ("a fine day", "we loved it", "fine soup"), ("a sad day", "we hated it", "sad soup")

@@ -29,19 +29,14 @@ from levelfield.models.small.shapes import Settings, Shape
 from levelfield.models.small.textcnn import Vocabulary
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
-from levelfield.training.figures import read_figures
-from levelfield.training.judge import JudgeSpec, Tuning
-from levelfield.training.judge import build as judge_build
-from levelfield.training.judge import task as judge_task
-from levelfield.training.judge.build import build_judge
-from levelfield.training.judge.task import Classification
-from levelfield.training.judge.textcnn import recipe_of
-from levelfield.training.labelled import (
-    Labelled,
-    joined,
-    merged,
-    split,
-)
+from levelfield.train.figures import read_figures
+from levelfield.train.judge import JudgeSpec, Tuning
+from levelfield.train.judge import architectures as judge_build
+from levelfield.train.judge import classification as judge_task
+from levelfield.train.judge.architectures import build_judge
+from levelfield.train.judge.classification import Classification
+from levelfield.train.judge.textcnn import recipe_of
+from levelfield.train.labelled import Labelled, joined, merged, split
 
 
 class Killing:
@@ -266,7 +261,7 @@ def test_one_text_with_two_labels_does_not_multiply_all_others_for_fasttext(monk
         written.update(options, targets=targets)
         return train_fasttext(texts, targets, labels, settings, **options)
 
-    monkeypatch.setattr("levelfield.training.judge.fasttext.train_fasttext", kept)
+    monkeypatch.setattr("levelfield.train.judge.fasttext.train_fasttext", kept)
     data = merged(rows([*many().texts, "fine", "fine"], [*many().targets.argmax(1), 0, 1])).rows
     build_judge(data, many(), JudgeSpec("mood", "fasttext"), tmp_path / "judge", sources=())
     assert written["copies"] == 1

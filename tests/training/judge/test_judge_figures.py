@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 from judge_rows import rows
 
-from levelfield.training.figures import calibration_error, figures
-from levelfield.training.labelled import (
-    Labelled,
-    merged,
-)
+from levelfield.train.figures import calibration_error, figures
+from levelfield.train.labelled import Labelled, merged
 
 
 def test_equal_texts_with_different_labels_are_no_ratings():

@@ -8,10 +8,8 @@ from importlib import resources
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.training.judge import recipes
-from levelfield.training.labelled import (
-    apart,
-)
+from levelfield.train.judge import recipes
+from levelfield.train.labelled import apart
 
 
 def test_there_is_a_recipe_for_every_set_and_architecture():
@@ -34,7 +32,7 @@ def test_what_may_ship_is_learnt_from_nothing_of_sst2():
 
 
 def test_the_figures_that_are_shown_are_those_of_recipes():
-    file = resources.files("levelfield.training.judge") / "figures.toml"
+    file = resources.files("levelfield.train.judge") / "figures.toml"
     rows = tomllib.loads(file.read_text(encoding="utf-8"))["measured"]
     assert {row["recipe"] for row in rows} <= set(recipes.names())
     assert len({row["recipe"] for row in rows}) == len(rows)

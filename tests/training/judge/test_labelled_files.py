@@ -10,7 +10,7 @@ from judge_rows import LABELS, many, rows
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.training.labelled import (
+from levelfield.train.labelled import (
     RatingScale,
     apart,
     from_controls,

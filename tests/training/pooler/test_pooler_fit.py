@@ -10,7 +10,7 @@ import pytest
 
 from levelfield.core.errors import UserError
 from levelfield.metrics.pooling import resample
-from levelfield.training.pooler.fit import fit, select
+from levelfield.train.pooler import fit, select
 
 
 def drawn(n: int, *, seed: int = 0) -> list[Any]:

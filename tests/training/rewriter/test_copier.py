@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from levelfield.generation.seq2seq import MostLikely, as_seq2seq, token_log_p, write
-from levelfield.training.rewriter.copier import new_copier
+from levelfield.generation.techniques.rewriter.copier import new_copier
+from levelfield.generation.techniques.rewriter.seq2seq_writer import (
+    MostLikely,
+    as_seq2seq,
+    token_log_p,
+    write,
+)
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "rewriting"
 

@@ -14,14 +14,25 @@ import torch
 from small_infillers import Killed
 
 from levelfield.core.errors import UserError
-from levelfield.generation.seq2seq import open_seq2seq
+from levelfield.generation.techniques.rewriter import rewriter_training
+from levelfield.generation.techniques.rewriter.rewriter_options import (
+    RewardSpec,
+    RewriterSpec,
+)
+from levelfield.generation.techniques.rewriter.rewriter_training import (
+    Rewriting,
+    build_rewriter,
+    greedy_texts,
+    policy_loss,
+)
+from levelfield.generation.techniques.rewriter.sentence_pairs import (
+    RewritingPair,
+    RewritingPairs,
+    rewriting_pairs,
+)
+from levelfield.generation.techniques.rewriter.seq2seq_writer import open_seq2seq
 from levelfield.models.loading import Loading
-from levelfield.training.loop import Recipe
-from levelfield.training.rewriter import RewardSpec, RewriterSpec, task
-from levelfield.training.rewriter.build import build_rewriter
-from levelfield.training.rewriter.pairs import RewritingPair, RewritingPairs, rewriting_pairs
-from levelfield.training.rewriter.rewards import policy_loss
-from levelfield.training.rewriter.task import Rewriting, greedy_texts
+from levelfield.train.loop import Recipe
 
 EIGHT = tuple(
     RewritingPair(label, source, text)
@@ -162,7 +173,7 @@ def test_a_reward_of_one_value_gives_the_gradient_of_the_likelihood(base):
 def test_sampled_texts_have_the_gradient_of_the_expected_reward(base, monkeypatch):
     """Texts of one token, which can all be counted up: the mean gradient of some thousand samples
     points where the exact one does."""
-    monkeypatch.setattr(task, "budget", lambda *_: 1)
+    monkeypatch.setattr(rewriter_training, "budget", lambda *_: 1)
 
     class LettersE:
         signatures = ("e",)

@@ -1,0 +1,280 @@
+"""The file of a run's texts: written text by text, so that a run that is killed goes on.
+
+Each line has what `levelfield score` reads, and the signature, so that texts of other choices are
+never taken for those of this run. A line that a crash has torn is no answer, so its request is
+asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import RawIOBase
+from pathlib import Path
+from typing import Any, TextIO
+
+from levelfield.core.errors import UserError
+from levelfield.core.strings import json_text
+from levelfield.generation.contract import Answer, Request
+from levelfield.io import values
+from levelfield.io.json_input import parse_json
+from levelfield.io.problems import Wrong, printable, shown
+from levelfield.io.writing import STDOUT, atomic_writer, check_writable
+
+_MEND = "name another file, or write it anew with --force"
+
+
+@dataclass(frozen=True)
+class RunChoices:
+    """Everything that a run's texts depend on beside the requests.
+
+    Attributes:
+        system: the name under which the texts are compared.
+        seed: of the draws.
+        signature: of the technique, with the decoding.
+    """
+
+    system: str
+    seed: int
+    signature: str
+
+    def record(self, answer: Answer) -> dict[str, Any]:
+        """The line of an answer."""
+        record = {
+            "id": answer.id,
+            "text": answer.text,
+            "prompt": answer.prompt,
+            "continuation": answer.continuation,
+            "control": dict(answer.control),
+            "system": self.system,
+            "seed": self.seed,
+            "tokens": answer.tokens,
+            "forward_passes": answer.forward_passes,
+            "seconds": round(answer.seconds, 4),
+            "signature": self.signature,
+        }
+        if answer.source:
+            record["source"] = answer.source
+        if answer.references:
+            record["references"] = list(answer.references)
+        if answer.backward_passes:
+            record["backward_passes"] = answer.backward_passes
+        return record | ({"extra": dict(answer.extra)} if answer.extra else {})
+
+    def differences(self, record: Mapping[str, Any]) -> str:
+        """The choices in which the run of a line differs from this one, in words."""
+        ours, theirs = _facts(asdict(self)), _facts(record)
+        return ", ".join(
+            f"{name} {printable(theirs.get(name, 'not given'))}, "
+            f"now {printable(ours.get(name, 'not given'))}"
+            for name in dict.fromkeys((*ours, *theirs))
+            if ours.get(name) != theirs.get(name)
+        )
+
+
+def _facts(record: Mapping[str, Any]) -> dict[str, str]:
+    technique, *fields = str(record.get("signature")).split("|")
+    choices = dict(field.partition(":")[::2] for field in fields)
+    own = {name: str(record.get(name)) for name in ("system", "seed")}
+    return {"technique": technique, **choices, **own}
+
+
+class AnswerFile:
+    """A file of answers that one process at a time writes.
+
+    Attributes:
+        kept: answers of earlier runs by id.
+    """
+
+    def __init__(self, name: str, path: Path, choices: RunChoices, file: RawIOBase) -> None:
+        self.kept: dict[str, Answer] = {}
+        self._name = name
+        self._path = path
+        self._choices = choices
+        self._file = file
+        self._ids: list[str] = []
+
+    def append(self, answer: Answer) -> None:
+        """Writes an answer at once.
+
+        Raises:
+            UserError: it can't be written.
+        """
+        rest = memoryview(self._line(answer).encode("utf-8", "backslashreplace"))
+        with _naming(self._name):
+            while rest:  # on a disk that is nearly full, part of it is written first
+                rest = rest[self._file.write(rest) or 0 :]
+        self._ids.append(answer.id)
+
+    def finish(self, answers: Sequence[Answer]) -> None:
+        """Puts all answers into their order."""
+        if [answer.id for answer in answers] != self._ids:
+            with _naming(self._name), atomic_writer(self._path) as file:
+                file.writelines(map(self._line, answers))
+
+    def read(self, requests: Sequence[Request]) -> None:
+        """Reads what earlier runs have written, and drops what a crash has torn.
+
+        Raises:
+            UserError: these are texts of other choices or requests, or something else.
+        """
+        content = self._path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        asked = {request.id: request for request in requests}
+        for number, line in enumerate(whole.split(b"\n")[:-1], 1):
+            where = f"{self._name}:{number}"
+            try:
+                record = parse_json(line.decode())
+                answer = _answer(record)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                said = "is no answer of `levelfield generate`"
+                raise UserError(f"{where}: {said}; {_MEND}") from None
+            if differences := self._choices.differences(record):
+                said = f"holds texts of other choices ({differences})"
+                raise UserError(f"{self._name}: {said}; {_MEND}")
+            request = asked.get(answer.id)
+            if request is None:
+                raise UserError(f"{where}: {shown(answer.id)} is none of the requests; {_MEND}")
+            if _request_of(answer) != _request_of(request):
+                what = "source, references" if request.source or answer.source else "prompt"
+                said = f"{shown(answer.id)} differs in {what} or control"
+                raise UserError(f"{where}: {said}; {_MEND}")
+            self._ids.append(answer.id)
+            self.kept.setdefault(answer.id, answer)
+        self._file.truncate(len(whole))
+
+    def _line(self, answer: Answer) -> str:
+        return json_text(self._choices.record(answer)) + "\n"
+
+
+def _request_of(one: Answer | Request) -> tuple[object, ...]:
+    return one.prompt, dict(one.control), one.source, tuple(one.references)
+
+
+def _answer(record: Mapping[str, Any]) -> Answer:
+    """The answer that a line holds.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it holds none.
+    """
+    extra = record.get("extra", {})
+    backward_passes = record.get("backward_passes", 0)
+    counts = record["tokens"], record["forward_passes"], backward_passes
+    if not (isinstance(extra, Mapping) and all(type(count) is int for count in counts)):
+        raise Wrong("is no answer")
+    return Answer(
+        id=values.string(record["id"]),
+        prompt=values.string(record["prompt"]),
+        continuation=values.string(record["continuation"]),
+        text=values.string(record["text"]),
+        tokens=record["tokens"],
+        seconds=float(record["seconds"]),
+        forward_passes=record["forward_passes"],
+        backward_passes=backward_passes,
+        control=values.control(record["control"], False),
+        extra=extra,
+        source=values.string(record.get("source", "")),
+        references=values.strings(record.get("references", []), False),
+    )
+
+
+class AnswerStream:
+    """Standard output, a device or a pipe, where nothing is kept.
+
+    Attributes:
+        kept: no answers.
+    """
+
+    def __init__(self, choices: RunChoices, file: TextIO) -> None:
+        self.kept: dict[str, Answer] = {}
+        self._choices = choices
+        self._file = file
+
+    def append(self, answer: Answer) -> None:
+        """Writes an answer at once."""
+        self._file.write(json_text(self._choices.record(answer)) + "\n")
+        self._file.flush()
+
+    def finish(self, _: Sequence[Answer]) -> None:
+        """Leaves them in the order in which they were written."""
+
+
+@contextlib.contextmanager
+def answer_file(
+    path: str, choices: RunChoices, requests: Sequence[Request], *, force: bool = False
+) -> Iterator[AnswerFile | AnswerStream]:
+    """A file to append answers to, with those that are there; this process's alone.
+
+    Args:
+        path: `-` is standard output.
+        choices: what the texts depend on.
+        requests: what is asked for.
+        force: whether a file of other choices or requests is written anew.
+
+    Raises:
+        UserError: it can't be written, another process is writing it, or it holds something else.
+    """
+    check_writable(path)
+    real = Path(os.path.realpath(path))
+    if path == STDOUT or (real.exists() and not real.is_file()):
+        with atomic_writer(path) as stream:
+            yield AnswerStream(choices, stream)
+        return
+    name = printable(path)
+    with _naming(name):
+        real.open("ab").close()  # says why it can't be written, which a lock does not
+    with _alone(name, real), contextlib.ExitStack() as stack:
+        with _naming(name):
+            file = stack.enter_context(real.open("ab", buffering=0))
+            stack.callback(_remove_if_empty, real)
+            answers = AnswerFile(name, real, choices, file)
+            try:
+                answers.read(requests)
+            except UserError:
+                if not force:
+                    raise
+                file.truncate(0)
+                answers = AnswerFile(name, real, choices, file)
+        yield answers
+
+
+def _remove_if_empty(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if not path.stat().st_size:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _alone(name: str, path: Path) -> Iterator[None]:
+    """Keeps other processes out.
+
+    Raises:
+        UserError: another process is in.
+    """
+    import filelock
+
+    lock = filelock.FileLock(path.with_name(f".{path.name}.lock"))
+    with _naming(name):
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            said = "another process is writing it; wait for its end, or name another file"
+            raise UserError(f"{name}: {said}") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Says of which file it is that the system refuses something."""
+    try:
+        yield
+    except OSError as error:
+        reason = printable(error.strerror or str(error))
+        raise UserError(f"{name}: can't be written: {reason}") from error

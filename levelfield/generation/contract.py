@@ -1,0 +1,228 @@
+"""The contract of all techniques: requests in, answers out.
+
+Nothing here needs PyTorch, so requests are read and refused before a model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
+from levelfield.core.progress import Progress
+from levelfield.core.sample import Control
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for one text.
+
+    Attributes:
+        id: unique among the requests; the answer carries it, and it seeds the answer.
+        prompt: what the text has to continue; may be empty.
+        control: attribute -> wanted value or values.
+        source: the sentence to rewrite, for techniques that rewrite; others continue a prompt.
+        references: what people wrote for the source; the answer carries them, and no technique
+            reads them.
+    """
+
+    id: str
+    prompt: str = ""
+    control: Control = field(default_factory=dict)
+    source: str = ""
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The text that a technique wrote for a request.
+
+    Attributes:
+        id, prompt, control, source, references: of the request.
+        continuation: what was generated.
+        text: `prompt + continuation`; or, where a chat server's answer does not begin with the
+            prompt, that answer, which then is the continuation, too.
+        tokens: number of tokens generated.
+        forward_passes: rows sent through any model for this text, a prompt counting as one; of
+            `tokens` tokens the base alone takes `tokens` passes.
+        backward_passes: rows that gradients went back through, of any model.
+        seconds: its share of the time that its batch took.
+        extra: what else a technique has to say, e.g. `{"prompt_cut": True}`.
+    """
+
+    id: str
+    prompt: str
+    continuation: str
+    text: str
+    tokens: int
+    forward_passes: int
+    backward_passes: int = 0
+    seconds: float = 0.0
+    control: Control = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    references: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it; `source` and `references` are there if they are not empty."""
+        document = asdict(self)
+        rewriting = {name: document.pop(name) for name in ("source", "references")}
+        return document | {name: value for name, value in rewriting.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding(Options):
+    """How tokens are chosen, the same for every technique.
+
+    The tokens that may be chosen are those that the base model itself could choose: `top_k` and
+    `top_p` cut its distribution after the repetition penalty and the temperature. A technique
+    changes the probabilities of those tokens. So a technique of strength 0 is the base.
+
+    Raises:
+        UserError: an option that makes no distribution.
+    """
+
+    max_new_tokens: int = option(
+        50, "Longest continuation, in tokens; the text may end earlier.", least=1, metavar="N"
+    )
+    temperature: float = option(
+        1.0, "Temperature: divides the log-probabilities of the base.", above=0, metavar="T"
+    )
+    top_k: int = option(
+        0,
+        "Choose among this many of the base's most likely tokens; 0 for all.",
+        least=0,
+        metavar="K",
+    )
+    top_p: float = option(
+        0.9,
+        "Choose among the fewest of the base's most likely tokens whose probabilities sum to at "
+        "least this.",
+        above=0,
+        most=1,
+        metavar="P",
+    )
+    repetition_penalty: float = option(
+        1.0,
+        "Penalty θ of Keskar et al. (2019): logits of tokens that are already in the text are "
+        "divided by θ if positive, and multiplied by θ if negative.",
+        above=0,
+        metavar="THETA",
+    )
+    greedy: bool = option(False, "Choose the most likely token instead of drawing one.")
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Every choice by name, as signatures have it."""
+        sampling = {"temperature": f"{self.temperature:g}", "top-k": f"{self.top_k}"}
+        sampling["top-p"] = f"{self.top_p:g}"
+        return {
+            "tokens": f"{self.max_new_tokens}",
+            **({"decoding": "greedy"} if self.greedy else sampling),
+            "penalty": f"{self.repetition_penalty:g}",
+        }
+
+
+class Technique(Protocol):
+    """A way to generate text under control.
+
+    A technique is made of plain arguments and opens nothing before its first text. Its texts depend
+    on the request, the seed and the decoding alone: not on batch size, order, or what else is
+    asked.
+    """
+
+    @property
+    def name(self) -> str:
+        """The technique's, as `levelfield techniques` has it."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """Every choice that could change a text: model, guides with checksums, strength. Loads no
+        model."""
+        ...
+
+    def refusal(self, control: Control) -> str:
+        """Why a control is not supported, in words; empty if it is. Loads no model."""
+        ...
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = ...,
+        seed: int = ...,
+        progress: Progress = ...,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request, in their order, as batches end.
+
+        Raises:
+            UserError: ids that occur twice, or controls that are not supported; all of them named.
+        """
+        ...
+
+    def log_probs(
+        self, requests: Sequence[Request], continuations: Sequence[str], *, decoding: Decoding = ...
+    ) -> list[Floats]:
+        """log P(token | prompt, control, tokens before it) of given continuations: (tokens,) each.
+
+        Minus infinity where the decoding leaves a token out.
+
+        Raises:
+            UserError: the technique defines no distribution over texts.
+        """
+        ...
+
+
+def rewrites(technique: Technique) -> bool:
+    """Whether a technique rewrites sources; others continue prompts.
+
+    A technique that rewrites says so: `rewrites = True`.
+    """
+    return bool(getattr(technique, "rewrites", False))
+
+
+def source_refusal(technique: Technique, source: str) -> str:
+    """Why a technique can't answer a request with this source, or with none (empty); empty if it
+    can."""
+    if rewrites(technique) == bool(source):
+        return ""
+    if source:
+        return (
+            f"{technique.name} continues prompts, and this request has a source to rewrite; "
+            "`levelfield techniques` lists those that rewrite"
+        )
+    return f"{technique.name} rewrites a source, and this request has none"
+
+
+def check_requests(technique: Technique, requests: Sequence[Request]) -> None:
+    """Refuses requests that a technique can't answer, before a model is loaded.
+
+    Raises:
+        UserError: one line that names all of them.
+    """
+    ids: set[str] = set()
+    problems = []
+    for request in requests:
+        if request.id in ids:
+            problems.append(f"'{request.id}' occurs twice")
+        ids.add(request.id)
+        why = source_refusal(technique, request.source) or technique.refusal(request.control)
+        if why:
+            problems.append(f"'{request.id}': {why}")
+    if problems:
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise UserError(f"requests: {'; '.join(problems[:5])}{more}")
+
+
+def until(text: str, stops: Sequence[str]) -> tuple[str, str]:
+    """What precedes the first of these strings, and which it is; all of the text without one.
+
+    >>> until("It froze.\\nUser: And then?", ["\\nUser:", "\\nSystem:"])
+    ('It froze.', '\\nUser:')
+    """
+    at, stop = min(((text.find(stop), stop) for stop in stops if stop in text), default=(None, ""))
+    return text[:at], stop

@@ -1,0 +1,226 @@
+"""Terms over class-conditional models: one class against the others, and the posterior of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+
+from levelfield.core.sample import Control
+from levelfield.generation.logits.readers import Prefix, Readers
+from levelfield.generation.logits.terms import Bound, Stateless, Step, Term
+from levelfield.models.torch.language_model import LanguageModel
+
+Length = Literal["mean", "sum"]
+
+
+class ClassModel(NamedTuple):
+    """How texts of a class are read: by a model, behind a prefix.
+
+    Attributes:
+        prefix: of every text, or what a control makes of it.
+        scored: so many tokens at its end count as the text's.
+    """
+
+    label: str
+    model: LanguageModel
+    prefix: Prefix | Callable[[Control], Prefix] = ()
+    scored: int = 0
+
+    def before(self, control: Control) -> Prefix:
+        """The prefix of a text with this control."""
+        return self.prefix(control) if callable(self.prefix) else self.prefix
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of an attribute.
+
+    Attributes:
+        models: one a class; one model may serve several.
+        wanted: control -> the label that it asks for.
+    """
+
+    models: tuple[ClassModel, ...]
+    wanted: Callable[[Control], str]
+
+    def room(self, control: Control) -> float:
+        """The most tokens behind BOS that every model can read."""
+        return min(
+            one.model.tokens.limit - len(one.model.opening) - len(one.before(control))
+            for one in self.models
+        )
+
+
+@dataclass(frozen=True)
+class ClassContrast(Term):
+    """log P(x_t | x_<t, c) − log P(x_t | x_<t, not c) for the wanted class c.
+
+    `not c` is the equal mixture of the other classes: a mixture of texts, not of tokens. So
+    P(x_1..t | not c) is the mean of their P(x_1..t | c'), and the next token's probability under c'
+    counts as much as c' explains the text so far. It is what a model of all other classes' texts,
+    as many of each, learns. With two classes it is the other one.
+    """
+
+    classes: Classes
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        are_many = len(self.classes.models) > 2
+        return _OfContrast(_ClassRows(self.classes, controls, readers, scores_texts=are_many))
+
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
+
+
+class _OfContrast(Stateless):
+    def __init__(self, rows: _ClassRows) -> None:
+        self._rows = rows
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._rows.keep(rows)
+
+    def values(self, step: Step) -> torch.Tensor:
+        log_p = self._rows.log_p(step)
+        return self._rows.of_wanted(log_p) - self._of_others(log_p, step)
+
+    def _of_others(self, log_p: torch.Tensor, step: Step) -> torch.Tensor:
+        if len(log_p) == 2:
+            return self._rows.of_wanted(log_p.flip(0))
+        text = self._rows.text_log_p(step)
+        share = text.masked_fill(self._rows.is_wanted(text), -torch.inf).log_softmax(0)
+        return (share.to(log_p)[..., None] + log_p).logsumexp(0)
+
+
+@dataclass(frozen=True)
+class PosteriorFilter:
+    """Leaves out tokens that speak against the wanted class (Krause et al. 2021, section 3.3).
+
+    With the tokens in ascending order of P(c | x_1..t), left out are those up to which the
+    probabilities p(x_t) P(c | x_1..t)^ω / Z sum to less than `mass`, where also
+    P(c | x_1..t) < `target`. The token of the largest posterior always stays.
+
+    Attributes:
+        strength: ω.
+        mass: 1 − ρ of the paper, `filter_p` of the authors' code.
+        target: τ of the paper, `target_p` of the authors' code.
+    """
+
+    strength: float
+    mass: float
+    target: float
+
+    def leaves_out(self, posterior: torch.Tensor, step: Step) -> torch.Tensor:
+        """Which tokens: (rows, vocabulary), bool.
+
+        Args:
+            posterior: log P(c | x_1..t) of every token, (rows, vocabulary).
+        """
+        weighted = step.plain + self.strength * posterior
+        weighted = weighted.masked_fill(~step.support, -torch.inf).softmax(-1)
+        ordered, places = posterior.sort(-1)
+        below = weighted.gather(-1, places).cumsum(-1) < self.mass
+        left_out = below & (ordered < math.log(self.target) if self.target else False)
+        return torch.zeros_like(left_out).scatter(-1, places, left_out)
+
+
+@dataclass(frozen=True)
+class ClassPosterior(Term):
+    """log P(c | x_1..t) of the wanted class c for every next token x_t, by Bayes' rule.
+
+    P(c | x_1..t) = softmax_c(s_c), s_c = (α / T) Σ_i≤t log P(x_i | x_<i, c) + b_c over the T tokens
+    of the text, the prompt's and the candidate among them; with `sum`, s_c = Σ_i≤t log P(x_i |
+    x_<i, c), Bayes' rule with equal priors.
+
+    Attributes:
+        length: `mean` or `sum`.
+        scale: α; not of `sum`.
+        bias: b_c of each class; not of `sum`.
+        filter: leaves tokens out; None for none.
+    """
+
+    classes: Classes
+    length: Length = "mean"
+    scale: float = 1.0
+    bias: tuple[float, ...] = ()
+    filter: PosteriorFilter | None = None
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        return _OfPosterior(self, _ClassRows(self.classes, controls, readers, scores_texts=True))
+
+    def room(self, control: Control) -> float:
+        return self.classes.room(control)
+
+
+class _OfPosterior(Stateless):
+    def __init__(self, term: ClassPosterior, rows: _ClassRows) -> None:
+        self._term, self._rows = term, rows
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._rows.keep(rows)
+
+    def values(self, step: Step) -> torch.Tensor:
+        term = self._term
+        log_p, text = self._rows.log_p(step), self._rows.text_log_p(step)
+        scores = (text - text.max(0).values).to(log_p)[..., None] + log_p
+        if term.length == "mean":
+            tokens = self._rows.lengths(step)[:, None].to(scores) + 1
+            scores = term.scale / tokens * scores
+            scores = scores + scores.new_tensor(term.bias)[:, None, None]
+        posterior = self._rows.of_wanted(scores.log_softmax(0))
+        if term.filter is None:
+            return posterior
+        return posterior.masked_fill(term.filter.leaves_out(posterior, step), -torch.inf)
+
+
+class _ClassRows:
+    """The texts of a batch, read under every class."""
+
+    def __init__(
+        self,
+        classes: Classes,
+        controls: Sequence[Control],
+        readers: Readers,
+        *,
+        scores_texts: bool,
+    ) -> None:
+        labels = [one.label for one in classes.models]
+        self._wanted = torch.tensor([labels.index(classes.wanted(one)) for one in controls])
+        self._readers = [readers.of(one.model) for one in classes.models]
+        self._slots = [
+            reader.slot(
+                [one.before(control) for control in controls],
+                scores_texts=scores_texts,
+                scored=one.scored,
+            )
+            for reader, one in zip(self._readers, classes.models, strict=True)
+        ]
+
+    def log_p(self, step: Step) -> torch.Tensor:
+        """log P(next token | text, c): (classes, rows, vocabulary)."""
+        width = step.log_p.shape[1]
+        each = zip(self._readers, self._slots, strict=True)
+        return torch.stack([one.log_p(slot)[:, :width].to(step.log_p) for one, slot in each])
+
+    def text_log_p(self, step: Step) -> torch.Tensor:
+        """log P(text so far | c): (classes, rows), float64."""
+        each = zip(self._readers, self._slots, strict=True)
+        return torch.stack([one.text_log_p(slot).to(step.ids.device) for one, slot in each])
+
+    def lengths(self, step: Step) -> torch.Tensor:
+        """Tokens of the text so far: (rows,)."""
+        return self._readers[0].lengths(self._slots[0]).to(step.ids.device)
+
+    def of_wanted(self, values: torch.Tensor) -> torch.Tensor:
+        """(classes, rows, vocabulary) -> (rows, vocabulary) of the wanted classes."""
+        return values[self._wanted.to(values.device), torch.arange(values.shape[1])]
+
+    def is_wanted(self, values: torch.Tensor) -> torch.Tensor:
+        """Which values (classes, rows) are of the wanted class of their row."""
+        places = torch.arange(len(values), device=values.device)
+        return places[:, None] == self._wanted.to(values.device)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._wanted = self._wanted[rows.to(self._wanted.device)]

@@ -1,0 +1,243 @@
+"""The algebra of logits techniques: terms that add up, as in `base + 2.0 * (expert - anti)`.
+
+A term is a number for every next token, given what the text is so far. What the terms of a formula
+add up to is the log-probability of the next token up to a constant; tokens that the base could not
+choose stay out, whatever the terms say of them.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from levelfield.core.sample import Control
+from levelfield.generation.logits.readers import Prefix, Readers
+from levelfield.models.torch.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a batch.
+
+    Attributes:
+        ids: what the base has read, (rows, tokens), padding on the left.
+        mask: (rows, tokens), 0 for padding.
+        log_p: the base's log-probabilities of the next token, (rows, vocabulary).
+        plain: the same without the repetition penalty.
+        support: which tokens may be chosen, (rows, vocabulary), bool.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    log_p: torch.Tensor
+    plain: torch.Tensor
+    support: torch.Tensor
+
+
+class Bound(Protocol):
+    """A term that follows the rows of one batch."""
+
+    def values(self, step: Step) -> torch.Tensor:
+        """A number for every token, up to a constant a row: (rows, vocabulary)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only, in this order. Readers are told by the processor."""
+        ...
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a row: (rows,), after the `values` of the step. Readers are told by the
+        processor."""
+        ...
+
+
+class Term(abc.ABC):
+    """A number for every next token; terms add up to formulas."""
+
+    @abc.abstractmethod
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        """Makes the term follow the rows of a batch, one control each."""
+
+    def room(self, control: Control) -> float:  # noqa: ARG002  (terms without a model)
+        """The most tokens behind BOS that the base may have while the term's models can read them
+        all."""
+        return math.inf
+
+    def __add__(self, other: Term) -> Formula:
+        return Formula((*_weighted(self), *_weighted(other)))
+
+    def __sub__(self, other: Term) -> Formula:
+        return self + -1.0 * other
+
+    def __mul__(self, weight: float) -> Formula:
+        return Formula(tuple((weight * w, term) for w, term in _weighted(self)))
+
+    def __rmul__(self, weight: float) -> Formula:
+        return self * weight
+
+    def __neg__(self) -> Formula:
+        return self * -1.0
+
+
+def _weighted(term: Term) -> tuple[tuple[float, Term], ...]:
+    return term.terms if isinstance(term, Formula) else ((1.0, term),)
+
+
+@dataclass(frozen=True)
+class Formula(Term):
+    """A weighted sum of terms; those of weight 0 take no part.
+
+    Attributes:
+        terms: (weight, term).
+    """
+
+    terms: tuple[tuple[float, Term], ...]
+
+    @property
+    def is_base(self) -> bool:
+        """Whether nothing but the base is left of it."""
+        return self._effective() == [(1.0, BaseLM())]
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        return _Sum([(w, term.bind(controls, readers)) for w, term in self._effective()])
+
+    def room(self, control: Control) -> float:
+        return min((term.room(control) for _, term in self._effective()), default=math.inf)
+
+    def _effective(self) -> list[tuple[float, Term]]:
+        """Each term once, without those of weight 0."""
+        together: dict[Term, float] = {}
+        for weight, term in self.terms:
+            together[term] = together.get(term, 0.0) + weight
+        return [(weight, term) for term, weight in together.items() if weight]
+
+
+class _Sum:
+    def __init__(self, terms: Sequence[tuple[float, Bound]]) -> None:
+        self._terms = terms
+
+    def values(self, step: Step) -> torch.Tensor:
+        total = torch.zeros_like(step.log_p)
+        for weight, term in self._terms:
+            total = total + (term.values(step) if weight == 1 else weight * term.values(step))
+        return total
+
+    def keep(self, rows: torch.Tensor) -> None:
+        for _, term in self._terms:
+            term.keep(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        for _, term in self._terms:
+            term.read(tokens)
+
+
+@dataclass(frozen=True)
+class Likeliest(Term):
+    """A formula on the tokens that it makes likeliest; −∞ elsewhere.
+
+    Attributes:
+        formula: what the terms add up to.
+        keep: so many tokens; more where the last of them are equal.
+    """
+
+    formula: Formula
+    keep: int
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        return _Likeliest(self.formula.bind(controls, readers), self.keep)
+
+    def room(self, control: Control) -> float:
+        return self.formula.room(control)
+
+
+class _Likeliest:
+    def __init__(self, formula: Bound, keep: int) -> None:
+        self._formula, self._keep = formula, keep
+
+    def values(self, step: Step) -> torch.Tensor:
+        values = self._formula.values(step).masked_fill(~step.support, -torch.inf)
+        least = values.topk(min(self._keep, values.shape[-1]), dim=-1).values[:, -1:]
+        return values.masked_fill(values < least, -torch.inf)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._formula.keep(rows)
+
+    def read(self, tokens: torch.Tensor) -> None:
+        self._formula.read(tokens)
+
+
+class Stateless:
+    """Base of bound terms that remember nothing of a text themselves."""
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Nothing to keep."""
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """Nothing to remember."""
+
+
+@dataclass(frozen=True)
+class BaseLM(Term):
+    """log p(x_t | x_<t) of the base model, which the processor has already.
+
+    Attributes:
+        penalised: whether the repetition penalty is in it. What is subtracted from a model without
+            the penalty has none either, so that the penalty of the sum stays as it is.
+    """
+
+    penalised: bool = True
+
+    def bind(self, _: Sequence[Control], __: Readers) -> Bound:
+        return _OfBase(self.penalised)
+
+
+class _OfBase(Stateless):
+    def __init__(self, penalised: bool) -> None:
+        self._penalised = penalised
+
+    def values(self, step: Step) -> torch.Tensor:
+        return step.log_p if self._penalised else step.plain
+
+
+def no_prefix(_: Control) -> Prefix:
+    """The prefix of a model that reads the text alone."""
+    return ()
+
+
+@dataclass(frozen=True)
+class HelperLM(Term):
+    """log p(x_t | prefix, x_<t) / τ of a model beside the base, up to a constant.
+
+    Attributes:
+        model: a causal model with the base's vocabulary; may be the base itself.
+        prefix: the tokens that it reads between BOS and the text, by the control of a row.
+        temperature: τ.
+        sees_prompt: whether it reads the whole prompt, or its last token only.
+    """
+
+    model: LanguageModel
+    prefix: Callable[[Control], Prefix] = no_prefix
+    temperature: float = 1.0
+    sees_prompt: bool = True
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        reader = readers.of(self.model)
+        prefixes = [self.prefix(control) for control in controls]
+        slot = reader.slot(prefixes, sees_prompt=self.sees_prompt)
+        return _OfHelper(lambda: reader.log_p(slot), self.temperature)
+
+    def room(self, control: Control) -> float:
+        return self.model.tokens.limit - 1 - len(self.prefix(control))
+
+
+class _OfHelper(Stateless):
+    def __init__(self, log_p: Callable[[], torch.Tensor], temperature: float) -> None:
+        self._log_p, self._temperature = log_p, temperature
+
+    def values(self, step: Step) -> torch.Tensor:
+        return self._log_p()[:, : step.log_p.shape[1]].to(step.log_p.dtype) / self._temperature

@@ -1,0 +1,232 @@
+"""`levelfield.generate`: requests in, texts under control out.
+
+A request's way to its text: `systems.requests` reads it, the technique writes its text, and
+`systems.answers` puts that into the file as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.sample import Sample
+from levelfield.core.signature import with_choices
+from levelfield.generation.answers import AnswerFile, RunChoices, answer_file
+from levelfield.generation.contract import Answer, Technique, rewrites
+from levelfield.generation.making import make_technique
+from levelfield.generation.options import GenerationOptions
+from levelfield.generation.requests import Requests, read_requests
+from levelfield.io.reading import PathLike
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The texts of a run, and what they cost.
+
+    Attributes:
+        technique: its name.
+        choices: everything that the texts depend on beside the requests.
+        answers: one a request, in the order of the requests.
+        kept: how many of them an earlier run had written to the file.
+    """
+
+    technique: str
+    choices: RunChoices
+    answers: tuple[Answer, ...]
+    kept: int = 0
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """The texts as `levelfield.score` takes them."""
+        return [
+            Sample(
+                id=answer.id,
+                text=answer.text,
+                prompt=answer.prompt,
+                source=answer.source,
+                references=answer.references,
+                control=answer.control,
+                system=self.choices.system,
+                seed=self.choices.seed,
+                extra=answer.extra,
+            )
+            for answer in self.answers
+        ]
+
+    @property
+    def cost(self) -> GenerationCost:
+        """Tokens, seconds and forward passes of all texts, those that were there included."""
+        cost = GenerationCost()
+        for answer in self.answers:
+            cost.add(answer)
+        return cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: the document of `levelfield generate --json`."""
+        cost = self.cost
+        return {
+            "technique": self.technique,
+            "system": self.choices.system,
+            "seed": self.choices.seed,
+            "signature": self.choices.signature,
+            "texts": len(self.answers),
+            "kept": self.kept,
+            "prompts_cut": sum("prompt_cut" in answer.extra for answer in self.answers),
+            "tokens": cost.tokens,
+            "seconds": cost.seconds,
+            "tokens_per_second": cost.tokens_per_second,
+            "forward_passes": cost.forward_passes,
+            "backward_passes": cost.backward_passes,
+            "passes_per_token": cost.passes_per_token,
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a text, with a column `control.ATTRIBUTE` an attribute."""
+        import polars as pl
+
+        rows = []
+        for answer in self.answers:
+            row = self.choices.record(answer)
+            control, extra = row.pop("control"), row.pop("extra", {})
+            rows.append({**row, **{f"control.{a}": label for a, label in control.items()}, **extra})
+        return pl.DataFrame(rows, strict=False, infer_schema_length=None)
+
+
+@dataclass
+class GenerationCost:
+    """What texts cost.
+
+    Attributes:
+        tokens: generated.
+        seconds: that generating them took.
+        forward_passes: rows sent through any model.
+        backward_passes: rows that gradients went back through.
+    """
+
+    tokens: int = 0
+    seconds: float = 0.0
+    forward_passes: int = 0
+    backward_passes: int = 0
+
+    def add(self, answer: Answer) -> None:
+        """Adds what one more text costs."""
+        self.tokens += answer.tokens
+        self.seconds += answer.seconds
+        self.forward_passes += answer.forward_passes
+        self.backward_passes += answer.backward_passes
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """None if no time has passed."""
+        return self.tokens / self.seconds if self.seconds else None
+
+    @property
+    def passes_per_token(self) -> float | None:
+        """None if there are no tokens."""
+        return self.forward_passes / self.tokens if self.tokens else None
+
+
+@keywords(GenerationOptions)
+def generate(
+    requests: Requests,
+    technique: str | Technique,
+    chosen: GenerationOptions | None = None,
+    *,
+    out: PathLike | None = None,
+    force: bool = False,
+    each: Callable[[Answer], object] = lambda _: None,
+    stages: Stages = no_stages,
+    note: Callable[[str], object] = lambda _: None,
+    **words: Any,
+) -> Generation:
+    """Writes a text for each request with a technique of controlled generation.
+
+    Does what `levelfield generate` does, with the command's words and defaults. A text depends on
+    its request's id, prompt and control, the technique, the decoding and the seed: not on what else
+    is asked for, and not on interruptions.
+
+    Args:
+        requests: a path as a `str` or `Path`; or a list: of strings, which are prompts, of records
+            with `prompt` and `control`, of `Request`s, or of `Path`s. For a technique that rewrites
+            strings are sources, and records have `source`, perhaps `references`.
+        technique: by name, as `levelfield techniques` lists them, or one that is made already.
+        chosen: how texts are generated.
+        out: a file to which each answer is written as soon as it is there. Answers of the same
+            choices that the file has are kept, so an interrupted run goes on.
+        force: whether a file with texts of other choices is written anew.
+        each: called with each answer as it comes.
+        stages: told of the progress.
+        note: called with what should be known of the prompts.
+        words: options of `GenerationOptions`, instead of those there: `seed`, `top_p`, ….
+
+    Raises:
+        LevelfieldError: what is wrong with requests, which are all named, or with an option, a
+            model or the file.
+        KeyboardInterrupt: says what is kept.
+
+    >>> result = generate(["The lake"], "base", max_new_tokens=5)  # doctest: +SKIP
+    >>> result.samples[0].text  # doctest: +SKIP
+    'The lake is a 100'
+    """
+    chosen = GenerationOptions.of(chosen, **words)
+    made = _technique(technique, chosen.options, model=chosen.model, guide=chosen.guide)
+    asked = read_requests(
+        requests,
+        made.refusal,
+        labels=chosen.control,
+        format=chosen.reading.format,
+        mapping=chosen.reading.mapping,
+        rewriting=rewrites(made),
+    )
+    signature = made.signature + with_choices("", chosen.decoding.choices)
+    choices = RunChoices(system=chosen.system or made.name, seed=chosen.seed, signature=signature)
+    name = None if out is None else os.fspath(out)
+    output = answer_file(name, choices, asked, force=force) if name else contextlib.nullcontext()
+    with output as file:
+        answers = dict(file.kept) if file else {}
+        kept = len(answers)
+        left = [request for request in asked if request.id not in answers]
+        try:
+            with stages(f"generating with {made.name}", len(left)) as progress:
+                decoding, seed = chosen.decoding, chosen.seed
+                for answer in made.generate(left, decoding=decoding, seed=seed) if left else ():
+                    if file:
+                        file.append(answer)
+                    answers[answer.id] = answer
+                    each(answer)
+                    progress(1)
+        except KeyboardInterrupt as error:
+            if isinstance(file, AnswerFile):
+                said = f"{len(answers):,} of {len(asked):,} texts are in {name}"
+                raise KeyboardInterrupt(f"{said}; the same command goes on") from error
+            raise
+        whole = tuple(answers[request.id] for request in asked)
+        if file:
+            file.finish(whole)
+    result = Generation(made.name, choices, whole, kept)
+    if cut := result.to_dict()["prompts_cut"]:
+        note(f"{cut:,} prompts were too long for the model, which read their ends")
+    return result
+
+
+def _technique(
+    technique: str | Technique, options: Mapping[str, object], **named: str | None
+) -> Technique:
+    given = {name: value for name, value in named.items() if value is not None}
+    if not isinstance(technique, str):
+        if given or options:
+            raise UserError("a technique that is made has its options; give them where it is made")
+        return technique
+    if twice := sorted(given.keys() & options.keys()):
+        raise UserError(f"{twice[0]} is given twice, by itself and among the options")
+    return make_technique(technique, {**given, **options})

@@ -1,0 +1,178 @@
+"""The one loop in which every technique that writes from left to right chooses its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from levelfield.models.torch.decoding import CausalRows
+from levelfield.models.torch.draws import Exponentials
+from levelfield.models.torch.language_model import LanguageModel
+
+
+class Steering(Protocol):
+    """What changes the logits of the base; `SteeringProcessor` is one."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Logits (rows, vocabulary) → scores (rows, vocabulary)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only."""
+        ...
+
+    @property
+    def passes(self) -> int:
+        """Rows sent through other models so far, for each row."""
+        ...
+
+    @property
+    def backward_passes(self) -> int:
+        """Rows that gradients went back through so far, for each row."""
+        ...
+
+
+class Choice(Protocol):
+    """How a token is chosen among scores."""
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        """Scores (rows, vocabulary) → tokens (rows,)."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows only."""
+        ...
+
+
+class Draw:
+    """Draws each row's token from softmax(scores), with noise of its own; without noise the most
+    likely token."""
+
+    def __init__(self, noise: Exponentials | None) -> None:
+        self._noise = noise
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        if self._noise is None:
+            return scores.argmax(-1)
+        gumbel = self._noise.draw()[:, : scores.shape[1]].log().neg()
+        return (scores + gumbel.to(scores)).argmax(-1)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        if self._noise is not None:
+            self._noise.keep(rows)
+
+
+class Forced:
+    """Takes tokens that exist already, and notes their log-probabilities.
+
+    Attributes:
+        log_p: of the tokens of each text so far.
+    """
+
+    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
+        self._texts = texts
+        self._live = list(range(len(texts)))
+        self.log_p: list[list[float]] = [[] for _ in texts]
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        step = len(self.log_p[self._live[0]])
+        tokens = torch.tensor([self._texts[i][step] for i in self._live], device=scores.device)
+        log_p = scores.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        for i, value in zip(self._live, log_p.tolist(), strict=True):
+            self.log_p[i].append(value)
+        return tokens
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self._live = [self._live[row] for row in rows]
+
+
+@dataclass
+class Continuation:
+    """Tokens that follow a prompt.
+
+    Attributes:
+        ids: without a token that ends the text.
+        steps: tokens chosen, one that ends the text included.
+        passes: rows sent through any model.
+        backward_passes: rows that gradients went back through.
+    """
+
+    ids: list[int]
+    steps: int = 0
+    passes: int = 0
+    backward_passes: int = 0
+
+
+def continue_all(
+    base: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    steering: Steering,
+    choice: Choice,
+    budgets: Sequence[int],
+    *,
+    ends: frozenset[int] | None = None,
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+    use_cache: bool = True,
+    prefix: torch.Tensor | None = None,
+) -> list[Continuation]:
+    """Continues prompts token by token; texts that have ended leave the batch.
+
+    Args:
+        base: the model whose logits `steering` changes.
+        prompts: what it reads, BOS included.
+        budgets: the most tokens of each continuation, at least 1.
+        ends: ids that end a text; those of the model if not given.
+        is_over: whether a continuation ends with the tokens that it has, for other reasons.
+        use_cache: False reads everything anew at every step; slow, the same texts.
+        prefix: a prepared cache in front of each prompt, as of `CausalRows`.
+    """
+    ends = base.ends if ends is None else ends
+    with torch.inference_mode():
+        rows = CausalRows.of(base.model, prompts, base.bos_id, base.device, use_cache, prefix)
+        return grow(rows, steering, choice, budgets, ends, is_over)
+
+
+def grow(
+    rows: CausalRows,
+    steering: Steering,
+    choice: Choice,
+    budgets: Sequence[int],
+    ends: frozenset[int],
+    is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+) -> list[Continuation]:
+    """Continues rows token by token; texts that have ended leave them. The caller says whether
+    gradients are recorded.
+
+    Args:
+        rows: the base behind the prompts.
+        steering, choice, budgets, ends, is_over: as of `continue_all`.
+    """
+    continuations = [Continuation([]) for _ in budgets]
+    live = list(range(len(budgets)))
+    step = 0
+    while live:
+        step += 1
+        tokens = choice(steering(rows.ids, rows.logits()))
+        going = []
+        for row, token in enumerate(tokens.tolist()):
+            one = continuations[live[row]]
+            one.steps, one.passes = step, step + steering.passes
+            one.backward_passes = steering.backward_passes
+            if token not in ends:
+                one.ids.append(token)
+                if step < budgets[live[row]] and not is_over(one.ids):
+                    going.append(row)
+        if not going:
+            break
+        if len(going) < len(live):
+            live = [live[row] for row in going]
+            kept = torch.tensor(going, device=tokens.device)
+            tokens = tokens[kept]
+            choice.keep(going)
+            rows.keep(kept)
+            steering.keep(kept)
+        rows.read(tokens)
+    return continuations

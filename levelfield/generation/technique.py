@@ -1,0 +1,274 @@
+"""Techniques that write from left to right with a causal model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Control
+from levelfield.generation.batched import BatchedTechnique
+from levelfield.generation.contract import Answer, Decoding, Request, check_requests, until
+from levelfield.generation.logits.processor import SteeringProcessor, Support
+from levelfield.generation.logits.terms import Formula
+from levelfield.generation.sampling import (
+    Choice,
+    Continuation,
+    Draw,
+    Forced,
+    continue_all,
+)
+from levelfield.models.batching import token_mask
+from levelfield.models.torch.draws import Exponentials
+from levelfield.models.torch.language_model import LanguageModel, language_model
+
+
+class Prompted(NamedTuple):
+    """What the base reads for a request, and whether the beginning of the prompt was cut off."""
+
+    request: Request
+    ids: list[int]
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTechnique(BatchedTechnique):
+    """A technique that writes from left to right with a causal model.
+
+    A technique says what the base reads (`_prefix`) and what is done to its logits (`_formula`);
+    everything else is here.
+    """
+
+    @property
+    def base(self) -> LanguageModel:
+        """The base model, loaded at first use."""
+        return language_model(self.model, self.loading)
+
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Prompted]:
+        return [self._prompted(request, decoding.max_new_tokens) for request in batch]
+
+    def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        continuations = self._continue(ready, decoding, seed)
+        return [self._answer(*both) for both in zip(ready, continuations, strict=True)]
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],
+        continuations: Sequence[str],
+        *,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+        seed: int = 0,
+    ) -> list[Floats]:
+        """log P(token | prompt, control, tokens before it) of continuations: (tokens,) each.
+
+        The continuation is read as it stands, so it begins with a blank where a word begins.
+        Minus infinity where the decoding leaves a token out; no cut is made unless it says so.
+
+        Args:
+            seed: of what the technique draws before a text, if it draws anything; the
+                probabilities are given that.
+        """
+        check_requests(self, requests)
+        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
+        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
+        for batch in self._batches(requests):
+            ids = {r.id: self.base.ids(text_of[r.id]) for r in batch}
+            prompted = [self._prompted(r, len(ids[r.id])) for r in batch if ids[r.id]]
+            forced = Forced([ids[one.request.id] for one in prompted])
+            budgets = [len(ids[one.request.id]) for one in prompted]
+            if prompted:
+                self._run(prompted, decoding, forced, budgets, seed=seed, ends=frozenset())
+            for one, values in zip(prompted, forced.log_p, strict=True):
+                log_p[one.request.id] = np.array(values)
+        return list(log_p.values())
+
+    def processor(
+        self,
+        controls: Sequence[Control],
+        *,
+        attention_mask: torch.Tensor | None = None,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> SteeringProcessor:
+        """A logits processor for `generate` of the base model, for one batch of prompts:
+        `model.generate(**inputs, logits_processor=[technique.processor(controls)])`.
+
+        Args:
+            controls: one a prompt.
+            attention_mask: of the prompts, where they are padded.
+            decoding: what of the base's distribution may be chosen; nothing is cut unless it says
+                so. `generate` samples with its own options after this.
+
+        Raises:
+            UserError: a control that is not supported.
+        """
+        for control in controls:
+            if why := self.refusal(control):
+                raise UserError(why)
+        attributes = {frozenset(control) for control in controls}
+        if len(attributes) > 1:
+            raise UserError("the controls have different attributes; make a processor for each")
+        formula = self._formula(frozenset().union(*attributes))
+        return SteeringProcessor(
+            formula, controls, mask=attention_mask, decoding=decoding, support=self._support
+        )
+
+    def input_of(self, request: Request, decoding: Decoding = Decoding()) -> str:  # noqa: B008
+        """What the base reads for a request, as text: instructions, codes and the prompt, whose
+        beginning is cut off if it is too long; without BOS and soft prompts."""
+        ids = self.base.real(self._prompted(request, decoding.max_new_tokens).ids)
+        text: str = self.base.tokenizer.decode(ids[ids[:1] == [self.base.bos_id] :])
+        return text
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:  # noqa: ARG002
+        """What is done to the logits, for requests that ask for these attributes."""
+        return None
+
+    @property
+    def _support(self) -> Support | None:
+        """Which of the tokens that the decoding leaves may be chosen; None for all."""
+        return None
+
+    def _helper(self, name: str) -> LanguageModel:
+        """A model that reads along with the base.
+
+        Raises:
+            UserError: it has another vocabulary than the base.
+        """
+        model, base = language_model(name, self.loading), self.base
+        same = model.tokens.digest == base.tokens.digest
+        if not same or model.tokens.vocabulary_size < base.tokens.vocabulary_size:
+            raise UserError(
+                f"model '{name}' has another vocabulary than the base '{self.model}'; take one "
+                "that was trained with the same tokenizer"
+            )
+        return model
+
+    def _prefix(self, request: Request) -> list[int]:  # noqa: ARG002
+        """What the base reads between BOS and the prompt."""
+        return []
+
+    def _start(self, request: Request) -> list[int]:
+        """What the base reads before the prompt."""
+        return [self.base.bos_id, *self._prefix(request)]
+
+    @property
+    def _ends(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        return self.base.ends
+
+    @property
+    def _stops(self) -> tuple[str, ...]:
+        """Strings that end a text; neither they nor what follows them is part of it."""
+        return ()
+
+    def _cache(self, prompted: Sequence[Prompted], seed: int) -> torch.Tensor | None:  # noqa: ARG002
+        """A prepared cache in front of what the base reads, one a request (`prefix_cache`)."""
+        return None
+
+    def _virtual(self, control: Control) -> int:  # noqa: ARG002
+        """The positions of that cache."""
+        return 0
+
+    def _writer(self, control: Control) -> LanguageModel:  # noqa: ARG002
+        """The model whose logits are changed: the base, or what a technique makes of it for
+        requests of these attributes. Its tokens are the base's."""
+        return self.base
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        """The ids that the base reads; of a prompt that is too long the end is kept."""
+        base = self.base
+        start = self._start(request)
+        prompt = base.ids(request.prompt.rstrip(" \t"))
+        formula = self._formula(frozenset(request.control))
+        helpers = formula.room(request.control) if formula else math.inf
+        limit = min(base.tokens.limit, self._writer(request.control).tokens.limit)
+        own = limit - 1 - self._virtual(request.control)
+        behind = int(min(own, helpers)) - (len(start) - 1)
+        room = behind - budget
+        if room < 0:
+            raise UserError(
+                f"max_new_tokens is {budget}; behind what they read before the prompt, the models "
+                f"take {max(0, behind)} tokens"
+            )
+        cut = len(prompt) > room
+        return Prompted(request, [*start, *prompt[len(prompt) - min(room, len(prompt)) :]], cut)
+
+    def _continue(
+        self, prompted: Sequence[Prompted], decoding: Decoding, seed: int
+    ) -> list[Continuation]:
+        ids = [one.request.id for one in prompted]
+        width = self.base.tokens.vocabulary_size
+        noise = None if decoding.greedy else Exponentials(seed, ids, width)
+        budgets = [decoding.max_new_tokens] * len(prompted)
+        return self._run(
+            prompted,
+            decoding,
+            Draw(noise),
+            budgets,
+            seed=seed,
+            ends=self._ends,
+            is_over=self._is_over,
+        )
+
+    def _is_over(self, ids: Sequence[int]) -> bool:
+        """Whether a continuation has a string that ends it."""
+        if not self._stops:
+            return False
+        # a token is a byte at least, and a character four bytes at most
+        tail = self.base.text(ids[-4 * max(map(len, self._stops)) :])
+        return any(stop in tail for stop in self._stops)
+
+    def _run(
+        self,
+        prompted: Sequence[Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        *,
+        seed: int,
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+    ) -> list[Continuation]:
+        prompts = [one.ids for one in prompted]
+        mask = torch.from_numpy(token_mask(prompts, left=True))
+        steering = self.processor(
+            [one.request.control for one in prompted], attention_mask=mask, decoding=decoding
+        )
+        writer = self._writer(prompted[0].request.control)
+        return continue_all(
+            writer,
+            prompts,
+            steering,
+            choice,
+            budgets,
+            ends=ends,
+            is_over=is_over,
+            prefix=self._cache(prompted, seed),
+        )
+
+    def _answer(self, one: Prompted, continuation: Continuation) -> Answer:
+        request = one.request
+        written = self.base.continuation(one.ids, continuation.ids)
+        if request.prompt[-1:] in (" ", "\t"):
+            written = written.lstrip(" ")
+        written, stop = until(written, self._stops)
+        return Answer(
+            id=request.id,
+            prompt=request.prompt,
+            continuation=written,
+            text=request.prompt + written,
+            tokens=continuation.steps,
+            forward_passes=continuation.passes,
+            backward_passes=continuation.backward_passes,
+            control=request.control,
+            extra={
+                **({"prompt_cut": True} if one.cut else {}),
+                **({"stopped_at": stop} if stop else {}),
+            },
+        )

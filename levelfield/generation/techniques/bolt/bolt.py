@@ -1,0 +1,273 @@
+"""BOLT: greedy decoding under biases that are tuned for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Never
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.batched import BatchedTechnique
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.open_rows import frozen
+from levelfield.generation.sampling import Continuation
+from levelfield.generation.technique import Prompted
+from levelfield.generation.techniques.bolt.biases import BiasTuning, Gradients
+from levelfield.generation.techniques.bolt.discriminators import (
+    ClassReader,
+    EncoderReader,
+    FutureReader,
+    HeadReader,
+    LabelReader,
+)
+from levelfield.generation.techniques.bolt.encoders import EncoderModel, encoder_model
+from levelfield.generation.techniques.bolt.search import (
+    BiasGoal,
+    BiasOutcome,
+    BiasPlan,
+    BiasSearch,
+)
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
+from levelfield.generation.techniques.fudge.future import FutureModel, future_model
+from levelfield.generation.techniques.pplm.head import HeadModel, head_model
+from levelfield.metrics.keywords import keywords_of
+from levelfield.models.guides import Guide, GuideKind, guide_for, guides_for
+
+KEYWORDS, MIB = "keywords", 1 << 20
+READS: tuple[GuideKind, ...] = ("future", "class-lm", "head", "encoder")
+"""The kinds of guides that BOLT can read a text with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BOLT(GuidedTechnique):
+    """y_t = argmax_v (z_t + w_t W b_t)_v, with biases b_t that make the energy of the text small.
+
+    z_t are the base's logits and W its output embedding. The energy is the cross-entropy of a
+    guide that reads the whole text, for each label that is wanted; 0.3 times the energy of keywords
+    (`keyword_energy`), where they are wanted; and 0.1 times the base's loss on the continuation.
+    Gradients go through each token as through the softmax. The text of least energy is kept; with
+    keywords the first that has all of them, or else the one that has most. Liu et al. (2023),
+    "BOLT: Fast Energy-based Controlled Text Generation with Tunable Biases".
+
+    BOLT draws no tokens: `temperature`, `top_k`, `top_p` and `greedy` of the decoding change
+    nothing. What is random is where the biases begin and the noise of their steps. Every text has
+    `max_new_tokens` tokens, none of which ends a text or has a line break.
+
+    Controls keywords, and attributes that there is a guide for, by default of kind `head`;
+    sentiment by the guide that comes with the package; all of them at once.
+    """
+
+    name: ClassVar[str] = "bolt"
+    guide_kind: ClassVar[GuideKind] = "head"
+    guide: str = option(
+        "",
+        "Guides: names or folders, separated by commas, each of another attribute, all of one "
+        "kind: future, class-lm, head or encoder.",
+        otherwise="those of kind head that come with the package",
+        metavar="NAME",
+    )
+    iterations: int | None = option(
+        None,
+        "Number of texts that are written, of which one is kept.",
+        least=1,
+        otherwise="8; with keywords at most 100",
+    )
+    learning_rate: float | None = option(
+        None,
+        "Learning rate of AdamW, by default as published.",
+        above=0,
+        otherwise="0.025; with keywords 0.4",
+    )
+    weight_decay: float = option(0.01, "Weight decay of AdamW.", least=0)
+    initial: float = option(
+        0.5,
+        "Standard deviation of the biases to begin with; 0 begins with the greedy text.",
+        least=0,
+    )
+    noise: float = option(
+        0.01,
+        "Mean and standard deviation of the noise added to the biases after each step.",
+        least=0,
+    )
+    gradients: Gradients = option(
+        "accumulate",
+        "Gradients of a step: accumulate, the sum over all iterations so far, as in the authors' "
+        "program, which never sets them to zero; zero, the last alone.",
+    )
+    fluency: float = option(0.1, "Weight of the base's loss.", least=0)
+    keyword_weight: float = option(0.3, "Weight of the energy of keywords.", least=0)
+    until: Literal["all", "any"] = option(
+        "all", "Keywords that complete a text: all of them, or any, as in the authors' program."
+    )
+    repetition_penalty: float = option(
+        1.2, "Penalty θ of `Decoding`, where the decoding has none.", above=0
+    )
+    memory: int = option(
+        2048,
+        "Most MiB that the graphs of gradients take, which limits how many texts are written at "
+        "once; the texts do not depend on it.",
+        least=1,
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            **super().choices,
+            "iterations": "8/100" if self.iterations is None else str(self.iterations),
+            "rate": "0.025/0.4" if self.learning_rate is None else f"{self.learning_rate:g}",
+            "decay": f"{self.weight_decay:g}",
+            "initial": f"{self.initial:g}",
+            "noise": f"{self.noise:g}",
+            "gradients": self.gradients,
+            "fluency": f"{self.fluency:g}",
+            "keywords": f"{self.keyword_weight:g}",
+            "until": self.until,
+            "penalty": f"{self.repetition_penalty:g}",
+        }
+
+    def refusal(self, control: Control) -> str:
+        if KEYWORDS in control and not keywords_of(control):
+            return f"{self.name}: keywords has no word"
+        return super().refusal({a: v for a, v in control.items() if a != KEYWORDS})
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],
+        continuations: Sequence[str],
+        *,
+        decoding: Decoding = Decoding(),  # noqa: B008
+        seed: int = 0,  # noqa: ARG002
+    ) -> list[Floats]:
+        """Nothing: BOLT defines no distribution over texts.
+
+        Raises:
+            UserError: always.
+        """
+        return BatchedTechnique.log_probs(self, requests, continuations, decoding=decoding)
+
+    def processor(self, *_: object, **__: object) -> Never:
+        """Nothing: biases are of a whole text, not of a step of `generate`.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"{self.name} has no logits processor; its `generate` writes texts")
+
+    def _guide(self, attribute: str) -> Guide:
+        guides = guides_for(self.guide_kind, self.guide)
+        kind = guides[0].kind if self.guide.strip() and guides else self.guide_kind
+        guide = guide_for(attribute, kind, self.guide, self.model, self.loading)
+        what = "" if kind in READS else f"of kind {kind}"
+        if kind == "class-lm" and guide.is_whole:
+            what = "a whole language model"
+        if kind == "head" and guide.settings.get("counts_bos"):
+            what = "a head that reads BOS, too"
+        if what:
+            raise UserError(
+                f"guide {guide.name} is {what}; {self.name} reads texts with guides on the base of "
+                f"kind {' or '.join(READS)}"
+            )
+        return guide
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        models = [self._reads(attribute) for attribute in request.control if attribute != KEYWORDS]
+        codes = [len(code) for m in models if isinstance(m, ClassLM) for code in m.codes.values()]
+        own = self.base.tokens.limit - 1
+        less = [own - m.limit for m in models if isinstance(m, EncoderModel)]
+        return super()._prompted(request, budget + max([0, *codes, *less]))
+
+    def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        with frozen(self.base.model):
+            at_once = len(ready)
+            if len(ready) > 1:
+                longest = max(ready, key=lambda one: (len(one.ids), len(self._tokens(one))))
+                row = self._search([longest], decoding, seed).saved()
+                at_once = max(1, self.memory * MIB // row)
+            return [
+                answer
+                for begin in range(0, len(ready), at_once)
+                for answer in self._answers(ready[begin : begin + at_once], decoding, seed)
+            ]
+
+    def _answers(self, some: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
+        return [
+            self._outcome(one, outcome)
+            for one, outcome in zip(some, self._search(some, decoding, seed).run(), strict=True)
+        ]
+
+    def _outcome(self, one: Prompted, outcome: BiasOutcome) -> Answer:
+        assert outcome.best is not None
+        ids, n = outcome.best.ids, len(outcome.best.ids)
+        answer = self._answer(
+            one, Continuation(ids, n, outcome.forward_passes, outcome.backward_passes)
+        )
+        extra = {"energy": outcome.best.energy, "iterations": len(outcome.energies)}
+        return replace(answer, extra={**answer.extra, **extra})
+
+    def _search(self, some: Sequence[Prompted], decoding: Decoding, seed: int) -> BiasSearch:
+        control = some[0].request.control
+        attributes = sorted(attribute for attribute in control if attribute != KEYWORDS)
+        has_keywords = KEYWORDS in control
+        penalty = decoding.repetition_penalty
+        plan = BiasPlan(
+            tokens=decoding.max_new_tokens,
+            iterations=self.iterations or (100 if has_keywords else 8),
+            tuning=BiasTuning(
+                learning_rate=self.learning_rate or (0.4 if has_keywords else 0.025),
+                weight_decay=self.weight_decay,
+                initial=self.initial,
+                noise=self.noise,
+                gradients=self.gradients,
+                ramp=has_keywords,
+            ),
+            fluency=self.fluency,
+            keywords=self.keyword_weight,
+            until=self.until,
+            penalty=self.repetition_penalty if penalty == 1 else penalty,
+        )
+        goals = [
+            BiasGoal(
+                one.request.id,
+                one.ids,
+                {a: self._place(a, one.request.control) for a in attributes},
+                keywords_of(one.request.control),
+                self._tokens(one),
+            )
+            for one in some
+        ]
+        prompts = [one.ids for one in some]
+        readers = {attribute: self._reader(attribute, prompts) for attribute in attributes}
+        return BiasSearch(self.base, goals, readers, plan, seed)
+
+    def _tokens(self, one: Prompted) -> list[int]:
+        """The tokens of the keywords, as words stand within a text."""
+        return [id for word in keywords_of(one.request.control) for id in self.base.ids(f" {word}")]
+
+    def _place(self, attribute: str, control: Control) -> int:
+        return self._guide(attribute).labels.index(self._wanted_label(attribute, control))
+
+    def _reads(self, attribute: str) -> FutureModel | ClassLM | HeadModel | EncoderModel:
+        guide = self._guide(attribute)
+        match guide.kind:
+            case "class-lm":
+                return class_lm(guide, self.model, self.loading)
+            case "head":
+                return head_model(guide, self.model, self.loading)
+            case "encoder":
+                return encoder_model(guide, self.model, self.loading)
+        return future_model(guide, self.model, self.loading)
+
+    def _reader(self, attribute: str, prompts: Sequence[Sequence[int]]) -> LabelReader:
+        match self._reads(attribute):
+            case ClassLM() as model:
+                return ClassReader(model, prompts)
+            case HeadModel() as model:
+                return HeadReader(model)
+            case EncoderModel() as model:
+                return EncoderReader(model)
+            case model:
+                return FutureReader(model)

@@ -1,0 +1,145 @@
+"""What reads straight-through texts for their labels, with gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch.nn import functional as F
+
+from levelfield.generation.open_rows import ReadPrompts, at_least_float32
+from levelfield.generation.techniques.bolt.encoders import EncoderModel
+from levelfield.generation.techniques.bolt.rollout import Rollout
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM
+from levelfield.generation.techniques.fudge.future import FutureModel
+from levelfield.generation.techniques.pplm.head import HeadModel
+
+
+class LabelReader(Protocol):
+    """A classifier of whole texts, the prompt included, in the middle of a batch.
+
+    Attributes:
+        once: rows that it sends through models for a prompt.
+        each: and for every reading of a text.
+        reads_states: whether it needs the states of the base.
+    """
+
+    once: int
+    each: int
+    reads_states: bool
+
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        """Of the labels: (rows, labels)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only."""
+        ...
+
+
+class FutureReader:
+    """A future discriminator behind the last token of a text, where nothing is left to come."""
+
+    once, each, reads_states = 0, 1, False
+
+    def __init__(self, model: FutureModel) -> None:
+        self._network = model.network
+
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        prompts, network = rollout.prompts, self._network
+        before = F.embedding(prompts.ids, network.embeddings)
+        vectors = torch.cat([before, rollout.vectors.to(before.dtype)], dim=1)
+        rows, tokens = vectors.shape[:2]
+        real = prompts.mask.new_ones(rows, tokens)
+        real[:, : prompts.mask.shape[1]] = prompts.mask
+        causal = torch.ones(tokens, tokens, dtype=torch.bool, device=real.device).tril()
+        # padding sees itself: attention to nothing is undefined
+        mask = causal & (real[:, None] > 0) | torch.eye(tokens, device=real.device).bool()
+        places = (real.cumsum(-1) - 1).clamp(min=0)
+        return network.behind(vectors, places, mask)[0][:, -1]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        pass
+
+
+class HeadReader:
+    """A head on the mean of the base's states, all of which but the last token's are there."""
+
+    once, each, reads_states = 0, 1, True
+
+    def __init__(self, model: HeadModel) -> None:
+        self._head = model
+
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        assert rollout.states is not None
+        prompts, states = rollout.prompts, at_least_float32(rollout.states)
+        tokens = prompts.mask.sum(-1, keepdim=True) - 1 + states.shape[1]
+        return self._head((prompts.states + states.sum(1)) / tokens)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        pass
+
+
+class EncoderReader:
+    """An encoder that reads prompt and continuation as one text, without special tokens."""
+
+    once, each, reads_states = 0, 1, False
+
+    def __init__(self, model: EncoderModel) -> None:
+        self._model = model
+
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        table, prompts = self._model.table, rollout.prompts
+        written = torch.stack([token.vectors(table) for token in rollout.chosen], dim=1)
+        texts = [
+            torch.cat([table[ids[mask.bool()][1:]], row])  # BOS is none of its tokens
+            for ids, mask, row in zip(prompts.ids, prompts.mask, written, strict=True)
+        ]
+        return self._model.logits(texts)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        pass
+
+
+class ClassReader:
+    """Bayes' rule over the labels of a class-conditional language model:
+    s_c = (α / T) log P(x | c) + b_c over the T tokens of the text, the prompt's among them.
+
+    Args:
+        prompts: as the base reads them, with BOS.
+    """
+
+    def __init__(self, model: ClassLM, prompts: Sequence[Sequence[int]]) -> None:
+        codes = [model.codes[label] for label in model.labels]
+        lm = model.lm
+        begun = [[*lm.opening, *code, *p[1:]] for code in codes for p in prompts]
+        skip = [len(lm.opening) + len(code) for code in codes for _ in prompts]
+        self._read = ReadPrompts(lm.model, begun, lm.bos_id, lm.device, skip=skip)
+        self._scale = model.scale
+        self._bias = torch.tensor([model.bias[label] for label in model.labels], device=lm.device)
+        self._begun = torch.tensor([len(p) - 1 for p in prompts], device=lm.device)
+        self.once = self.each = len(codes)
+        self.reads_states = False
+
+    def logits(self, rollout: Rollout) -> torch.Tensor:
+        labels, vectors = len(self._bias), rollout.vectors
+        after = self._read.logits[:, None]
+        if vectors.shape[1] > 1:
+            behind = vectors[:, :-1].repeat(labels, 1, 1)
+            after = torch.cat([after, self._read.continuation().read(behind).logits], dim=1)
+        after = at_least_float32(after)
+        written = [
+            torch.stack(
+                [o.log_likelihood(z) for o, z in zip(rollout.chosen, of.unbind(1), strict=True)]
+            ).sum(0)
+            for of in after.chunk(labels)
+        ]
+        before = torch.stack(self._read.log_likelihood.to(after.dtype).chunk(labels), dim=1)
+        length = (self._begun + vectors.shape[1])[:, None]
+        return self._scale / length * (before + torch.stack(written, dim=1)) + self._bias
+
+    def keep(self, rows: torch.Tensor) -> None:
+        blocks = torch.arange(len(self._bias), device=rows.device)[:, None] * len(self._begun)
+        self._read.keep((blocks + rows).flatten())
+        self._begun = self._begun[rows]

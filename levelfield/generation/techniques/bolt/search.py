@@ -1,0 +1,232 @@
+"""BOLT's search: texts written again and again under biases that gradients tune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from levelfield.core.sample import Sample
+from levelfield.generation.open_rows import ReadPrompts
+from levelfield.generation.techniques.bolt.biases import Biases, BiasTuning
+from levelfield.generation.techniques.bolt.discriminators import LabelReader
+from levelfield.generation.techniques.bolt.memory import SavedTensors
+from levelfield.generation.techniques.bolt.rollout import Rollout, roll_out, unwanted
+from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
+from levelfield.metrics.keywords import KeywordsCoverage
+from levelfield.models.batching import padded, token_mask
+from levelfield.models.torch.draws import stream
+from levelfield.models.torch.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class BiasGoal:
+    """What is wanted of one text.
+
+    Attributes:
+        id: of the request.
+        prompt: ids that the base reads, BOS included.
+        labels: attribute -> place of the label.
+        keywords: words that the continuation should have.
+        tokens: the ids of the keywords.
+    """
+
+    id: str
+    prompt: Sequence[int]
+    labels: Mapping[str, int]
+    keywords: tuple[str, ...]
+    tokens: Sequence[int]
+
+
+@dataclass(frozen=True)
+class BiasPlan:
+    """How texts are searched for.
+
+    Attributes:
+        tokens: length of every text.
+        iterations: so many texts are written, of which one is kept.
+        tuning: of the biases.
+        fluency, keywords: weights of these energies; that of labels is 1.
+        until: whether a text is done with all of its keywords, or with any.
+        penalty: for repetition.
+    """
+
+    tokens: int
+    iterations: int
+    tuning: BiasTuning
+    fluency: float
+    keywords: float
+    until: Literal["all", "any"]
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """A text on the way.
+
+    Attributes:
+        ids: its tokens.
+        energy: what the search makes small.
+        coverage: share of the keywords that it has; 1 if any is enough and there.
+        is_labelled: whether every reader finds the wanted label likelier than all others.
+    """
+
+    ids: list[int]
+    energy: float
+    coverage: float
+    is_labelled: bool
+
+
+@dataclass
+class BiasOutcome:
+    """What a search made of a request.
+
+    Attributes:
+        best: of the iterates, the one with most keywords; among equals, of least energy.
+        iterations: texts that were written.
+        energies: of all iterates, in their order.
+        forward_passes, backward_passes: rows sent through any model, and back.
+    """
+
+    best: Iterate | None
+    energies: list[float]
+    forward_passes: int
+    backward_passes: int = 0
+
+
+class BiasSearch:
+    """Texts of requests of the same attributes.
+
+    Args:
+        readers: attribute -> what reads the labels.
+        seed: of the run.
+    """
+
+    def __init__(
+        self,
+        base: LanguageModel,
+        goals: Sequence[BiasGoal],
+        readers: Mapping[str, LabelReader],
+        plan: BiasPlan,
+        seed: int,
+    ) -> None:
+        self._base, self._goals, self._readers, self._plan = base, list(goals), readers, plan
+        self._prompts = ReadPrompts(
+            base.model, [goal.prompt for goal in goals], base.bos_id, base.device
+        )
+        self._banned = unwanted(base)
+        width = base.model.get_output_embeddings().weight.shape[1]
+        self._biases = [
+            Biases(plan.tokens, width, plan.tuning, stream(seed, goal.id, "biases"), base.device)
+            for goal in goals
+        ]
+        self.outcomes = [
+            BiasOutcome(None, [], 1 + sum(reader.once for reader in readers.values()))
+            for _ in goals
+        ]
+        self._live = list(range(len(goals)))
+
+    def run(self) -> list[BiasOutcome]:
+        """Writes and tunes until the texts are done or the iterations are over."""
+        for iteration in range(self._plan.iterations):
+            rollout, energy, labelled = self._write()
+            going = self._record(rollout, energy.tolist(), labelled.tolist())
+            if not going or iteration == self._plan.iterations - 1:
+                break
+            kept = torch.tensor(going, device=energy.device)
+            torch.autograd.backward(energy[kept].sum())
+            del rollout, energy
+            self._step(going)
+            if len(going) < len(self._live):
+                self._keep(going)
+        return self.outcomes
+
+    def saved(self) -> int:
+        """Bytes that the graph of one iteration keeps."""
+        saved = SavedTensors(self._base.model)
+        with saved.counting():
+            graph = self._write()
+        del graph
+        return saved.bytes
+
+    def _write(self) -> tuple[Rollout, torch.Tensor, torch.Tensor]:
+        """The texts under the biases as they are, their energies, and whether they have the labels
+        that are wanted: (rows,) each."""
+        plan = self._plan
+        biases = torch.stack([self._biases[i].weighted for i in self._live])
+        rollout = roll_out(
+            self._base,
+            self._prompts,
+            biases,
+            penalty=plan.penalty,
+            banned=self._banned,
+            with_states=any(reader.reads_states for reader in self._readers.values()),
+        )
+        energy = -plan.fluency * rollout.log_likelihood.mean(-1)
+        labelled = torch.ones(len(energy), dtype=torch.bool, device=energy.device)
+        for attribute, reader in self._readers.items():
+            logits = reader.logits(rollout).to(energy)
+            wanted = [self._goals[i].labels[attribute] for i in self._live]
+            labels = torch.tensor(wanted, device=energy.device)
+            energy = energy + label_energy(logits, labels)
+            labelled &= logits.argmax(-1) == labels
+        if longest := max(len(self._goals[i].tokens) for i in self._live):
+            energy = energy + plan.keywords * self._of_keywords(rollout, longest)
+        return rollout, energy, labelled
+
+    def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:
+        device = rollout.vectors.device
+        of_rows = [list(self._goals[i].tokens) for i in self._live]
+        ids = torch.from_numpy(padded(of_rows, 0)).to(device)
+        mask = torch.from_numpy(token_mask(of_rows)).to(device).bool()
+        gumbel = torch.zeros(len(of_rows), self._plan.tokens, longest, device=device)
+        for row, (i, of) in enumerate(zip(self._live, of_rows, strict=True)):
+            gumbel[row, :, : len(of)] = self._biases[i].gumbel(len(of))
+        return keyword_energy(rollout.log_p(ids), gumbel, mask)
+
+    def _record(
+        self, rollout: Rollout, energies: Sequence[float], labelled: Sequence[bool]
+    ) -> list[int]:
+        """Notes what was written; returns the rows that go on."""
+        going = []
+        each = self._plan.tokens - 1 + sum(reader.each for reader in self._readers.values())
+        texts = rollout.tokens.tolist()
+        for row, (i, ids, energy) in enumerate(zip(self._live, texts, energies, strict=True)):
+            goal, outcome = self._goals[i], self.outcomes[i]
+            outcome.forward_passes += each
+            outcome.energies.append(energy)
+            iterate = Iterate(ids, energy, self._coverage(goal, ids), labelled[row])
+            if outcome.best is None or _rank(iterate) < _rank(outcome.best):
+                outcome.best = iterate
+            if goal.keywords and iterate.coverage == 1 and iterate.is_labelled:
+                outcome.best = iterate
+            else:
+                going.append(row)
+        return going
+
+    def _coverage(self, goal: BiasGoal, ids: Sequence[int]) -> float:
+        if not goal.keywords:
+            return 1.0
+        text = self._base.continuation(goal.prompt, ids)
+        sample = Sample(goal.id, text, control={"keywords": goal.keywords})
+        share = float(KeywordsCoverage().score([sample]).values[0])
+        return float(share > 0) if self._plan.until == "any" else share
+
+    def _step(self, going: Sequence[int]) -> None:
+        each = self._plan.tokens - 1 + sum(reader.each for reader in self._readers.values())
+        for row in going:
+            self.outcomes[self._live[row]].backward_passes += each
+            self._biases[self._live[row]].step()
+
+    def _keep(self, going: Sequence[int]) -> None:
+        rows = torch.tensor(going, device=self._base.device)
+        self._prompts.keep(rows)
+        for reader in self._readers.values():
+            reader.keep(rows)
+        self._live = [self._live[row] for row in going]
+
+
+def _rank(iterate: Iterate) -> tuple[float, float]:
+    return -iterate.coverage, iterate.energy

@@ -1,0 +1,239 @@
+"""CAT-PAW: another technique, strong where the next word has to do with the control."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
+from levelfield.generation.logits.processor import SteeringProcessor, Support
+from levelfield.generation.logits.terms import BaseLM, Formula
+from levelfield.generation.making import make_technique
+from levelfield.generation.sampling import Choice, Continuation
+from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.technique import LocalTechnique, Prompted
+from levelfield.generation.techniques.pplm.bags import (
+    bag_label,
+    bag_problem,
+    bag_tokens,
+    bag_words,
+)
+from levelfield.generation.techniques.pplm.pplm import PPLM
+
+TAU: Mapping[str, float] = {"sentiment": 0.05}
+"""Attribute -> τ. The mass of VADER's words is about 0.05 on average in texts of
+`offline/smollm2`."""
+
+TAU_OF_OTHERS = 0.005
+"""The mass of a topic's words is some thousandths on average."""
+
+CAP = 2.0
+
+PACED = (
+    *(
+        name
+        for name, entry in TECHNIQUES.items()
+        if entry.mechanism == "logits" and name != "cat-paw"
+    ),
+    PPLM.name,
+)
+"""Techniques that can be paced."""
+
+TAU_OF_STEPS: Mapping[str, float] = {"sentiment": 0.02}
+"""τ around PPLM, where the pace multiplies the size of its steps."""
+
+TAU_OF_OTHER_STEPS = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class CATPAW(LocalTechnique):
+    """log p + min(r_t / τ, m) · (s − log p) for the scores s of another technique.
+
+    r_t = Σ_{w in bag} p(w | x_<t) of the base says how much the next position has to do with the
+    control: the bag of sentiment has positive and negative words. So s acts where a word of the bag
+    may well come, and elsewhere the base is left alone. Where r_t = τ the text is that of the
+    technique s, where r_t = 0 that of the base. Of several attributes each has a pace of its own.
+    Around PPLM min(r_t / τ, m) multiplies the size of its steps instead, and of several attributes
+    the largest does.
+    Gu et al. (2022), "Improving controllable text generation with position-aware weighted
+    decoding", with their heuristic regulator.
+
+    Controls what the inner technique does, as far as there is a bag: sentiment, topics of PPLM's
+    lists, and anything else with a bag in a file.
+
+    Raises:
+        UserError: options that the inner technique does not accept.
+    """
+
+    name: ClassVar[str] = "cat-paw"
+    inner: str = option(
+        "dexperts",
+        "Technique that is paced: one that acts at the logits, or pplm.",
+        among=PACED,
+        metavar="NAME",
+    )
+    inner_options: str = option(
+        "", "Options of the inner technique, separated by blanks: candidates=100 keep=0."
+    )
+    guide: str = option("", "Guide of the inner technique, where it has one.", metavar="NAME")
+    strength: float | None = option(
+        None, "Strength λ of the inner technique.", otherwise="that of the inner technique"
+    )
+    tau: float | None = option(
+        None,
+        "Mass τ of the bag at which the strength is λ.",
+        above=0,
+        otherwise="0.05 for sentiment, 0.005 for other attributes; around pplm 0.02 and 0.01",
+    )
+    cap: float | None = option(
+        None,
+        "Largest pace m: no position has a strength above m · λ.",
+        above=0,
+        otherwise="2; around pplm none",
+    )
+    bag: str = option(
+        "",
+        "File with one word per line, used for every attribute.",
+        otherwise="the bags that ship",
+        metavar="FILE",
+    )
+    words: Literal["whole", "first"] = option(
+        "whole",
+        "Words of the bag that count: whole, those that are one token; first, also the first "
+        "tokens of longer words, as the authors do, among which are pieces that begin any word.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._technique
+
+    @property
+    def _technique(self) -> LocalTechnique:
+        """The inner technique, on the same base."""
+        options: dict[str, object] = {}
+        for word in shlex.split(self.inner_options):
+            option, is_pair, value = word.partition("=")
+            if not is_pair:
+                raise UserError(f"inner_options has '{word}'; expected NAME=VALUE")
+            options[option] = value
+        if self.guide:
+            options["guide"] = self.guide
+        if self.strength is not None:
+            options["strength"] = self.strength
+        inner = make_technique(self.inner, {**options, "model": self.model}, self.loading)
+        assert isinstance(inner, LocalTechnique)
+        return inner
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "inner": self.inner,
+            **self._technique.choices,
+            "tau": "default" if self.tau is None else f"{self.tau:g}",
+            "cap": f"{self._cap:g}",
+            "bag": bag_label(self.bag),
+            "words": self.words,
+        }
+
+    def refusal(self, control: Control) -> str:
+        if why := self._technique.refusal(control):
+            return f"{self.name} around {why}"
+        problems = (bag_problem(a, _hashable(value), self.bag) for a, value in control.items())
+        return next((f"{self.name}: {why}" for why in problems if why), "")
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        formula = Formula(((1.0, BaseLM()),))
+        inner = self._technique
+        if isinstance(inner, PPLM):
+            raise UserError(f"{self.name} around {inner.name} acts in the cache, so it is no term")
+        for attribute in sorted(attributes):
+            steered = inner._formula(frozenset({attribute}))
+            if steered is not None and not steered.is_base:
+                bag, tau = self._regulator(attribute)
+                formula = formula + (Paced(steered, bag, tau, self._cap) - BaseLM())
+        return formula
+
+    @property
+    def _cap(self) -> float:
+        """m."""
+        if self.cap is not None:
+            return self.cap
+        return math.inf if self.inner == PPLM.name else CAP
+
+    def _regulator(self, attribute: str) -> tuple[BagMass, float]:
+        """r and τ of an attribute."""
+        if self.inner == PPLM.name:
+            tau = TAU_OF_STEPS.get(attribute, TAU_OF_OTHER_STEPS)
+        else:
+            tau = TAU.get(attribute, TAU_OF_OTHERS)
+        return BagMass(partial(self._tokens, attribute)), tau if self.tau is None else self.tau
+
+    def processor(
+        self,
+        controls: Sequence[Control],
+        *,
+        attention_mask: torch.Tensor | None = None,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> SteeringProcessor:
+        """As of `LocalTechnique`.
+
+        Raises:
+            UserError: a control that is not supported, or the inner technique is PPLM.
+        """
+        if isinstance(inner := self._technique, PPLM):
+            return inner.processor(controls)
+        return super().processor(controls, attention_mask=attention_mask, decoding=decoding)
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        if isinstance(inner := self._technique, PPLM):
+            return inner._prompted(request, budget)
+        return super()._prompted(request, budget)
+
+    def _run(
+        self,
+        prompted: Sequence[Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        *,
+        seed: int,
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+    ) -> list[Continuation]:
+        how: dict[str, Any] = {"seed": seed, "ends": ends, "is_over": is_over}
+        if isinstance(inner := self._technique, PPLM):
+            attributes = sorted(prompted[0].request.control)
+            if attributes:
+                regulators = tuple(map(self._regulator, attributes))
+                how["pace"] = LargestPace(regulators, self._cap)
+            return inner._run(prompted, decoding, choice, budgets, **how)
+        return super()._run(prompted, decoding, choice, budgets, **how)
+
+    @property
+    def _support(self) -> Support | None:
+        return self._technique._support
+
+    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
+        """The bag of an attribute in tokens, as words stand within a text."""
+        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
+        tokens = bag_tokens(words, self.base, self.words == "first")
+        if not tokens:
+            raise UserError(
+                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}; "
+                "set words=first"
+            )
+        return tokens
+
+
+def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else tuple(value)

@@ -1,0 +1,193 @@
+"""CBART: parallel refinements of a list of keywords (He 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import regex
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.batched import BatchedTechnique
+from levelfield.generation.contract import Answer, Decoding, Request
+from levelfield.generation.techniques.cbart.draft import EditedText
+from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
+from levelfield.generation.techniques.cbart.refinement import Refined, refine
+from levelfield.metrics.keywords import keywords_of
+from levelfield.models.load import load
+from levelfield.models.resolve import OFFLINE_EDITOR, OFFLINE_LM, resolve_causal
+
+_BLANK_BEFORE = regex.compile(r"\s+(?=[,.;:!?)\]}]+(?:\s|$))")
+"""Blanks before punctuation, as editors write that learnt tokenised texts."""
+
+
+class Start(NamedTuple):
+    """What is edited for a request, and whether the beginning of the prompt was cut off."""
+
+    request: Request
+    keywords: tuple[str, ...]
+    draft: EditedText
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CBART(BatchedTechnique):
+    """Writes a text around keywords, which stay as they are, whole and in their order.
+
+    A pass has two halves. The encoder of the editor says for each token whether it is copied or
+    replaced, or whether another one is inserted before it; then the decoder fills in all these
+    places at once. The text is done when a pass changes nothing. Nothing may stand before the
+    prompt or within it or a keyword, and behind each of them begins another word, so every text has
+    every keyword as a word, whatever the editor.
+
+    `max_new_tokens` is how many tokens the editor may add to the prompt and the keywords. Where
+    tokens are drawn, `chains` texts are written and the one with the lowest perplexity is kept.
+    """
+
+    name: ClassVar[str] = "cbart"
+    model: str = option(
+        OFFLINE_EDITOR,
+        "Editor, the only model that writes: offline/editor, or a folder that `levelfield train "
+        "editor` made.",
+        metavar="NAME",
+    )
+    passes: int = option(10, "Most passes over a text, by default as published.", least=1)
+    chains: int = option(
+        5,
+        "Texts to draw, by default as published; the one with the lowest perplexity is kept. "
+        "Greedy decoding writes one.",
+        least=1,
+    )
+    penalty: float = option(
+        2.0,
+        "Repetition penalty on all tokens of the text, by default as published, on top of that of "
+        "the decoding.",
+        above=0,
+    )
+    eagerness: float = option(
+        2.0,
+        "Nats added to the logit of an insertion, since an editor that has learnt little copies "
+        "too often. The published value is 0, with a good editor.",
+    )
+    ranker: str = option(
+        OFFLINE_LM, "Causal model whose perplexity decides between chains.", metavar="NAME"
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "passes": f"{self.passes}",
+            "chains": f"{self.chains}",
+            "penalty": f"{self.penalty:g}",
+            "eagerness": f"{self.eagerness:g}",
+            "ranker": resolve_causal(self.ranker, self.loading).label,
+        }
+
+    def _label(self, model: str) -> str:
+        return resolve_editor(model, self.loading).label
+
+    def refusal(self, control: Control) -> str:
+        if others := sorted(control.keys() - {"keywords"}):
+            return f"{self.name} controls keywords only, not {', '.join(others)}"
+        if not keywords_of(control):
+            return f"{self.name} needs keywords to write a text around"
+        return ""
+
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[Start]:
+        if self._many(decoding) > 1:
+            load("causal", self.ranker, self.loading)
+        return [self._start(request, decoding.max_new_tokens) for request in batch]
+
+    def _write(self, ready: Sequence[Start], decoding: Decoding, seed: int) -> list[Answer]:
+        many = self._many(decoding)
+        refined = refine(
+            self._editor,
+            [start.draft for start in ready for _ in range(many)],
+            [f"{start.request.id} {chain}" for start in ready for chain in range(many)],
+            decoding,
+            seed,
+            passes=self.passes,
+            penalty=self.penalty,
+            eagerness=self.eagerness,
+        )
+        texts = [self._text(ready[i // many], one.draft) for i, one in enumerate(refined)]
+        return [
+            self._answer(start, refined[at : at + many], texts[at : at + many])
+            for start, at in zip(ready, range(0, len(refined), many), strict=True)
+        ]
+
+    @property
+    def _editor(self) -> Editor:
+        return editor(self.model, self.loading)
+
+    def _many(self, decoding: Decoding) -> int:
+        """How many texts are written for a request."""
+        return 1 if decoding.greedy else self.chains
+
+    def _start(self, request: Request, budget: int) -> Start:
+        """Prompt and keywords; of a prompt that is too long the end is read."""
+        tokens, limit = self._editor.tokens, self._editor.limit
+        keywords = keywords_of(request.control)
+        ids = tokens.all_ids(keywords)
+        for keyword, of in zip(keywords, ids, strict=True):
+            if not of:
+                raise UserError(f"'{request.id}': {self.model} has no token for '{keyword}'")
+        room = limit - len(tokens.begin) - len(tokens.end) - sum(map(len, ids)) - budget
+        if room < 0:
+            raise UserError(
+                f"'{request.id}': max_new_tokens is {budget}; beside the keywords, the editor "
+                f"takes {max(0, room + budget)} tokens"
+            )
+        prompt = tokens.ids(request.prompt) if request.prompt.strip() else []
+        cut = len(prompt) > room
+        read = prompt[len(prompt) - min(room, len(prompt)) :]
+        return Start(request, keywords, EditedText.of(read, ids, tokens), cut)
+
+    def _text(self, start: Start, draft: EditedText) -> str:
+        """The prompt and the keywords as the user wrote them, and between them what the editor
+        wrote."""
+        written = ""
+        *before, behind = draft.runs()
+        for run, keyword in zip(before, start.keywords, strict=True):
+            written += f"{self._words(run)} {keyword}"
+        written += self._words(behind)
+        prompt = start.request.prompt
+        if not prompt or prompt[-1:].isspace():
+            written = written.lstrip(" ")
+        return prompt + written
+
+    def _words(self, run: Sequence[int]) -> str:
+        text = _BLANK_BEFORE.sub("", self._editor.tokens.text(run))
+        return str(text).rstrip()
+
+    def _answer(self, start: Start, chains: Sequence[Refined], texts: Sequence[str]) -> Answer:
+        request = start.request
+        distinct = list(dict.fromkeys(texts))
+        best, ranked = 0, 0
+        if len(distinct) > 1:
+            best, ranked = texts.index(min(distinct, key=self._surprise)), len(distinct)
+        one = chains[best]
+        return Answer(
+            id=request.id,
+            prompt=request.prompt,
+            continuation=texts[best][len(request.prompt) :],
+            text=texts[best],
+            tokens=one.draft.new,
+            forward_passes=sum(chain.rows for chain in chains) + ranked,
+            control=request.control,
+            extra={
+                "passes": one.passes,
+                "settled": one.settled,
+                **({"chain": best} if len(chains) > 1 else {}),
+                **({"prompt_cut": True} if start.cut else {}),
+            },
+        )
+
+    def _surprise(self, text: str) -> float:
+        """Mean -log P of the tokens of a text, by the ranker; its exponential is perplexity."""
+        (likelihood,) = load("causal", self.ranker, self.loading).log_likelihood([text])
+        return -float(np.mean(likelihood.log_p)) if len(likelihood.log_p) else float("inf")

@@ -1,0 +1,153 @@
+"""The passes in which an editor writes: the encoder says where, the decoder says what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from levelfield.generation.contract import Decoding
+from levelfield.generation.sampling import Draw
+from levelfield.generation.techniques.cbart.draft import EditedText
+from levelfield.generation.techniques.cbart.editor import Action, Editor
+from levelfield.models.torch.draws import Exponentials, penalised, possible
+
+
+@dataclass
+class Refined:
+    """A text after its last pass.
+
+    Attributes:
+        draft: the text.
+        passes: how many passes it took, the one that changed nothing included.
+        rows: how often the encoder and the decoder read it: at most twice a pass.
+        settled: whether the last pass changed nothing.
+    """
+
+    draft: EditedText
+    passes: int = 0
+    rows: int = 0
+    settled: bool = False
+
+
+Rows = tuple[torch.Tensor, torch.Tensor]
+"""States of the encoder (rows, tokens, d), and which are no padding (rows, tokens)."""
+
+
+def refine(
+    editor: Editor,
+    drafts: Sequence[EditedText],
+    names: Sequence[str],
+    decoding: Decoding,
+    seed: int,
+    *,
+    passes: int,
+    penalty: float,
+    eagerness: float = 0.0,
+) -> list[Refined]:
+    """Edits texts until a pass leaves them as they are.
+
+    Args:
+        drafts: prompts and keywords.
+        names: of the texts; seed and name decide what is drawn.
+        decoding: how tokens are chosen; `max_new_tokens` is how many the editor may add.
+        passes: at most.
+        penalty: repetition penalty, on top of the decoding's.
+        eagerness: added to the logits of insertions.
+    """
+    texts = [Refined(draft) for draft in drafts]
+    fill = _filler(editor, decoding, penalty)
+    live = list(range(len(texts)))
+    with torch.inference_mode():
+        for step in range(passes):
+            (states, mask), opened = _opened(
+                editor, [texts[i].draft for i in live], decoding, eagerness
+            )
+            going = []
+            for i, draft in zip(live, opened, strict=True):
+                texts[i].passes, texts[i].rows = step + 1, texts[i].rows + 1
+                texts[i].settled = draft is None
+                going.append(draft is not None)
+            to_fill = [draft for draft in opened if draft is not None]
+            if not to_fill:
+                break
+            live = [i for i, goes in zip(live, going, strict=True) if goes]
+            rows = torch.tensor(going, device=states.device)
+            keys = [f"{names[i]} {step}" for i in live]
+            noise = None if decoding.greedy else _noise(editor, seed, keys, to_fill)
+            filled = fill((states[rows], mask[rows]), to_fill, Draw(noise))
+            for i, draft in zip(live, filled, strict=True):
+                texts[i].rows += 1
+                texts[i].settled = draft == texts[i].draft
+                texts[i].draft = draft
+            live = [i for i in live if not texts[i].settled]
+            if not live:
+                break
+    return texts
+
+
+def _opened(
+    editor: Editor, drafts: Sequence[EditedText], decoding: Decoding, eagerness: float
+) -> tuple[Rows, list[EditedText | None]]:
+    """The texts with masks where something is to be written; None where nothing is."""
+    ids, mask = editor.padded([draft.ids for draft in drafts])
+    states, logits = editor.network.encode(ids, mask)
+    logits[..., Action.INSERT] += eagerness
+    opened: list[EditedText | None] = []
+    for draft, of in zip(drafts, logits, strict=True):
+        room = min(decoding.max_new_tokens - draft.new, editor.limit - len(draft))
+        actions = draft.actions(of[: len(draft)], room)
+        changes = any(action is not Action.COPY for action in actions)
+        opened.append(draft.opened(actions, editor.tokens.mask) if changes else None)
+    return (states, mask), opened
+
+
+def _noise(
+    editor: Editor, seed: int, keys: Sequence[str], drafts: Sequence[EditedText]
+) -> Exponentials:
+    """Noise for each mask, with a stream of its own: none depends on the batch."""
+    counts = [len(draft.masks(editor.tokens.mask)) for draft in drafts]
+    names = [f"{key} {n}" for key, count in zip(keys, counts, strict=True) for n in range(count)]
+    return Exponentials(seed, names, editor.tokens.vocabulary_size)
+
+
+Filler = Callable[[Rows, Sequence[EditedText], Draw], list[EditedText]]
+
+
+def _filler(editor: Editor, decoding: Decoding, penalty: float) -> Filler:
+    """What fills the masks of texts, all at once."""
+    tokens = editor.tokens
+    never = torch.from_numpy(tokens.never).to(editor.device)
+    goes_on = torch.from_numpy(tokens.goes_on).to(editor.device)
+
+    def fill(encoded: Rows, drafts: Sequence[EditedText], choice: Draw) -> list[EditedText]:
+        inputs, _ = editor.padded([[tokens.decoder_start, *draft.ids[:-1]] for draft in drafts])
+        ids, real = editor.padded([draft.ids for draft in drafts])
+        places = [draft.masks(tokens.mask) for draft in drafts]
+        at = torch.zeros_like(ids, dtype=torch.bool)
+        for row, of in enumerate(places):
+            at[row, of] = True
+        logits = editor.network.decode(*encoded, inputs, at).float()
+        row_of = at.nonzero()[:, 0]
+        fixed = torch.tensor(
+            [
+                draft.follows_fixed(place)
+                for draft, of in zip(drafts, places, strict=True)
+                for place in of
+            ],
+            device=editor.device,
+        )
+        # a keyword stays a whole word
+        scores = logits.masked_fill(never | (fixed[:, None] & goes_on), -torch.inf)
+        theta = penalty * decoding.repetition_penalty
+        scores = penalised(scores, ids[row_of], real[row_of], theta) / decoding.temperature
+        kept = possible(scores, decoding.top_k, decoding.top_p)
+        chosen = choice(scores.masked_fill(~kept, -torch.inf)).tolist()
+        filled = []
+        for draft, of in zip(drafts, places, strict=True):
+            filled.append(draft.filled(of, chosen[: len(of)]))
+            chosen = chosen[len(of) :]
+        return filled
+
+    return fill

@@ -1,0 +1,74 @@
+"""GeDi: the base times the posterior of the wanted class, by Bayes' rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from levelfield.core.options import option
+from levelfield.generation.guided import ClassGuidedTechnique
+from levelfield.generation.logits.classes import ClassPosterior, Length, PosteriorFilter
+from levelfield.generation.logits.terms import BaseLM, Formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeDi(ClassGuidedTechnique):
+    """log p(x_t | x_<t) + ω log P(c | x_1..t) for every candidate x_t.
+
+    P(c | x_1..t) = softmax_c(s_c) over all labels of the guide, with
+    s_c = (α / T) Σ_i≤t log P(x_i | x_<i, c) + b_c over the T tokens of the text, the prompt's and
+    the candidate among them. P(· | c) is the guide's class-conditional language model, which also
+    has α and b_c. Krause et al. (2021), "GeDi: Generative Discriminator Guided Sequence
+    Generation", section 3.
+
+    Controls attributes with one value, by a guide of kind `class-lm` each; several at once.
+    """
+
+    name: ClassVar[str] = "gedi"
+    strength: float = option(30.0, "Strength ω, by default as published; 0 is the base.")
+    length: Length = option(
+        "mean",
+        "Share of a token in s_c: mean, α / T of its log-probability; sum, all of it, without α "
+        "and b_c, which is Bayes' rule with equal priors and gets surer with every token.",
+    )
+    filter_p: float = option(
+        0.0,
+        "Leave out the tokens with the smallest posteriors, as long as their new probabilities "
+        "sum to less than this (section 3.3); 0 leaves out none. The authors' program uses 0.8.",
+        least=0,
+        below=1,
+    )
+    target_p: float = option(
+        0.8,
+        "Posterior from which on the filter keeps a token. The authors' program uses 0.8.",
+        above=0,
+        most=1,
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            **super().choices,
+            "length": self.length,
+            "filter-p": f"{self.filter_p:g}",
+            "target-p": f"{self.target_p:g}",
+        }
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        if not attributes or not self.strength:
+            return None
+        posteriors = tuple((1.0, self._posterior(attribute)) for attribute in sorted(attributes))
+        return BaseLM() + self.strength * Formula(posteriors)
+
+    def _posterior(self, attribute: str) -> ClassPosterior:
+        learnt = self._class_lm(attribute)
+        classes = self._classes(attribute)
+        return ClassPosterior(
+            classes,
+            self.length,
+            learnt.scale,
+            tuple(learnt.bias[one.label] for one in classes.models),
+            PosteriorFilter(self.strength, self.filter_p, self.target_p) if self.filter_p else None,
+        )

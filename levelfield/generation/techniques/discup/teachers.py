@@ -1,0 +1,156 @@
+"""Discriminators that teach soft prompts: P(c | x_1 … x_t, v) for likely next tokens v.
+
+A teacher is another guide on the same base. One of kind `class-lm` has the posterior of every next
+token from one pass over the texts for each label, one of kind `future` from a pass of its small
+network over the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from levelfield.core.errors import ModelError
+from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
+from levelfield.generation.techniques.fudge.future import FutureModel, future_model, text_rows
+from levelfield.models.guides import Guide, GuideKind, guide_for, guide_named
+from levelfield.models.loading import Loading
+from levelfield.models.torch.causal import body_and_head
+from levelfield.models.torch.decoding import normalised
+from levelfield.models.torch.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """TextBatch of a batch, padded on the right behind BOS.
+
+    Attributes:
+        ids: (texts, 1 + tokens).
+        real: (texts, 1 + tokens), bool: BOS and the tokens of a text, without padding.
+    """
+
+    ids: torch.Tensor
+    real: torch.Tensor
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]], lm: LanguageModel) -> TextBatch:
+        """On the device of a model, behind its BOS."""
+        ids, real = text_rows(texts, lm.bos_id)
+        return cls(ids.to(lm.device), real.to(lm.device))
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """Without BOS: (texts, tokens)."""
+        return self.ids[:, 1:]
+
+    @property
+    def places(self) -> torch.Tensor:
+        """Which of `tokens` are no padding: the positions that are learnt from, each behind a
+        token of a text, n in all. (texts, tokens), bool."""
+        return self.real[:, 1:]
+
+
+class Teacher(Protocol):
+    """A discriminator."""
+
+    guide: Guide
+
+    def posterior(self, texts: TextBatch, candidates: torch.Tensor) -> torch.Tensor:
+        """y = P(c | x_1 … x_t, v) at every position: candidates (n, K) → (n, K, labels)."""
+        ...
+
+
+class ClassTeacher:
+    """GeDi's posterior: softmax_c((α / (t + 1)) (log P(x_1 … x_t | c) + log P(v | x_1 … x_t, c)) +
+    b_c).
+
+    Args:
+        learnt: a guide of kind `class-lm` with its weights.
+    """
+
+    def __init__(self, learnt: ClassLM) -> None:
+        self.guide, self._learnt = learnt.guide, learnt
+        lm = learnt.lm
+        self._body, self._head, _ = body_and_head(
+            lm.model, torch.tensor([[lm.bos_id]], device=lm.device)
+        )
+
+    def posterior(self, texts: TextBatch, candidates: torch.Tensor) -> torch.Tensor:
+        learnt, places = self._learnt, texts.places
+        lengths = places.cumsum(-1)[places][:, None] + 1
+        scores = []
+        for label in learnt.labels:
+            of_text, of_next = self._log_p(texts, candidates, learnt.codes[label])
+            so_far = of_text.masked_fill(~places, 0).cumsum(-1)[places][:, None]
+            scores.append(learnt.scale / lengths * (so_far + of_next) + learnt.bias[label])
+        return torch.stack(scores, dim=-1).softmax(-1)
+
+    def _log_p(
+        self, texts: TextBatch, candidates: torch.Tensor, code: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log P of the tokens of the texts (texts, tokens) and of the candidates (n, K)."""
+        ids = texts.ids
+        codes = torch.tensor([*code], device=ids.device).expand(len(ids), -1)
+        states = self._body(torch.cat([ids[:, :1], codes, ids[:, 1:]], dim=1))
+        logits = self._head(states[:, len(code) :], slice(None))
+        log_p = normalised(logits)
+        of_text = log_p[:, :-1].gather(-1, texts.tokens[..., None])[..., 0]
+        return of_text, log_p[:, 1:][texts.places].gather(-1, candidates)
+
+
+class FutureTeacher:
+    """FUDGE's discriminator: what a text is expected to be that has the candidate next.
+
+    Args:
+        learnt: a guide of kind `future` with its weights.
+    """
+
+    def __init__(self, learnt: FutureModel) -> None:
+        self.guide, self._learnt = learnt.guide, learnt
+
+    def posterior(self, texts: TextBatch, candidates: torch.Tensor) -> torch.Tensor:
+        rows, places = self._learnt.rows(), texts.places
+        rows.start([[]] * len(texts.ids))
+        everywhere = candidates.new_zeros(*places.shape, candidates.shape[1])
+        everywhere[places] = candidates
+        log_p = []
+        for tokens, of_tokens in zip(texts.tokens.unbind(1), everywhere.unbind(1), strict=True):
+            rows.read(tokens)
+            log_p.append(rows.scores(of_tokens))
+        return torch.stack(log_p, dim=1)[places].exp()
+
+
+def teacher_of(
+    name: str, attribute: str, labels: Sequence[str], base: str, loading: Loading
+) -> Teacher:
+    """The teacher of an attribute.
+
+    Args:
+        name: a guide's name or folder, or a kind: then the guide that comes with the package.
+        labels: of the texts; the teacher needs the same.
+
+    Raises:
+        ModelError: there is no such guide, or it is of another kind, base, attribute or has other
+            labels.
+    """
+    kinds: dict[str, GuideKind] = {"class-lm": "class-lm", "future": "future"}
+    if name in kinds:
+        guide = guide_for(attribute, kinds[name], "", base, loading)
+    else:
+        kind = guide_named(name).kind
+        guide = guide_for(attribute, kind, name, base, loading)
+    if set(guide.labels) != set(labels):
+        raise ModelError(
+            f"guide '{guide.name}' has the labels {', '.join(guide.labels)}, and the texts have "
+            f"{', '.join(labels)}; a teacher needs those of the texts"
+        )
+    if guide.kind == "class-lm":
+        return ClassTeacher(class_lm(guide, base, loading))
+    if guide.kind == "future":
+        return FutureTeacher(future_model(guide, base, loading))
+    raise ModelError(
+        f"guide '{guide.name}' is of kind {guide.kind}; a teacher is of kind class-lm or future"
+    )

@@ -1,0 +1,177 @@
+"""FUDGE: the base times what a discriminator expects of the complete text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Protocol
+
+import torch
+
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.logits.processor import Support
+from levelfield.generation.logits.readers import Readers, Texts
+from levelfield.generation.logits.terms import (
+    BaseLM,
+    Bound,
+    Formula,
+    Likeliest,
+    Stateless,
+    Step,
+    Term,
+)
+from levelfield.generation.techniques.fudge.future import future_model
+from levelfield.models.guides import GuideKind
+from levelfield.models.torch.draws import possible
+
+
+class FutureEstimator(Protocol):
+    """P(label of the complete text | text so far), for the texts of a batch as they grow."""
+
+    @property
+    def passes(self) -> int:
+        """How often each text was sent through a model so far."""
+        ...
+
+    def start(self, texts: Sequence[Sequence[int]]) -> None:
+        """Begins with these tokens of each text, without BOS."""
+        ...
+
+    def scores(self, candidates: torch.Tensor) -> torch.Tensor:
+        """log P(label | text, candidate): candidates (rows, n) → (rows, n, labels)."""
+        ...
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """One more token a text: (rows,)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these texts only, in this order."""
+        ...
+
+
+@dataclass(frozen=True)
+class FutureLabel(Term):
+    """log B(c | x_<t, x_t), where c is the wanted label, for the tokens that may be chosen; 0 for
+    the others.
+
+    Attributes:
+        estimator: makes B for a batch.
+        wanted: control -> the label that it asks for.
+        labels: of the estimator, in its order.
+        bos_id: the token that precedes every text.
+    """
+
+    estimator: Callable[[], FutureEstimator]
+    wanted: Callable[[Control], str]
+    labels: tuple[str, ...]
+    bos_id: int
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        wanted = [self.labels.index(self.wanted(control)) for control in controls]
+        return _OfFuture(readers.add(_Estimation(self.estimator(), wanted, self.bos_id)))
+
+
+class _Estimation:
+    """An estimator that reads along with the base."""
+
+    backward_passes = 0
+
+    def __init__(self, estimator: FutureEstimator, wanted: Sequence[int], bos_id: int) -> None:
+        self._estimator, self._bos_id = estimator, bos_id
+        self._wanted = torch.tensor(wanted)
+
+    @property
+    def passes(self) -> int:
+        return self._estimator.passes
+
+    def start(self, texts: Texts) -> None:
+        self._wanted = self._wanted.to(texts.ids.device)
+        self._estimator.start(texts.rows(self._bos_id))
+
+    def read(self, tokens: torch.Tensor) -> None:
+        self._estimator.read(tokens)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._wanted = self._wanted[rows]
+        self._estimator.keep(rows)
+
+    def log_b(self, candidates: torch.Tensor) -> torch.Tensor:
+        """Of the label that each row wants: (rows, n) → (rows, n)."""
+        every_label = self._estimator.scores(candidates)
+        places = self._wanted[:, None, None].expand(*candidates.shape, 1)
+        return every_label.gather(-1, places)[..., 0]
+
+
+class _OfFuture(Stateless):
+    def __init__(self, estimation: _Estimation) -> None:
+        self._estimation = estimation
+
+    def values(self, step: Step) -> torch.Tensor:
+        n = int(step.support.sum(-1).max())
+        likely = step.log_p.masked_fill(~step.support, -torch.inf)
+        candidates = likely.topk(n, dim=-1).indices
+        log_b = self._estimation.log_b(candidates).to(step.log_p.dtype)
+        return torch.zeros_like(step.log_p).scatter(-1, candidates, log_b)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FUDGE(GuidedTechnique):
+    """log p(x_t | x_<t) + λ Σ_a log B_a(c_a | x_<t, x_t) on the base's likeliest tokens.
+
+    B_a(c | x_1 … x_t) is the probability that the complete text has the label c of attribute a, by
+    a small model that was trained on beginnings of labelled texts. With λ = 1 and a perfect B this
+    is Bayes' rule: the base given the label. Yang and Klein (2021), "FUDGE: Controlled Text
+    Generation With Future Discriminators", section 3.
+
+    Controls attributes that there is a guide of kind `future` for, several at once; sentiment by
+    the guide that comes with the package.
+    """
+
+    name: ClassVar[str] = "fudge"
+    guide_kind: ClassVar[GuideKind] = "future"
+    strength: float = option(15.0, "Strength λ; 0 is the base, with all of its tokens.")
+    candidates: int = option(
+        200, "Number of the base's most likely tokens that are considered; 0 for all.", least=0
+    )
+    keep: int = option(
+        0,
+        "Number of those tokens with the highest sums, among which one is chosen; 0 for all. The "
+        "authors' programs use 10.",
+        least=0,
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            **super().choices,
+            "candidates": str(self.candidates),
+            "keep": str(self.keep),
+        }
+
+    def _formula(self, attributes: frozenset[str]) -> Formula | None:
+        if not attributes or not self.strength:
+            return None
+        formula = BaseLM() + self.strength * Formula(
+            tuple((1.0, self._future(attribute)) for attribute in sorted(attributes))
+        )
+        return Formula(((1.0, Likeliest(formula, self.keep)),)) if self.keep else formula
+
+    def _future(self, attribute: str) -> FutureLabel:
+        guide = self._guide(attribute)
+        learnt = future_model(guide, self.model, self.loading)
+        return FutureLabel(
+            learnt.rows, partial(self._wanted_label, attribute), guide.labels, learnt.bos_id
+        )
+
+    @property
+    def _support(self) -> Support | None:
+        return partial(_likeliest, self.candidates) if self.candidates else None
+
+
+def _likeliest(n: int, log_p: torch.Tensor) -> torch.Tensor:
+    return possible(log_p, n, 1.0)

@@ -1,0 +1,108 @@
+"""Bags of words by attribute: sentiment's lexicon, the words of topics, or a user's file."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from levelfield.core.errors import LevelfieldError, UserError
+from levelfield.datasets.registry import dataset
+from levelfield.datasets.wordlists import wordlist
+from levelfield.io.digest import sha256
+
+if TYPE_CHECKING:
+    from levelfield.models.torch.language_model import LanguageModel
+
+_TOPICS = "pplm-wordlists"
+
+
+def bag_words(attribute: str, value: str | tuple[str, ...], bag: str = "") -> tuple[str, ...]:
+    """The words of positions that matter for an attribute.
+
+    Of sentiment those are the words of VADER's lexicon, positive and negative ones alike (Hutto and
+    Gilbert 2014); of a topic the words of PPLM's list of that name.
+
+    Args:
+        bag: a file with a word in each line, which serves every attribute instead.
+
+    Raises:
+        UserError: no bag of that attribute or value is known, or it can't be had.
+    """
+    words, why = _bag(bag, attribute, value)
+    if why:
+        raise UserError(why)
+    return words
+
+
+def bag_problem(attribute: str, value: str | tuple[str, ...], bag: str = "") -> str:
+    """Why there is no such bag; empty if there is one."""
+    return _bag(bag, attribute, value)[1]
+
+
+@functools.lru_cache(maxsize=16)
+def bag_tokens(words: Sequence[str], base: LanguageModel, first: bool = False) -> frozenset[int]:
+    """The tokens of words as they stand within a text: of those that are one token; or, with
+    `first`, the first token of each."""
+    of_words = base.tokens.ids([f" {word}" for word in words])
+    return frozenset(ids[0] for ids in of_words if ids and (first or len(ids) == 1))
+
+
+def bag_label(bag: str = "") -> str:
+    """How signatures name the bags."""
+    if bag:
+        return f"{Path(bag).name}@{sha256(Path(bag).expanduser())[:12]}"
+    lexicon = importlib.metadata.version("vaderSentiment") if _has_lexicon() else "unavailable"
+    return f"vaderSentiment@{lexicon},{_TOPICS}@{dataset(_TOPICS).commit[:12]}"
+
+
+@functools.lru_cache(maxsize=64)
+def _bag(bag: str, attribute: str, value: str | tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Words, and why there are none."""
+    try:
+        words = _of_file(bag) if bag else _shipped(attribute, value)
+    except LevelfieldError as error:
+        return (), str(error)
+    return words, ""
+
+
+def _of_file(bag: str) -> tuple[str, ...]:
+    try:
+        lines = Path(bag).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"bag '{bag}': expected a text file with a word in each line") from error
+    words = tuple(line.strip() for line in lines if line.strip())
+    if not words:
+        raise UserError(f"bag '{bag}': the file has no words")
+    return words
+
+
+def _shipped(attribute: str, value: str | tuple[str, ...]) -> tuple[str, ...]:
+    if attribute == "sentiment":
+        return _lexicon()
+    topics = dataset(_TOPICS).parts
+    if attribute == "topic" and isinstance(value, str) and value.strip().casefold() in topics:
+        return wordlist(value.strip().casefold())
+    raise UserError(
+        f"no bag of words of {attribute} '{value}' is known; there are sentiment and the topics "
+        f"{', '.join(topics)}: give bag=FILE with a word in each line"
+    )
+
+
+def _has_lexicon() -> bool:
+    return importlib.util.find_spec("vaderSentiment") is not None
+
+
+def _lexicon() -> tuple[str, ...]:
+    if not _has_lexicon():
+        raise UserError(
+            "the words of sentiment are those of vaderSentiment, which is not installed: "
+            "pip install 'levelfield[offline]', or give bag=FILE"
+        )
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    lexicon = SentimentIntensityAnalyzer().lexicon
+    return tuple(sorted(word for word in lexicon if word.isalpha() and word.isascii()))

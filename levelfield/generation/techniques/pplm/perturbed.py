@@ -1,0 +1,386 @@
+"""The base behind a past that gradients have changed: p̃ of PPLM, as a term.
+
+Every energy is one number a row, in nats, and differentiable. Rows never mix, so the gradient of
+the sum over rows is, in the rows of each input, the gradient of each row's own energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+
+from levelfield.core.sample import Control
+from levelfield.generation.logits.pace import BoundRegulator, Regulator
+from levelfield.generation.logits.readers import Readers, Texts
+from levelfield.generation.logits.terms import Bound, Stateless, Step, Term
+from levelfield.generation.open_rows import OpenRows, Past
+from levelfield.models.torch.decoding import normalised
+
+
+def bag_energy(log_p: torch.Tensor, bag: torch.Tensor) -> torch.Tensor:
+    """−log Σ_{w in bag} p(w): (rows,). Dathathri et al. (2020), "PPLM", section 4.2.
+
+    Args:
+        log_p: of the next token, (rows, vocabulary).
+        bag: which tokens are in the bag of each row, (rows, vocabulary), bool; at least one.
+    """
+    return -log_p.masked_fill(~bag, -torch.inf).logsumexp(-1)
+
+
+def label_energy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """−log softmax(logits)[label], a classifier's cross-entropy: (rows,).
+
+    Args:
+        logits: of the labels, (rows, labels).
+        labels: the wanted label of each row, (rows,).
+    """
+    return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+
+
+def kl_energy(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
+    """KL(p ‖ q) = Σ_w p(w) (log p(w) − log q(w)): (rows,).
+
+    Args:
+        log_p, log_q: (rows, vocabulary).
+    """
+    # 0 · log 0 is 0, and its gradient too
+    gap = torch.where(log_p.isneginf(), torch.zeros_like(log_p), log_p - log_q)
+    return (log_p.exp() * gap).sum(-1)
+
+
+def fluency_energy(
+    log_p: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """−(1/T) Σ_t log p_t(x_t), a language model's loss on a text: (rows,).
+
+    Args:
+        log_p: of each token given those before it, (rows, tokens, vocabulary).
+        tokens: ids, (rows, tokens); or distributions over the vocabulary, (rows, tokens,
+            vocabulary), as straight-through tokens are, which then get gradients.
+        mask: which tokens count, (rows, tokens); at least one of each row. All if not given.
+    """
+    if tokens.is_floating_point():
+        chosen = (tokens * log_p).sum(-1)
+    else:
+        chosen = log_p.gather(-1, tokens[..., None])[..., 0]
+    if mask is None:
+        return -chosen.mean(-1)
+    return -(chosen * mask).sum(-1) / mask.sum(-1)
+
+
+def keyword_energy(
+    log_p: torch.Tensor, gumbel: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """−mean_k Σ_t q_tk ℓ_tk with q = softmax_t(ℓ_tk + noise): each token k is wanted at one
+    position, which position is open, and the likelier ones are the more so: (rows,).
+
+    ℓ is log p, at least −20. Liu et al. (2023), "BOLT", section 3.
+
+    Args:
+        log_p: of the wanted tokens at each position, (rows, positions, n).
+        gumbel: noise, (rows, positions, n).
+        mask: which of the n tokens count, (rows, n); at least one of each row. All if not given.
+    """
+    log_p = log_p.clamp(min=-20.0)
+    of_tokens = -((log_p + gumbel).softmax(1) * log_p).sum(1)
+    if mask is None:
+        return of_tokens.mean(-1)
+    return (of_tokens * mask).sum(-1) / mask.sum(-1)
+
+
+TINY = 1e-15
+"""No norm is smaller, so that a gradient of 0 changes nothing."""
+
+
+class StateHead(Protocol):
+    """Logits of labels, given the mean state of a text's tokens.
+
+    Attributes:
+        counts_bos: whether BOS is one of them.
+    """
+
+    @property
+    def counts_bos(self) -> bool: ...
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """(rows, d) → (rows, labels)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one attribute asks of the texts: words that should come, or a label of a head.
+
+    Attributes:
+        wanted: the control of a row -> the tokens of its bag, or the place of its label.
+        head: predicts labels; None for a bag.
+    """
+
+    wanted: Callable[[Control], frozenset[int] | int]
+    head: StateHead | None = None
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """How the past is changed at every step (Dathathri et al. 2020, section 3.2 and appendix).
+
+    ΔK begins at 0; so often as `iterations` says, in each layer and row,
+    ΔK ← ΔK − a g / ‖g‖^γ, where g is the gradient of the row's energy in ΔK, keys and values
+    together.
+
+    Attributes:
+        step_size: a.
+        iterations: m.
+        gamma: γ.
+        kl: weight of KL(p̃ ‖ p) in the energy.
+        window: of the past so many last tokens are changed; 0 for all.
+        horizon: n, so many expected tokens behind the text are in the mean that heads read.
+    """
+
+    step_size: float = 0.03
+    iterations: int = 3
+    gamma: float = 1.0
+    kl: float = 0.01
+    window: int = 0
+    horizon: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedLM(Term):
+    """log p̃(x_t | x_<t): the base behind a past that makes the energies of goals small.
+
+    At each step the last token is read behind K + ΔK, and the past goes on as changed; the base's
+    own past stays beside it. The energy of a row is Σ −log Σ_{w in bag} p̃(w) over bags, Σ −log
+    P(label | h̄) over heads, and KL(p̃ ‖ p). The mean state is
+    h̄ = (Σ_{i<t} h_i + h̃_t + Σ_{j≤n} ĥ_{t+j}) / (t + n): h of the base's text without BOS; h̃_t,
+    through which no gradient flows, of its last token behind the changed past; ĥ_{t+1} what the
+    base makes, behind its own past, of the embedding that p̃ expects. Where all goals are bags,
+    ‖g‖ is the largest norm of the row and layer so far.
+
+    Attributes:
+        rows: the base, which has read what the step has.
+        goals: at least one.
+        how: a, m, γ and so on.
+        pace: multiplies a at each step of each row; None for 1.
+    """
+
+    rows: OpenRows
+    goals: Sequence[Goal]
+    how: Perturbation
+    pace: Regulator | None = None
+
+    def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
+        pace = self.pace.bind(controls) if self.pace else None
+        wanted = [[goal.wanted(control) for control in controls] for goal in self.goals]
+        perturbed = _Perturbed(self.rows, self.goals, wanted, self.how, pace)
+        return _OfPerturbed(readers.add(perturbed))
+
+
+class _OfPerturbed(Stateless):
+    def __init__(self, perturbed: _Perturbed) -> None:
+        self._perturbed = perturbed
+
+    def values(self, step: Step) -> torch.Tensor:
+        return self._perturbed.log_p(step)
+
+
+class _Perturbed:
+    """A past beside the base's own, and what gradients change in it."""
+
+    def __init__(
+        self,
+        rows: OpenRows,
+        goals: Sequence[Goal],
+        wanted: Sequence[Sequence[frozenset[int] | int]],
+        how: Perturbation,
+        pace: BoundRegulator | None,
+    ) -> None:
+        self._rows, self._how, self._pace = rows, how, pace
+        self._energies = [
+            _BagOfRows(of_rows) if goal.head is None else _LabelOfRows(goal.head, of_rows)
+            for goal, of_rows in zip(goals, wanted, strict=True)
+        ]
+        self._has_heads = any(goal.head for goal in goals)
+        self._past: Past = []
+        self._sum = self._bos = torch.empty(0)
+        self._norms: torch.Tensor | None = None
+        self.passes = 0
+        self.backward_passes = 0
+
+    def start(self, texts: Texts) -> None:
+        """The past is the base's own, but for the last token, which the step reads."""
+        self._past = [(k[:, :, :-1], v[:, :, :-1]) for k, v in self._rows.past]
+        behind_bos = (texts.mask.cumsum(-1) > 1)[:, :-1, None]
+        self._sum = (self._rows.states[:, :-1].float() * behind_bos).sum(1)
+        rows = torch.arange(len(texts.mask), device=texts.mask.device)
+        self._bos = self._rows.states[rows, texts.mask.argmax(-1)].float()
+
+    def read(self, tokens: torch.Tensor) -> None:
+        """The base reads them."""
+        if self._pace:
+            self._pace.read(tokens)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._past = [(k[rows], v[rows]) for k, v in self._past]
+        self._sum, self._bos = self._sum[rows], self._bos[rows]
+        if self._norms is not None:
+            self._norms = self._norms[:, rows]
+        for energy in self._energies:
+            energy.keep(rows)
+        if self._pace:
+            self._pace.keep(rows)
+
+    def log_p(self, step: Step) -> torch.Tensor:
+        """log p̃ of the next token: (rows, vocabulary)."""
+        size = torch.full((len(step.ids),), self._how.step_size, device=step.ids.device)
+        if self._pace:
+            size = size * self._pace.values(step)
+        change = self._change(step, size)
+        reading = self._rows.read_behind(_plus(self._past, change), step.mask, step.ids[:, -1])
+        self.passes += 1
+        self._past = reading.past
+        behind_bos = step.mask.sum(-1) > 1
+        self._sum = self._sum + self._rows.states[:, -1].float() * behind_bos[:, None]
+        return normalised(reading.logits)
+
+    def _change(self, step: Step, size: torch.Tensor) -> Past:
+        """ΔK of the step.
+
+        Args:
+            size: a of each row, (rows,).
+        """
+        tokens = step.ids.shape[1] - 1
+        begin = max(0, tokens - self._how.window) if self._how.window else 0
+        change = [
+            (torch.zeros_like(k[:, :, begin:]), torch.zeros_like(v[:, :, begin:]))
+            for k, v in self._past
+        ]
+        for _ in range(self._how.iterations):
+            slopes = self._slopes(step, change)
+            norms = torch.stack(
+                [(_squares(k) + _squares(v)).sqrt() for k, v in slopes]
+            )  # (layers, rows)
+            if not self._has_heads:
+                norms = norms if self._norms is None else torch.maximum(norms, self._norms)
+                self._norms = norms
+            scales = size / norms.clamp(min=TINY) ** self._how.gamma
+            change = [
+                (k - _each(scale, of_k), v - _each(scale, of_v))
+                for scale, (k, v), (of_k, of_v) in zip(scales, change, slopes, strict=True)
+            ]
+        return change
+
+    def _slopes(self, step: Step, change: Past) -> Past:
+        """The gradient of each row's energy in ΔK."""
+        leaves = [leaf.detach().requires_grad_() for both in change for leaf in both]
+        with torch.enable_grad():
+            of_layers = list(zip(leaves[::2], leaves[1::2], strict=True))
+            energy = self._energy(step, _plus(self._past, of_layers))
+            slopes = torch.autograd.grad(energy.sum(), leaves)
+        return list(zip(slopes[::2], slopes[1::2], strict=True))
+
+    def _energy(self, step: Step, past: Past) -> torch.Tensor:
+        """The goals' and the divergence's, with the last token behind a past: (rows,)."""
+        reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
+        self.passes += 1
+        self.backward_passes += 1
+        log_p = normalised(reading.logits)
+        mean = self._mean(step, reading.states, log_p) if self._has_heads else None
+        energy = self._how.kl * kl_energy(log_p, step.plain)
+        for one in self._energies:
+            energy = energy + one(log_p, mean)
+        return energy
+
+    def _mean(self, step: Step, state: torch.Tensor, log_p: torch.Tensor) -> _Mean:
+        """h̄, and what it is with BOS."""
+        behind_bos = step.mask.sum(-1, keepdim=True) - 1
+        total = self._sum + state.detach().float() * (behind_bos > 0)
+        past, mask, p = self._rows.past, step.mask, log_p.exp()
+        table = self._rows.embeddings
+        for n in range(self._how.horizon):
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            expected = p.to(table.dtype) @ table[: p.shape[1]]
+            expected_state, past = self._rows.states_behind(past, mask, expected)
+            self.passes += 1
+            self.backward_passes += 1
+            total = total + expected_state.float()
+            if n + 1 < self._how.horizon:
+                p = normalised(self._rows.head(expected_state)).exp()
+        return _Mean(total, behind_bos + self._how.horizon, self._bos)
+
+
+class _Mean(NamedTuple):
+    """Of states behind BOS: their sum (rows, d), their number (rows, 1), and the state of BOS."""
+
+    total: torch.Tensor
+    tokens: torch.Tensor
+    bos: torch.Tensor
+
+    def value(self, counts_bos: bool) -> torch.Tensor:
+        """(rows, d)."""
+        if counts_bos:
+            return (self.total + self.bos) / (self.tokens + 1)
+        return self.total / self.tokens
+
+
+class _BagOfRows:
+    """−log Σ p̃(w) over the bag of each row."""
+
+    def __init__(self, bags: Sequence[frozenset[int] | int]) -> None:
+        self._bags = [sorted(bag) for bag in bags if isinstance(bag, frozenset)]
+        self._mask: torch.Tensor | None = None
+
+    def __call__(self, log_p: torch.Tensor, _: _Mean | None) -> torch.Tensor:
+        if self._mask is None:
+            self._mask = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
+            for row, bag in zip(self._mask, self._bags, strict=True):
+                row[bag] = True
+        return bag_energy(log_p, self._mask)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        if self._mask is not None:
+            self._mask = self._mask[rows]
+
+
+class _LabelOfRows:
+    """−log P(label | h̄) of the label that each row wants."""
+
+    def __init__(self, head: StateHead, labels: Sequence[frozenset[int] | int]) -> None:
+        self._head = head
+        self._labels = torch.tensor([label for label in labels if isinstance(label, int)])
+
+    def __call__(self, log_p: torch.Tensor, mean: _Mean | None) -> torch.Tensor:
+        assert mean is not None
+        logits = self._head(mean.value(self._head.counts_bos))
+        return label_energy(logits, self._labels.to(log_p.device))
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._labels = self._labels[rows.to(self._labels.device)]
+
+
+def _plus(past: Past, change: Past) -> Past:
+    """A past whose last tokens are changed."""
+    return [
+        (_add_last(k, of_k), _add_last(v, of_v))
+        for (k, v), (of_k, of_v) in zip(past, change, strict=True)
+    ]
+
+
+def _add_last(tensor: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    begin = tensor.shape[2] - change.shape[2]
+    if not begin:
+        return tensor + change
+    return torch.cat([tensor[:, :, :begin], tensor[:, :, begin:] + change], dim=2)
+
+
+def _squares(tensor: torch.Tensor) -> torch.Tensor:
+    """Their sum in each row: (rows,)."""
+    return tensor.float().square().flatten(1).sum(-1)
+
+
+def _each(scale: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with its rows scaled: scale (rows,), tensor (rows, heads, tokens, width)."""
+    return (scale[:, None, None, None] * tensor.float()).to(tensor.dtype)

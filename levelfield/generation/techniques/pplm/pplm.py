@@ -1,0 +1,201 @@
+"""PPLM: the base behind a past that gradients push towards the control, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import torch
+
+from levelfield.core.errors import UserError, first_line
+from levelfield.core.options import option
+from levelfield.core.sample import Control
+from levelfield.generation.contract import Decoding, Request
+from levelfield.generation.guided import GuidedTechnique
+from levelfield.generation.logits.pace import Regulator
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.logits.terms import BaseLM, Formula
+from levelfield.generation.open_rows import OpenRows, frozen
+from levelfield.generation.sampling import Choice, Continuation, grow
+from levelfield.generation.technique import Prompted
+from levelfield.generation.techniques.pplm.bags import (
+    bag_label,
+    bag_problem,
+    bag_tokens,
+    bag_words,
+)
+from levelfield.generation.techniques.pplm.head import head_model
+from levelfield.generation.techniques.pplm.perturbed import (
+    Goal,
+    Perturbation,
+    PerturbedLM,
+)
+from levelfield.models.guides import GuideKind, guides_for
+from levelfield.models.resolve import OFFLINE_LM
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPLM(GuidedTechnique):
+    """log p(x_t | x_<t) + γ_gm (log p̃(x_t | x_<t) − log p(x_t | x_<t)), up to a constant.
+
+    p̃ is the base behind keys and values that gradients have changed, m times at every step, so that
+    words of a bag or the label of a head become likelier (`PerturbedLM` has the formulas). The
+    changed past is carried on beside the base's own. Dathathri et al. (2020), "Plug and Play
+    Language Models", section 3.
+
+    Controls attributes that there is a guide of kind `head` for, sentiment by the one that comes
+    with the package; topics of PPLM's word lists; and with a bag of one's own whatever its words
+    stand for. Several attributes at once: their energies add up.
+
+    The gradients go through the base, so there is no processor for `generate` of `transformers`.
+    """
+
+    name: ClassVar[str] = "pplm"
+    guide_kind: ClassVar[GuideKind] = "head"
+    strength: float = option(0.1, "Size a of a step in ‖g‖^(1 − γ); 0 is the base.")
+    bag_scale: float = option(
+        0.3,
+        "Factor of a where all goals are bags: a step reaches words more directly than a label.",
+        least=0,
+    )
+    iterations: int = option(3, "Number m of gradients at every step.", least=1)
+    gamma: float = option(
+        1.0,
+        "Exponent γ: a gradient is divided by ‖g‖^γ. With 1, every change of a layer has the "
+        "length a, whatever the gradient.",
+        least=0,
+    )
+    fusion: float = option(0.9, "Share γ_gm of p̃ in the geometric mean with the base.", least=0)
+    kl: float = option(0.01, "Weight of KL(p̃ ‖ p) in the energy.", least=0)
+    window: int = option(
+        0, "Number of the last tokens of the past that are changed; 0 for all.", least=0
+    )
+    horizon: int = option(1, "Number of expected tokens after the text that heads read.", least=1)
+    bag: str = option(
+        "", "File with one word per line, for attributes without a head.", metavar="FILE"
+    )
+    batch: int = option(
+        64,
+        "Number of texts written at once; the texts do not depend on it. Each pass reads all "
+        "weights, and there are many passes: a text takes half as long among 64 as among 16.",
+        least=1,
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {
+            "strength": f"{self.strength:g}",
+            **super().choices,
+            "bag": bag_label(self.bag),
+            "bag-scale": f"{self.bag_scale:g}",
+            "iterations": str(self.iterations),
+            "gamma": f"{self.gamma:g}",
+            "fusion": f"{self.fusion:g}",
+            "kl": f"{self.kl:g}",
+            "window": str(self.window),
+            "horizon": str(self.horizon),
+        }
+
+    def refusal(self, control: Control) -> str:
+        for attribute, value in control.items():
+            if self._is_by_bag(attribute):
+                why = bag_problem(attribute, _hashable(value), self.bag)
+                if why:
+                    return f"{self.name}: {why}"
+            else:
+                try:
+                    self._wanted_label(attribute, control)
+                except UserError as error:
+                    return f"{self.name}: {first_line(error)}"
+        return ""
+
+    def processor(
+        self,
+        controls: Sequence[Control],  # noqa: ARG002
+        *,
+        attention_mask: torch.Tensor | None = None,  # noqa: ARG002
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: ARG002, B008
+    ) -> SteeringProcessor:
+        """Nothing.
+
+        Raises:
+            UserError: the technique acts in the cache of keys and values.
+        """
+        raise UserError(f"{self.name} acts in the cache of the base, so it is no logits processor")
+
+    def _is_by_bag(self, attribute: str) -> bool:
+        """Whether no head serves an attribute and a bag may."""
+        heads = guides_for(self.guide_kind, self.guide)
+        if not self.guide and self.model != OFFLINE_LM:
+            heads = ()
+        has_head = attribute in {guide.attribute for guide in heads}
+        return not has_head and bool(self.bag or attribute == "topic")
+
+    def _goals(self, attributes: frozenset[str]) -> list[Goal]:
+        return [
+            Goal(partial(self._tokens, attribute))
+            if self._is_by_bag(attribute)
+            else self._label_goal(attribute)
+            for attribute in sorted(attributes)
+        ]
+
+    def _label_goal(self, attribute: str) -> Goal:
+        head = head_model(self._guide(attribute), self.model, self.loading)
+        labels = head.guide.labels
+        return Goal(lambda control: labels.index(self._wanted_label(attribute, control)), head)
+
+    def _tokens(self, attribute: str, control: Control) -> frozenset[int]:
+        """The bag of an attribute in tokens, as words stand within a text."""
+        words = bag_words(attribute, _hashable(control[attribute]), self.bag)
+        tokens = bag_tokens(words, self.base)
+        if not tokens:
+            raise UserError(
+                f"bag of {attribute}: none of its {len(words)} words is one token of {self.model}"
+            )
+        return tokens
+
+    def _prompted(self, request: Request, budget: int) -> Prompted:
+        return super()._prompted(request, budget + self.horizon - 1)  # which are read, too
+
+    def _run(
+        self,
+        prompted: Sequence[Prompted],
+        decoding: Decoding,
+        choice: Choice,
+        budgets: Sequence[int],
+        *,
+        seed: int,  # noqa: ARG002
+        ends: frozenset[int],
+        is_over: Callable[[Sequence[int]], bool] = lambda _: False,
+        pace: Regulator | None = None,
+    ) -> list[Continuation]:
+        """As of `LocalTechnique`; `pace` multiplies the size of the steps at each position."""
+        controls = [one.request.control for one in prompted]
+        goals = self._goals(frozenset(controls[0])) if self.strength else []
+        prompts = [one.ids for one in prompted]
+        base = self.base
+        with torch.no_grad(), frozen(base.model):
+            rows = OpenRows.of(base.model, prompts, base.bos_id, base.device)
+            formula = Formula(((1.0, BaseLM()),))
+            if goals:
+                scale = 1.0 if any(goal.head for goal in goals) else self.bag_scale
+                perturbed = PerturbedLM(rows, goals, self._perturbation(scale), pace)
+                formula = formula + self.fusion * (perturbed - BaseLM(penalised=False))
+            steering = SteeringProcessor(formula, controls, mask=rows.mask, decoding=decoding)
+            return grow(rows, steering, choice, budgets, ends, is_over)
+
+    def _perturbation(self, scale: float) -> Perturbation:
+        return Perturbation(
+            step_size=scale * self.strength,
+            iterations=self.iterations,
+            gamma=self.gamma,
+            kl=self.kl,
+            window=self.window,
+            horizon=self.horizon,
+        )
+
+
+def _hashable(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else tuple(value)

@@ -1,0 +1,188 @@
+"""Prompting of a model behind a server that speaks OpenAI's chat-completions protocol."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from levelfield.core.arrays import Floats
+from levelfield.core.continuation import without_preface
+from levelfield.core.errors import UserError
+from levelfield.core.options import option
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.signature import signature
+from levelfield.generation.contract import Answer, Decoding, Request, check_requests, until
+from levelfield.generation.techniques.prompting.prompts import (
+    Message,
+    PromptOptions,
+    message,
+)
+from levelfield.models.chat.client import ChatClient
+from levelfield.models.chat.server import Asking, Server
+from levelfield.models.contracts import Completion, Costs, Refusal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatPrompting(PromptOptions):
+    """Says in words what the text should be, to a model behind a server.
+
+    The messages are those of `prompting`. Not every server lets the assistant's turn be begun, so
+    the user's message says with which words the text begins. An answer that begins so is split
+    there. Of any other the text is the answer as it stands, and not the prompt with the answer
+    behind it: whether the model continued the prompt or replaced it can't be told. `extra` of such
+    an answer has `begins_with_prompt` False, and the continuation is the whole text.
+
+    A first line such as `Sure! Here is a story:` is removed (`extra`: `preface`), and so is what
+    follows a stop string (`stopped_at`). A request that the server refuses (its content filter, a
+    prompt that is too long) has an empty text (`refused`).
+
+    A seed of its own is sent with every request. Whether equal seeds give equal texts is up to the
+    server. Of the decoding, what the protocol does not have (`top_k`, `repetition_penalty`) is
+    sent where it is not off; a server that does not know it says no. Tokens are those that the
+    server counts, an opening that is repeated among them.
+
+    Raises:
+        UserError: no address of a server, a file that can't be read, or more shots than examples.
+    """
+
+    name: ClassVar[str] = "chat"
+    model: str = option(help="Model, by the name that the server has for it.", metavar="NAME")
+    base_url: str = option(
+        help="Address of the server, up to and without `/chat/completions`, such as "
+        "http://localhost:8000/v1.",
+        metavar="URL",
+    )
+    prefill: bool = option(
+        False,
+        "Begin the assistant's turn with the prompt, for servers that continue it where "
+        "`continue_final_message` is set, as vLLM's does; every text then begins with its prompt.",
+    )
+    key_variable: str = option(
+        "OPENAI_API_KEY",
+        "Environment variable with the key of the server; the key is sent if it is set.",
+        metavar="NAME",
+    )
+    concurrency: int = option(8, "Number of requests under way at once.", least=1)
+    timeout: float = option(
+        60.0, "Seconds that one request may take, its whole answer included.", above=0, most=86_400
+    )
+    retries: int = option(5, "Number of times that a failed request is sent again.", least=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._server
+
+    @property
+    def signature(self) -> str:
+        """Every choice that could change a text, as far as the server lets it be known."""
+        choices = {"model": self.model, "server": self._server.host, **self._prompts.choices}
+        return signature(self.name, {**choices, "prefill": str(self.prefill).lower()})
+
+    @property
+    def costs(self) -> Costs:
+        """What the server was asked so far by this process."""
+        return _client(self._server, self.model).costs
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = Decoding(),  # noqa: B008
+        seed: int = 0,
+        progress: Progress = no_progress,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request, in their order, as they come.
+
+        Raises:
+            UserError: ids that occur twice, or controls that are not supported; all of them named.
+            ModelError: the server says no, or fails more often than `retries`.
+        """
+        check_requests(self, requests)
+        client = _client(self._server, self.model)
+        chats = [self._chat(request, decoding, seed) for request in requests]
+        for request, completion in zip(requests, client.completions(chats), strict=True):
+            yield self._answer(request, completion)
+            progress(1)
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],  # noqa: ARG002
+        continuations: Sequence[str],  # noqa: ARG002
+        *,
+        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
+    ) -> list[Floats]:
+        """Servers say nothing of given texts.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"{self.name}: a server gives no probabilities of given texts")
+
+    def messages(self, request: Request) -> list[Message]:
+        """What the server is sent for a request."""
+        if not self.prefill:
+            return self._prompts.messages(request.control, request.prompt)
+        begun = [message("assistant", request.prompt)] if request.prompt else []
+        return [*self._prompts.messages(request.control), *begun]
+
+    def _chat(self, request: Request, decoding: Decoding, seed: int) -> dict[str, Any]:
+        digest = hashlib.sha256(f"{seed} {request.id}".encode("utf-8", "surrogatepass")).digest()
+        begun = {"add_generation_prompt": False, "continue_final_message": True}
+        return {
+            "messages": self.messages(request),
+            "max_tokens": decoding.max_new_tokens,
+            "temperature": 0.0 if decoding.greedy else decoding.temperature,
+            "top_p": decoding.top_p,
+            "seed": int.from_bytes(digest[:4]) >> 1,
+            **({"top_k": decoding.top_k} if decoding.top_k else {}),
+            **(
+                {"repetition_penalty": decoding.repetition_penalty}
+                if decoding.repetition_penalty != 1
+                else {}
+            ),
+            **(begun if self.prefill and request.prompt else {}),
+        }
+
+    def _answer(self, request: Request, completion: Completion | Refusal) -> Answer:
+        extra: dict[str, Any] = {}
+        if isinstance(completion, Refusal):
+            extra["refused"] = completion.reason
+            completion = Completion("", 0, 0.0)
+        written = completion.text
+        begun = request.prompt if self.prefill else ""
+        if not begun and (bare := without_preface(written)) != written:
+            written, extra["preface"] = bare, True
+        written, stop = until(written, self._prompts.instructions.stop)
+        if stop:
+            extra["stopped_at"] = stop
+        if begun:
+            written = begun + written if written.strip() else ""
+        elif (bare := written.lstrip()).startswith(request.prompt):
+            written = bare
+        if not written.startswith(request.prompt):
+            extra["begins_with_prompt"] = False
+        return Answer(
+            id=request.id,
+            prompt=request.prompt,
+            continuation=written.removeprefix(request.prompt),
+            text=written,
+            tokens=completion.tokens,
+            seconds=completion.seconds,
+            forward_passes=completion.tokens,
+            control=request.control,
+            extra=extra,
+        )
+
+    @property
+    def _server(self) -> Server:
+        return Server(
+            self.base_url, self.key_variable, self.concurrency, self.timeout, self.retries
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _client(server: Server, model: str) -> ChatClient:
+    return ChatClient(server, Asking(model))

@@ -1,0 +1,426 @@
+"""The messages before a text, wherever they are sent."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
+from levelfield.core.sample import Control, Wanted, wanted_values
+from levelfield.io.digest import content_digest
+from levelfield.io.problems import listed
+from levelfield.io.toml import TomlTable, read_toml
+
+OTHER = "other"
+"""The wish for attributes that have none of their own."""
+
+_GAP = re.compile(r"\{(\w*)\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainTable(Options):
+    """What a file says of messages for models without a chat template; `{content}` stands for what
+    a message says."""
+
+    system: str = option(help="System message.", example='"{content}\\n\\n"')
+    user: str = option(help="Message of the user.", example='"{content}\\n\\n"')
+    assistant: str = option(help="Message of the model.", example='"{content}\\n\\n"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionsTable(Options):
+    """What a file of instructions says; `Instructions` has what stands for what."""
+
+    system: str = option(help="System message.", example='"You are a writer."')
+    task: str = option(help="Message of the user.", example='"Write a text{wishes}."')
+    opening: str = option(
+        help="End of the user's message where the opening can't be prefilled.",
+        example='"It begins with {prompt}"',
+    )
+    stop: tuple[str, ...] = option((), "Strings that end a text.", fewest=1, example='["\\nUser:"]')
+    wishes: Mapping[str, str] = option(
+        {}, "Control in words, by attribute; `other` is for attributes without words."
+    )
+    words: Mapping[str, Mapping[str, str]] = option(
+        {}, "Other words for values, by attribute and value."
+    )
+    plain: PlainTable = option(
+        help="Messages for models without a chat template.",
+        example="[plain] with system, user and assistant",
+    )
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """Templates of what a model is told.
+
+    Attributes:
+        label: how signatures name them: where they are from, and a digest of what they say.
+        system: the system message.
+        task: the user's message; `{wishes}` stands for the control in words, a blank before it.
+        opening: what the user's message goes on with where the opening can't be prefilled;
+            `{prompt}` stands for the opening.
+        stop: strings that end a text.
+        wishes: attribute -> its part of the control in words, in their order; `{values}` stands
+            for the values, `{quoted}` for the values in quotes, `{attribute}` for the name.
+        words: attribute -> value in lower case -> other words for it.
+        plain: role -> a message for models without a chat template; `{content}` stands for what
+            it says.
+    """
+
+    label: str
+    system: str
+    task: str
+    opening: str
+    stop: tuple[str, ...]
+    wishes: Mapping[str, str]
+    words: Mapping[str, Mapping[str, str]]
+    plain: Mapping[str, str]
+
+    def asked(self, control: Control) -> str:
+        """The user's message: a text with these attributes.
+
+        >>> shipped().asked({"sentiment": "positive", "keywords": ("lake", "ice")})
+        'Write a short text in fluent English with a positive sentiment that contains the words \
+"lake", "ice".'
+        """
+        places = list(self.wishes)
+        known = sorted(
+            (places.index(attribute if attribute in self.wishes else OTHER), attribute)
+            for attribute in control
+        )
+        wishes = [self._wish(attribute, control[attribute]) for _, attribute in known]
+        return filled(self.task, wishes="".join(f" {wish}" for wish in wishes))
+
+    def _wish(self, attribute: str, wanted: Wanted) -> str:
+        words = self.words.get(attribute, {})
+        values = [words.get(value.casefold(), value) for value in wanted_values(wanted)]
+        return filled(
+            self.wishes.get(attribute, self.wishes[OTHER]),
+            attribute=attribute,
+            values=" and ".join(values),
+            quoted=", ".join(f'"{value}"' for value in values),
+        )
+
+    def begun(self, task: str, prompt: str) -> str:
+        """The user's message where the text begins with a prompt that can't be prefilled."""
+        return f"{task} {filled(self.opening, prompt=prompt)}" if prompt else task
+
+
+def filled(template: str, **words: str) -> str:
+    """A template with words in its gaps; gaps in the words stay as they are.
+
+    >>> filled("{a} {b}", a="{b}", b="1")
+    '{b} 1'
+    """
+    return _GAP.sub(lambda gap: words[gap[1]], template)
+
+
+def read_instructions(file: str) -> Instructions:
+    """The instructions in a TOML file; those that ship without a name.
+
+    Raises:
+        UserError: there is no such file, or what it says is wrong; names every mistake.
+    """
+    return _read_instructions(Path(file).expanduser(), file) if file else shipped()
+
+
+@functools.cache
+def shipped() -> Instructions:
+    """The instructions that come with the package."""
+    folder = resources.files("levelfield.generation.prompting")
+    return _read_instructions(folder / "instructions.toml", "")
+
+
+def _read_instructions(file: Path | Traversable, name: str) -> Instructions:
+    problems: list[str] = []
+    table = TomlTable(read_toml(file, name, kind="instructions"), "", problems)
+
+    values = table.values(InstructionsTable, complete=True)
+    _check(table, values, task=("wishes",), opening=("prompt",), system=())
+    wishes = dict(values["wishes"])
+    inner = table.table("wishes")
+    if OTHER not in inner:
+        inner.wrong_field(
+            OTHER, 'expected a string, such as "with the {attribute} {quoted}"; there is none'
+        )
+    _check(inner, wishes, **dict.fromkeys(wishes, ("values", "quoted", "attribute")))
+    plain: dict[str, str] = {}
+    for roles in table.inside(InstructionsTable, "plain"):
+        plain = roles.values(PlainTable)
+        _check(roles, plain, **dict.fromkeys(plain, ("content",)))
+        roles.finish()
+    table.finish()
+    if problems:
+        raise UserError("\n".join(f"instructions {name}: {problem}" for problem in problems))
+    words = {
+        attribute: {value.casefold(): word for value, word in others.items()}
+        for attribute, others in values["words"].items()
+    }
+    templates = (values["system"], values["task"], values["opening"], values["stop"])
+    content = (*templates, wishes, words, plain)
+    label = f"{Path(name).stem or 'shipped'}@{content_digest(content)}"
+    return Instructions(label, *content)
+
+
+def _check(table: TomlTable, values: Mapping[str, Any], **gaps: Sequence[str]) -> None:
+    """Notes gaps that nothing stands for, and templates without any of theirs."""
+    for key, known in gaps.items():
+        if not (template := values.get(key)):
+            continue
+        there = _GAP.findall(template)
+        if unknown := [gap for gap in there if gap not in known]:
+            names = ", ".join(f"{{{gap}}}" for gap in known)
+            hint = f"there are {names}" if names else "none here"
+            table.wrong_field(key, f"nothing stands for {{{unknown[0]}}}; {hint}")
+        if known and not any(gap in there for gap in known):
+            table.wrong_field(key, f"{{{known[0]}}} is missing")
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A text that a few-shot prompt shows, with what it was asked for.
+
+    Attributes:
+        control: attribute -> value or values.
+        prompt: its beginning.
+        continuation: what follows, with the blank before it.
+    """
+
+    control: Control
+    prompt: str
+    continuation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShotTable(Options):
+    """What a file says of an example."""
+
+    control: Mapping[str, str | tuple[str, ...]] = option(
+        {},
+        "Values that the text was asked for, by attribute.",
+        example='{ sentiment = "positive", keywords = ["court", "culture"] }',
+    )
+    prompt: str = option("", "Beginning of the text.", example='"The lake"')
+    continuation: str = option(
+        help="Rest of the text, with the blank before it.", example='" froze."'
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamplesTable(Options):
+    """What a file of examples says."""
+
+    examples: tuple[ShotTable, ...] = option(help="Examples.", fewest=1, example="[[examples]]")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All examples of a file.
+
+    Attributes:
+        label: how signatures name them.
+        shots: in the order of the file.
+    """
+
+    label: str
+    shots: tuple[Shot, ...]
+
+    def suitable(self, attributes: Set[str]) -> list[Shot]:
+        """Those that have all these attributes, with these alone."""
+        return [
+            Shot({a: shot.control[a] for a in sorted(attributes)}, shot.prompt, shot.continuation)
+            for shot in self.shots
+            if attributes <= shot.control.keys()
+        ]
+
+    def chosen(self, attributes: Set[str], n: int) -> list[Shot]:
+        """`n` of those that have all these attributes: every combination of labels as often as
+        every other, as near as `n` allows, and so every label.
+
+        The choice depends on the attributes alone and not on the wanted values, so that no wish
+        has examples that another has not.
+        """
+        left = self.suitable(attributes)
+        shots: list[Shot] = []
+        while len(shots) < n:
+            shots.append(min(left, key=functools.partial(_favour, shots=shots)))
+            left.remove(shots[-1])
+        return shots
+
+
+def _favour(shot: Shot, shots: Sequence[Shot]) -> tuple[int, int]:
+    """How often those chosen have all labels of a shot, and each of them."""
+    alike = sum(shot.control == other.control for other in shots)
+    return alike, sum(
+        wanted == other.control[attribute]
+        for other in shots
+        for attribute, wanted in shot.control.items()
+    )
+
+
+def read_examples(file: str) -> Examples:
+    """The examples in a TOML file; those that ship without a name.
+
+    Raises:
+        UserError: there is no such file, or what it says is wrong; names every mistake.
+    """
+    return _read_examples(Path(file).expanduser(), file) if file else shipped_examples()
+
+
+@functools.cache
+def shipped_examples() -> Examples:
+    """The examples that come with the package."""
+    folder = resources.files("levelfield.generation.prompting")
+    return _read_examples(folder / "examples.toml", "")
+
+
+def _read_examples(file: Path | Traversable, name: str) -> Examples:
+    problems: list[str] = []
+    table = TomlTable(read_toml(file, name, kind="examples"), "", problems)
+    shots = []
+    for row in table.inside(ExamplesTable, "examples"):
+        values = row.values(ShotTable, complete=True)
+        for attribute in (
+            attribute for attribute, wanted in values["control"].items() if not wanted
+        ):
+            row.wrong_field(
+                f"control: {attribute}",
+                'expected values, such as ["court", "culture"]; found an empty list',
+            )
+        row.finish()
+        shots.append(Shot(**values))
+    table.finish()
+    if problems:
+        raise UserError("\n".join(f"examples {name}: {problem}" for problem in problems))
+    return Examples(f"{Path(name).stem or 'shipped'}@{content_digest(shots)}", tuple(shots))
+
+
+Message = Mapping[str, str]
+"""`role` and `content`, as chat templates and servers have them."""
+
+
+def message(role: str, content: str) -> Message:
+    """One message."""
+    return {"role": role, "content": content}
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Instructions with as many examples as wanted.
+
+    Attributes:
+        instructions: what a model is told.
+        examples: of few-shot prompts.
+        shots: how many of them a prompt shows.
+
+    Raises:
+        UserError: more shots than examples.
+    """
+
+    instructions: Instructions
+    examples: Examples
+    shots: int
+
+    def __post_init__(self) -> None:
+        there = len(self.examples.shots)
+        if not 0 <= self.shots <= there:
+            raise UserError(f"shots is {self.shots}; expected 0 to {there}, the number of examples")
+
+    def messages(self, control: Control, prompt: str = "") -> list[Message]:
+        """System message, shots, task.
+
+        Args:
+            control: what is wanted.
+            prompt: what the user's message says the text begins with; empty where the assistant's
+                turn begins with it.
+        """
+        told = self.instructions
+        messages = [message("system", told.system)]
+        for shot in self.examples.chosen(control.keys(), self.shots):
+            task = told.asked(shot.control)
+            messages.append(message("user", told.begun(task, shot.prompt) if prompt else task))
+            messages.append(message("assistant", shot.prompt + shot.continuation))
+        return [*messages, message("user", told.begun(told.asked(control), prompt))]
+
+    def refusal(self, control: Control) -> str:
+        """Why a control can't be put into words; empty if it can."""
+        for attribute, wanted in control.items():
+            if not any(value.strip() for value in wanted_values(wanted)):
+                return f"{attribute} has no value"
+        there = len(self.examples.suitable(control.keys()))
+        if there < self.shots:
+            return (
+                f"shots is {self.shots}, and {there} examples have {listed(sorted(control))}; give "
+                "examples of your own (examples=FILE) or fewer shots"
+            )
+        return ""
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """For signatures."""
+        return {
+            "shots": str(self.shots),
+            "instructions": self.instructions.label,
+            **({"examples": self.examples.label} if self.shots else {}),
+        }
+
+
+@functools.lru_cache(maxsize=16)
+def prompts(shots: int, instructions: str, examples: str) -> Prompts:
+    """The prompts that options name; files are read once a process.
+
+    Args:
+        shots: examples in a prompt.
+        instructions, examples: TOML files; empty for those that ship.
+
+    Raises:
+        UserError: a file that can't be read, or more shots than examples.
+    """
+    if examples and not shots:
+        raise UserError("examples are shown with shots=1 or more, and shots is 0")
+    return Prompts(read_instructions(instructions), read_examples(examples), shots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions(Options):
+    """Base of techniques that say in words what the text should be.
+
+    Raises:
+        UserError: a file that can't be read, more shots than examples, or examples without shots.
+    """
+
+    shots: int = option(
+        0,
+        "Number of examples before the task; 0 is zero-shot. They are balanced over labels, and "
+        "the same for all values of an attribute.",
+        least=0,
+    )
+    instructions: str = option(
+        "", "TOML file of templates.", otherwise="those that ship", metavar="FILE"
+    )
+    examples: str = option(
+        "",
+        "TOML file of examples; shown with shots=1 or more.",
+        otherwise="those that ship",
+        metavar="FILE",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._prompts
+
+    def refusal(self, control: Control) -> str:
+        """Why a control is not supported; empty if it is."""
+        return self._prompts.refusal(control)
+
+    @property
+    def _prompts(self) -> Prompts:
+        return prompts(self.shots, self.instructions, self.examples)

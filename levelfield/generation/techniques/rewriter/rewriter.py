@@ -1,0 +1,210 @@
+"""A fine-tuned encoder-decoder that rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import ModelError, UserError, first_line
+from levelfield.core.options import option
+from levelfield.core.sample import Control, single_value
+from levelfield.generation.batched import BatchedTechnique
+from levelfield.generation.contract import Answer, Decoding, Request, check_requests
+from levelfield.generation.guided import meant
+from levelfield.generation.logits.processor import SteeringProcessor
+from levelfield.generation.sampling import Choice, Draw, Forced
+from levelfield.generation.techniques.rewriter.rewriter_folder import (
+    RewriterFile,
+    code,
+    rewriter_named,
+)
+from levelfield.generation.techniques.rewriter.seq2seq_writer import (
+    Chooser,
+    MostLikely,
+    Seq2Seq,
+    WrittenIds,
+    beam_search,
+    seq2seq,
+    write,
+)
+from levelfield.io.problems import shown
+from levelfield.models.resolve import resolve
+from levelfield.models.torch.draws import Exponentials
+
+
+class _Read(NamedTuple):
+    """What the encoder reads for a request, and whether the source's end was cut off."""
+
+    request: Request
+    ids: list[int]
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewriter(BatchedTechnique):
+    """P(text | code of the wanted style, source) of an encoder-decoder that learnt from pairs.
+
+    The model is one of `levelfield train rewriter`; its labels say which styles it writes in. Mao
+    (2021), section 2.2.2, has several systems of this kind (Lai et al. 2021).
+    """
+
+    name: ClassVar[str] = "rewriter"
+    rewrites: ClassVar[bool] = True
+    model: str = option(
+        "", "Rewriter: a folder that `levelfield train rewriter` made.", metavar="FOLDER"
+    )
+    beams: int = option(
+        1,
+        "Number of beams of a search over whole texts, by the mean log-probability of their "
+        "tokens; more than 1 requires greedy decoding and draws nothing.",
+        least=1,
+    )
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {"beams": f"{self.beams}"}
+
+    def _label(self, model: str) -> str:
+        self._about  # noqa: B018  (says that it is no rewriter)
+        return resolve(model, self.loading).label
+
+    @property
+    def _about(self) -> RewriterFile:
+        return rewriter_named(self.model, self.loading)
+
+    def refusal(self, control: Control) -> str:
+        values = [single_value(value) for value in control.values()]
+        if len(values) != 1 or not isinstance(values[0], str):
+            names = ", ".join(control) or "none"
+            return f"{self.name}: expected one attribute with one value, found {names}"
+        try:
+            self._wanted(control)
+        except (ModelError, UserError) as error:
+            return f"{self.name}: {first_line(error)}"
+        return ""
+
+    def _wanted(self, control: Control) -> str:
+        """The label that a control asks for.
+
+        Raises:
+            UserError: none of the model's.
+        """
+        about = self._about
+        ((attribute, wanted),) = control.items()
+        if attribute != about.attribute:
+            raise UserError(f"{attribute} is asked for, and the model knows {about.attribute}")
+        value = str(single_value(wanted))
+        if (label := meant(attribute, value, about.labels)) is None:
+            raise UserError(
+                f"{attribute} {shown(value)} is no label of the model: there are "
+                f"{', '.join(about.labels)}"
+            )
+        return label
+
+    @property
+    def base(self) -> Seq2Seq:
+        """The model, loaded at first use."""
+        return seq2seq(self.model, self.loading)
+
+    def _ready(self, batch: Sequence[Request], decoding: Decoding) -> list[_Read]:
+        if self.beams > 1 and not decoding.greedy:
+            raise UserError(
+                f"beams is {self.beams}, and a beam search draws nothing; take --greedy"
+            )
+        room = self.base.limit - 1
+        if decoding.max_new_tokens > room:
+            raise UserError(
+                f"max_new_tokens is {decoding.max_new_tokens}; the model writes {room} tokens"
+            )
+        return [self._read(request) for request in batch]
+
+    def _read(self, request: Request) -> _Read:
+        ids, cut = self.base.source(code(self._wanted(request.control), request.source))
+        return _Read(request, ids, cut)
+
+    def _write(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> list[Answer]:
+        sources = [one.ids for one in ready]
+        budget = decoding.max_new_tokens
+        if self.beams > 1:
+            penalty = decoding.repetition_penalty
+            texts = [
+                beam_search(self.base, ids, self.beams, budget, penalty=penalty) for ids in sources
+            ]
+        else:
+            texts = write(
+                self.base, sources, self._chooser(ready, decoding, seed), [budget] * len(ready)
+            )
+        return [self._answer(*both) for both in zip(ready, texts, strict=True)]
+
+    def _chooser(self, ready: Sequence[_Read], decoding: Decoding, seed: int) -> Chooser:
+        if decoding.greedy:
+            return MostLikely(decoding.repetition_penalty)
+        width = int(self.base.model.config.vocab_size)
+        noise = Exponentials(seed, [one.request.id for one in ready], width)
+        return _Steered(ready, decoding, Draw(noise))
+
+    def _answer(self, one: _Read, written: WrittenIds) -> Answer:
+        request, text = one.request, self.base.text(written.ids)
+        return Answer(
+            id=request.id,
+            prompt=request.prompt,
+            continuation=text,
+            text=request.prompt + text,
+            tokens=written.steps,
+            forward_passes=written.passes,
+            control=request.control,
+            source=request.source,
+            references=request.references,
+            extra={"source_cut": True} if one.cut else {},
+        )
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],
+        continuations: Sequence[str],
+        *,
+        decoding: Decoding = Decoding(top_p=1.0),  # noqa: B008
+    ) -> list[Floats]:
+        """log P(token | source, control, tokens before it) of texts: (tokens,) each, the end of the
+        text not among them. Minus infinity where the decoding leaves a token out."""
+        check_requests(self, requests)
+        text_of = dict(zip([r.id for r in requests], continuations, strict=True))
+        log_p: dict[str, Floats] = {id: np.empty(0) for id in text_of}
+        for batch in self._batches(requests):
+            ids = {r.id: self.base.tokens.ids([text_of[r.id]])[0] for r in batch}
+            ready = [self._read(r) for r in batch if ids[r.id]]
+            if not ready:
+                continue
+            texts = [[*self.base.tokens.before, *ids[one.request.id]] for one in ready]
+            forced = Forced(texts)
+            write(
+                self.base,
+                [one.ids for one in ready],
+                _Steered(ready, decoding, forced),
+                list(map(len, texts)),
+            )
+            for one, values in zip(ready, forced.log_p, strict=True):
+                log_p[one.request.id] = np.array(values[len(self.base.tokens.before) :])
+        return list(log_p.values())
+
+
+class _Steered:
+    """Chooses among the tokens that the decoding leaves, as techniques that continue prompts do."""
+
+    def __init__(self, ready: Sequence[_Read], decoding: Decoding, choice: Choice) -> None:
+        self._scores = SteeringProcessor(
+            None, [one.request.control for one in ready], decoding=decoding
+        )
+        self._choice = choice
+
+    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        return self._choice(self._scores(ids, logits))
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self._scores.keep(rows)
+        self._choice.keep(rows.tolist())

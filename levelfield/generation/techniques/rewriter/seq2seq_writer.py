@@ -1,0 +1,299 @@
+"""An encoder-decoder that writes: a source in, a text out, token by token."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from levelfield.core.errors import ModelError
+from levelfield.models.batching import padded, token_mask
+from levelfield.models.infilling import positions
+from levelfield.models.loading import Loading
+from levelfield.models.resolve import resolve
+from levelfield.models.tokens import Tokens
+from levelfield.models.torch.decoding import EncoderDecoderRows, normalised
+from levelfield.models.torch.draws import penalised
+from levelfield.models.torch.language_model import KEPT
+from levelfield.models.torch.loading import load_pretrained
+
+IGNORED = -100
+"""The label of what is no token of a target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seq2Seq:
+    """An encoder-decoder and how it reads and writes texts.
+
+    Attributes:
+        model: of `transformers`.
+        tokenizer: its own.
+        label: how signatures name it.
+        tokens: reads texts; knows the special tokens around them.
+        limit: tokens of the longest source and of the longest text, special ones included.
+        start: the token that the decoder begins with.
+        end: the token that ends a text.
+        pad: fills sources.
+    """
+
+    model: Any
+    tokenizer: Any
+    label: str
+    tokens: Tokens
+    limit: int
+    start: int
+    end: int
+    pad: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def source(self, text: str) -> tuple[list[int], bool]:
+        """What the encoder reads, and whether the end of the text was cut off."""
+        ids = self.tokens.ids([text])[0]
+        room = self.limit - len(self.tokens.before) - len(self.tokens.after)
+        return [*self.tokens.before, *ids[:room], *self.tokens.after], len(ids) > room
+
+    def target(self, text: str) -> list[int]:
+        """What the decoder writes, with the token that ends it."""
+        after = self.tokens.after if self.end in self.tokens.after else [self.end]
+        room = self.limit - 1 - len(self.tokens.before) - len(after)
+        return [*self.tokens.before, *self.tokens.ids([text])[0][:room], *after]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens, without special ones; a character cut in two is left out."""
+        text: str = self.tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text.rstrip("\N{REPLACEMENT CHARACTER}").strip()
+
+    def encoded(self, sources: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Padded ids and their mask, (rows, tokens) each."""
+        ids = torch.from_numpy(padded(sources, self.pad))
+        mask = torch.from_numpy(token_mask(sources))
+        return ids.to(self.device), mask.to(self.device)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def seq2seq(name: str, loading: Loading = Loading()) -> Seq2Seq:  # noqa: B008
+    """The encoder-decoder of this name, loaded once a process.
+
+    Raises:
+        ModelError: there is no such model, or it is of another kind.
+    """
+    return open_seq2seq(name, loading)
+
+
+def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
+    """An encoder-decoder, loaded anew."""
+    resolved = resolve(name, loading)
+    model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
+    return as_seq2seq(model, tokenizer, resolved.label)
+
+
+def as_seq2seq(model: Any, tokenizer: Any, label: str) -> Seq2Seq:
+    """A model of `transformers` that the caller has loaded.
+
+    Raises:
+        ModelError: it does not say which token begins or ends a text.
+    """
+    start, end = model.config.decoder_start_token_id, tokenizer.eos_token_id
+    if start is None or end is None:
+        raise ModelError(f"model '{label}' does not say which token begins and ends a text")
+    pad = tokenizer.pad_token_id
+    return Seq2Seq(
+        model,
+        tokenizer,
+        label,
+        Tokens(tokenizer),
+        positions(model.config),
+        int(start),
+        int(end),
+        int(end if pad is None else pad),
+    )
+
+
+# -- probabilities of texts
+
+
+def token_log_p(
+    model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log P(token | source, tokens before it) of targets, and which of them are tokens: both (rows,
+    tokens); 0 where there is none. Gradients are recorded if they are on."""
+    ids, mask = model.encoded(sources)
+    shown = [[model.start, *target[:-1]] for target in targets]
+    inputs = torch.from_numpy(padded(shown, model.pad))
+    labels = torch.from_numpy(padded(targets, IGNORED)).to(model.device)
+    logits = model.model(
+        input_ids=ids,
+        attention_mask=mask,
+        decoder_input_ids=inputs.to(model.device),
+        use_cache=False,
+    ).logits
+    is_token = labels != IGNORED
+    chosen = normalised(logits).gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    return chosen.masked_fill(~is_token, 0), is_token
+
+
+# -- writing
+
+
+class Chooser(Protocol):
+    """How the next token of each row is chosen."""
+
+    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Tokens so far (rows, tokens) and logits (rows, vocabulary) → tokens (rows,)."""
+        ...
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows only."""
+        ...
+
+
+class MostLikely:
+    """The most likely token, with a repetition penalty."""
+
+    def __init__(self, penalty: float = 1.0) -> None:
+        self._penalty = penalty
+
+    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        return penalised(logits, ids, torch.ones_like(ids), self._penalty).argmax(-1)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        pass
+
+
+class Sampled:
+    """A token from the model's own distribution, with PyTorch's generator."""
+
+    def __call__(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        return normalised(logits).exp().multinomial(1)[:, 0]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        pass
+
+
+class WrittenIds(NamedTuple):
+    """Tokens of a text.
+
+    Attributes:
+        ids: without the token that ends the text.
+        steps: tokens chosen, that one included.
+        passes: rows sent through the model; the first has the encoder in it.
+        ended: whether the text ended by itself.
+    """
+
+    ids: list[int]
+    steps: int
+    passes: int
+    ended: bool
+
+
+@torch.no_grad()
+def write(
+    model: Seq2Seq, sources: Sequence[Sequence[int]], choose: Chooser, budgets: Sequence[int]
+) -> list[WrittenIds]:
+    """Writes a text a source; texts that have ended leave the batch.
+
+    Args:
+        sources: what the encoder reads.
+        choose: how a token is chosen.
+        budgets: the most tokens of each text, at least 1.
+    """
+    rows = _Rows.of(model, sources)
+    ids: list[list[int]] = [[] for _ in sources]
+    steps, ended = [0] * len(sources), [False] * len(sources)
+    live, step = list(range(len(sources))), 0
+    while live:
+        step += 1
+        tokens = choose(rows.ids, rows.logits())
+        going = []
+        for row, token in enumerate(tokens.tolist()):
+            one = live[row]
+            steps[one], ended[one] = step, token == model.end
+            if not ended[one]:
+                ids[one].append(token)
+                if step < budgets[one]:
+                    going.append(row)
+        if len(going) < len(live):
+            live = [live[row] for row in going]
+            if not live:
+                break
+            kept = torch.tensor(going, device=model.device)
+            tokens = tokens[kept]
+            choose.keep(kept)
+            rows.keep(kept)
+        rows.read(tokens)
+    return [WrittenIds(*one) for one in zip(ids, steps, steps, ended, strict=True)]
+
+
+@torch.no_grad()
+def beam_search(
+    model: Seq2Seq, source: Sequence[int], beams: int, budget: int, *, penalty: float = 1.0
+) -> WrittenIds:
+    """The text of the highest mean log-probability a token that a search with so many beams finds.
+
+    At every step the likeliest `beams` continuations of all beams go on. The search ends when
+    `beams` texts have ended, or at the budget, where the unfinished ones count as texts. One beam
+    is the greedy text.
+
+    Args:
+        budget: the most tokens of a text, at least 1.
+        penalty: of repetitions.
+    """
+    rows = _Rows.of(model, [source])
+    totals = torch.zeros(1, dtype=torch.float64, device=model.device)
+    texts: list[tuple[float, list[int], bool]] = []
+    passes = 0
+    for step in range(1, budget + 1):
+        passes += len(totals)
+        logits = penalised(rows.logits(), rows.ids, torch.ones_like(rows.ids), penalty)
+        scores = totals[:, None] + normalised(logits).double()
+        width = scores.shape[1]
+        best = scores.flatten().topk(min(2 * beams, scores.numel()))
+        going: list[tuple[int, int, float]] = []
+        for rank, (total, at) in enumerate(
+            zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ):
+            row, token = divmod(at, width)
+            if token == model.end:
+                if rank < beams:
+                    texts.append((total / step, rows.ids[row, 1:].tolist(), True))
+            elif len(going) < beams:
+                going.append((row, token, total))
+        if len(texts) >= beams or not going:
+            break
+        kept = torch.tensor([row for row, _, _ in going], device=model.device)
+        rows.keep(kept)
+        rows.read(torch.tensor([token for _, token, _ in going], device=model.device))
+        totals = torch.tensor([total for _, _, total in going], device=model.device).double()
+        if step == budget:
+            texts += [
+                (total / step, ids, False)
+                for (_, _, total), ids in zip(going, rows.ids[:, 1:].tolist(), strict=True)
+            ]
+    _, ids, ended = max(texts, key=lambda text: text[0])
+    return WrittenIds(ids, len(ids) + ended, passes, ended)
+
+
+class _Rows(EncoderDecoderRows):
+    """Rows with a source each."""
+
+    @classmethod
+    def of(cls, model: Seq2Seq, sources: Sequence[Sequence[int]]) -> _Rows:
+        ids, mask = model.encoded(sources)
+        states = model.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        begin = torch.full((len(sources), 1), model.start, device=model.device)
+        return cls(model.model, states, mask, begin, use_cache=True)
+
+    @property
+    def ids(self) -> torch.Tensor:
+        """What is written so far, the first token included: (rows, tokens)."""
+        return self._ids

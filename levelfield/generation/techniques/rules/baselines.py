@@ -1,0 +1,138 @@
+"""Baselines that rewrite a source without a model."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from levelfield.core.arrays import Floats
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options
+from levelfield.core.progress import Progress, no_progress
+from levelfield.core.sample import Control, single_value
+from levelfield.core.signature import signature
+from levelfield.generation.contract import Answer, Decoding, Request, check_requests
+from levelfield.generation.techniques.rules.formality import STYLES, digest, rewrite
+from levelfield.io.problems import shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFreeRewriting(Options, abc.ABC):
+    """A technique whose text is a function of source and control: no model, no tokens, no draws.
+
+    The decoding changes nothing: `tokens` and `forward_passes` of its answers are 0.
+    """
+
+    name: ClassVar[str] = ""
+    rewrites: ClassVar[bool] = True
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """Every choice that could change a text, by name."""
+        return {}
+
+    @property
+    def signature(self) -> str:
+        return signature(self.name, self.choices)
+
+    def refusal(self, control: Control) -> str:  # noqa: ARG002  (a copy takes any control)
+        """Why a control is not supported; empty if it is."""
+        return ""
+
+    @abc.abstractmethod
+    def rewritten(self, source: str, control: Control) -> str:
+        """The text for a source."""
+
+    def generate(
+        self,
+        requests: Sequence[Request],
+        *,
+        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
+        seed: int = 0,  # noqa: ARG002
+        progress: Progress = no_progress,
+    ) -> Iterator[Answer]:
+        """Yields an answer a request, in their order.
+
+        Raises:
+            UserError: ids that occur twice, requests without a source, or controls that are not
+                supported; all of them named.
+        """
+        check_requests(self, requests)
+        for request in requests:
+            begin = time.perf_counter()
+            text = self.rewritten(request.source, request.control)
+            yield Answer(
+                id=request.id,
+                prompt=request.prompt,
+                continuation=text,
+                text=text,
+                tokens=0,
+                forward_passes=0,
+                seconds=time.perf_counter() - begin,
+                control=request.control,
+                source=request.source,
+                references=request.references,
+            )
+            progress(1)
+
+    def log_probs(
+        self,
+        requests: Sequence[Request],  # noqa: ARG002
+        continuations: Sequence[str],  # noqa: ARG002
+        *,
+        decoding: Decoding = Decoding(),  # noqa: ARG002, B008
+    ) -> list[Floats]:
+        """Nothing: there are no probabilities.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"{self.name} defines no distribution over texts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopySource(ModelFreeRewriting):
+    """The source itself, whatever the control: perfect content, no change of style.
+
+    Whatever a metric of style finds in its texts is what the sources had already.
+    """
+
+    name: ClassVar[str] = "copy"
+
+    def rewritten(self, source: str, control: Control) -> str:  # noqa: ARG002
+        return source
+
+
+ATTRIBUTE = "formality"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormalityRules(ModelFreeRewriting):
+    """Rules for English that make a sentence formal or informal: contractions, abbreviations,
+    capitals, marks at the end, and a small table of words.
+
+    Controls `formality`: `formal` or `informal`. Applied to its own output it changes nothing.
+    Addresses, mentions, words with digits, words with a capital inside a sentence, and letters
+    outside ASCII stay as they are.
+    """
+
+    name: ClassVar[str] = "rules"
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return {"rules": f"{ATTRIBUTE}@{digest()}"}
+
+    def refusal(self, control: Control) -> str:
+        if set(control) != {ATTRIBUTE}:
+            names = ", ".join(control) or "nothing"
+            return f"{self.name}: there are rules for {ATTRIBUTE} alone, and {names} is asked for"
+        value = single_value(control[ATTRIBUTE])
+        if value not in STYLES:
+            return f"{self.name}: {ATTRIBUTE} is {shown(value)}; expected {' or '.join(STYLES)}"
+        return ""
+
+    def rewritten(self, source: str, control: Control) -> str:
+        return rewrite(source, str(single_value(control[ATTRIBUTE])))

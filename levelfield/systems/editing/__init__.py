@@ -1,1 +1,0 @@
-"""Techniques that write a text by editing it."""

@@ -1,1 +1,0 @@
-"""Techniques that rewrite a source: a copy, rules, a fine-tuned encoder-decoder."""

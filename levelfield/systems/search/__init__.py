@@ -1,1 +1,0 @@
-"""Search for likely texts that have what is asked of them."""

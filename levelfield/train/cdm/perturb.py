@@ -1,0 +1,247 @@
+"""Perturbations: human texts spoilt by rules, as negatives for a discriminator.
+
+In the manner of UNION (Guan and Huang 2020), the self-supervised baseline of CTRLEval's section
+4.3: sentences in another order, twice, of another text, or turned into their opposite. Dropping a
+sentence is ours. UNION's own rates of each are not reproduced: kinds are drawn alike.
+
+The units of a text are its lines where it has several (turns of a dialogue), else its sentences.
+What stands between units stays where it is, so that white space does not give a negative away.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TextIO
+
+import numpy as np
+import regex
+
+from levelfield.core.errors import UserError
+from levelfield.text import segmenter
+from levelfield.text.words import UNSPACED
+from levelfield.train.cdm.negation import negate
+
+Perturbation = Callable[[str, np.random.Generator], str | None]
+"""A spoilt text; None where there is nothing to spoil in this way."""
+
+LONGEST_REPEAT = 4
+"""Words of the longest n-gram that is written twice."""
+_LINE = re.compile(r"\S(?:[^\n]*\S)?")
+_WORD = regex.compile(rf"(?V1)[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
+
+
+class Perturbed(NamedTuple):
+    """A text and its perturbed twin.
+
+    Attributes:
+        negative: differs from the positive; None where no kind could be applied.
+        kinds: what was applied, in order.
+    """
+
+    id: str
+    positive: str
+    negative: str | None
+    kinds: tuple[str, ...]
+
+
+def make_perturbed(
+    documents: Iterable[tuple[str, str]], kinds: Sequence[str], *, seed: int, times: int = 1
+) -> Iterator[Perturbed]:
+    """A perturbed twin of every document, those that can't be perturbed included.
+
+    A twin depends on the seed, the document, its place, and, for `substitute`, the document before
+    it (of the first the one behind it).
+
+    Args:
+        documents: ids and texts; read as they are needed.
+        kinds: as for `perturb`.
+        times: at most so many perturbations of a text, from 1 on equally likely.
+
+    Raises:
+        UserError: there is no such kind, or a number is out of range.
+    """
+    _check(kinds, times)
+    if seed < 0:
+        raise UserError(f"seed {seed}: expected 0 or more")
+    waiting = iter(documents)
+    first = list(itertools.islice(waiting, 2))
+    other = first[-1][1] if first else ""
+    for index, (id, text) in enumerate(itertools.chain(first, waiting)):
+        rng = np.random.default_rng([seed, index])
+        negative, applied = perturb(text, rng, kinds, times=times, other=other)
+        yield Perturbed(id, text, negative, applied)
+        other = text
+
+
+class PerturbationCounts(NamedTuple):
+    """Negatives that were written, texts that can't be perturbed, and kind -> times applied."""
+
+    negatives: int
+    unchanged: int
+    kinds: Mapping[str, int]
+
+
+def write_perturbed(
+    texts: Iterable[str], kinds: Sequence[str], file: TextIO, *, seed: int, times: int = 1
+) -> PerturbationCounts:
+    """Writes the negatives of texts, one JSON object a line: `{"id", "positive", "negative",
+    "kinds"}`. The id is the text's number. Texts that can't be perturbed are left out.
+
+    Raises:
+        UserError: as for `make_perturbed`.
+    """
+    negatives = unchanged = 0
+    applied: Counter[str] = Counter()
+    numbered = ((str(number), text) for number, text in enumerate(texts))
+    for one in make_perturbed(numbered, kinds, seed=seed, times=times):
+        if one.negative is None:
+            unchanged += 1
+            continue
+        negatives += 1
+        applied.update(one.kinds)
+        file.write(json.dumps(one._asdict(), ensure_ascii=False) + "\n")
+    return PerturbationCounts(negatives, unchanged, applied)
+
+
+def perturb(
+    text: str, rng: np.random.Generator, kinds: Sequence[str], *, times: int = 1, other: str = ""
+) -> tuple[str | None, tuple[str, ...]]:
+    """The text after 1 to `times` perturbations, and their kinds; None where none can be applied.
+
+    Every kind is equally likely; one that can't be applied gives way to another. The result is
+    never the text itself.
+
+    Args:
+        kinds: of `shuffle`, `drop`, `repeat`, `negate`, `substitute`.
+        other: where `substitute` takes sentences from.
+
+    Raises:
+        UserError: there is no such kind, or `times` is below 1.
+    """
+    _check(kinds, times)
+    known: Mapping[str, Perturbation] = {
+        **KINDS,
+        "substitute": functools.partial(substitute, other=other),
+    }
+    now, applied = text, []
+    for _ in range(int(rng.integers(1, times + 1))):
+        for kind in (kinds[i] for i in rng.permutation(len(kinds))):
+            spoilt = known[kind](now, rng)
+            if spoilt is not None and spoilt not in (now, text):
+                now = spoilt
+                applied.append(kind)
+                break
+    return now if applied else None, tuple(applied)
+
+
+def _check(kinds: Sequence[str], times: int) -> None:
+    known = (*KINDS, "substitute")
+    wrong = [kind for kind in kinds if kind not in known]
+    if wrong or not kinds:
+        unknown = f"'{wrong[0]}'" if wrong else "none"
+        raise UserError(
+            f"kinds of perturbation: expected some of {', '.join(known)}, got {unknown}"
+        )
+    if times < 1:
+        raise UserError(f"times {times}: expected at least 1")
+
+
+def shuffle(text: str, rng: np.random.Generator) -> str | None:
+    """Units in another order; None with fewer than two different ones."""
+    spans = _units(text)
+    units = [text[begin:end] for begin, end in spans]
+    if len(set(units)) < 2:
+        return None
+    order = [units[i] for i in rng.permutation(len(units))]
+    if order == units:
+        i = int(rng.integers(len(units)))
+        j = next(j for j, unit in enumerate(units) if unit != units[i])
+        order[i], order[j] = units[j], units[i]
+    return _replaced(text, spans, order)
+
+
+def drop(text: str, rng: np.random.Generator) -> str | None:
+    """Without one unit that others stand around; None with fewer than three.
+
+    What is left without its first or last unit may be as good as before.
+    """
+    spans = _units(text)
+    if len(spans) < 3:
+        return None
+    at = int(rng.integers(1, len(spans) - 1))
+    return text[: spans[at][0]] + text[spans[at + 1][0] :]
+
+
+def repeat(text: str, rng: np.random.Generator) -> str | None:
+    """A unit, or 1 to 4 words of one, once more right behind itself; None of an empty text."""
+    spans = _units(text)
+    if not spans:
+        return None
+    at = int(rng.integers(len(spans)))
+    begin, end = spans[at]
+    if rng.random() < 0.5:
+        near = max(0, min(at, len(spans) - 2))
+        gap = text[spans[near][1] : spans[near + 1][0]] if len(spans) > 1 else " "
+    else:
+        words = [match.span() for match in _WORD.finditer(text, begin, end)]
+        n = int(rng.integers(1, min(LONGEST_REPEAT, len(words)) + 1))
+        first = int(rng.integers(len(words) - n + 1))
+        near = max(0, min(first, len(words) - 2))
+        gap = text[words[near][1] : words[near + 1][0]] if len(words) > 1 else " "
+        begin, end = words[first][0], words[first + n - 1][1]
+    return text[:end] + gap + text[begin:end] + text[end:]
+
+
+def substitute(text: str, rng: np.random.Generator, *, other: str) -> str | None:
+    """With one unit of another text in place of one of its own.
+
+    None with fewer than two units (nothing would be left that it does not fit), and where the
+    other text has nothing else to say.
+    """
+    spans = _units(text)
+    if len(spans) < 2:
+        return None
+    at = int(rng.integers(len(spans)))
+    units = [text[begin:end] for begin, end in spans]
+    foreign = [other[begin:end] for begin, end in _units(other)]
+    foreign = [unit for unit in foreign if unit not in units]
+    if not foreign:
+        return None
+    units[at] = foreign[int(rng.integers(len(foreign)))]
+    return _replaced(text, spans, units)
+
+
+def _units(text: str) -> list[tuple[int, int]]:
+    """Where the lines of a text are; of one line, its sentences."""
+    lines = [match.span() for match in _LINE.finditer(text)]
+    if len(lines) != 1:
+        return lines
+    spans, at = [], 0
+    for sentence in segmenter.sentences(text):
+        begin = text.index(sentence, at)
+        at = begin + len(sentence)
+        spans.append((begin, at))
+    return spans
+
+
+def _replaced(text: str, spans: Sequence[tuple[int, int]], units: Sequence[str]) -> str:
+    """The text with other units in the places of its own."""
+    whole, at = "", 0
+    for (begin, end), unit in zip(spans, units, strict=True):
+        whole += text[at:begin] + unit
+        at = end
+    return whole + text[at:]
+
+
+KINDS: Mapping[str, Perturbation] = {
+    "shuffle": shuffle,
+    "drop": drop,
+    "repeat": repeat,
+    "negate": negate,
+}
+"""The perturbations that need nothing but the text."""

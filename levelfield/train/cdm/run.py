@@ -1,0 +1,107 @@
+"""A run of generative CDM, stage by stage."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Literal
+
+from levelfield.core.progress import Progress
+from levelfield.models.resolve import resolve
+from levelfield.text import segmenter
+from levelfield.train.cdm.contrast import load_contrast
+from levelfield.train.cdm.manipulate import Document, strategy
+from levelfield.train.cdm.negatives import make_negatives
+from levelfield.train.cdm.plan import CDMPlan, Unit
+from levelfield.train.corpus import corpus_documents
+from levelfield.train.discriminator.discrimination import build_discriminator
+from levelfield.train.infiller.infilling import build_infiller
+from levelfield.train.loop import HistoryRow
+
+Bar = Callable[[str, int | None], AbstractContextManager[Progress]]
+"""Opens a progress bar: what is done, and of how many."""
+
+SEPARATORS = {"turns": "\n", "sentences": " "}
+
+
+def run_cdm(
+    plan: CDMPlan, out: Path, *, notes: Callable[[str], object], bar: Bar
+) -> list[HistoryRow]:
+    """Algorithm 1; gives the discriminator's history, which ends with its held-out accuracy.
+
+    Raises:
+        UserError, ModelError: what a stage can't do: vocabularies that differ, an empty corpus, a
+            folder made with other choices.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    amateur = _infiller(plan, "amateur", out, notes, bar)
+    plain = plan.negatives.gamma == 0  # the expert has no part in it
+    expert = None if plain else _infiller(plan, "expert", out, notes, bar, amateur)
+    chosen = plan.negatives
+    sampler = load_contrast(amateur, expert, chosen.gamma, loading=plan.loading)
+    texts = numbered(corpus_documents(plan.corpus), chosen.unit, chosen.limit)
+    with bar("negatives", chosen.limit) as progress:
+        negatives = make_negatives(
+            texts,
+            sampler,
+            strategy(chosen.strategy),
+            seed=plan.seed,
+            out=out / "negatives.jsonl",
+            max_tokens=chosen.max_tokens,
+            separator=SEPARATORS[chosen.unit],
+            progress=progress,
+        )
+    notes(
+        f"{negatives.documents:,} texts manipulated, {negatives.unchanged:,} of them left unchanged"
+    )
+    spec = plan.discriminator
+    with bar("discriminator", spec.recipe.steps) as progress:
+        return build_discriminator(
+            [negatives.path],
+            spec,
+            out / "discriminator",
+            sources=plan.sources,
+            separator=SEPARATORS[chosen.unit],
+            notes=notes,
+            progress=progress,
+        )
+
+
+def _infiller(
+    plan: CDMPlan,
+    which: Literal["amateur", "expert"],
+    out: Path,
+    notes: Callable[[str], object],
+    bar: Bar,
+    amateur: str = "",
+) -> str:
+    """The name of an infiller, trained if the plan says so; one that begins from nothing takes the
+    amateur's tokenizer, since both need one vocabulary."""
+    wanted = plan.amateur if which == "amateur" else plan.expert
+    if isinstance(wanted, str):
+        return wanted
+    if amateur and not (wanted.start or wanted.tokenizer):
+        wanted = dataclasses.replace(wanted, tokenizer=str(resolve(amateur).path))
+    with bar(which, wanted.recipe.steps) as progress:
+        history = build_infiller(
+            lambda: corpus_documents(plan.corpus),
+            wanted,
+            out / which,
+            sources=plan.sources,
+            notes=notes,
+            progress=progress,
+        )
+    notes(f"{which}: held-out loss {history[-1].validation['loss']:.4f} nats a token")
+    return str(out / which)
+
+
+def numbered(texts: Iterable[str], unit: Unit, limit: int | None) -> Iterator[tuple[str, Document]]:
+    """Texts as (id, turns or sentences), as many as `limit`."""
+    for number, text in enumerate(texts):
+        if limit is not None and number >= limit:
+            return
+        lines = text.split("\n")
+        parts = lines if unit == "turns" else segmenter.sentences(" ".join(lines), "english")
+        yield str(number), tuple(parts)

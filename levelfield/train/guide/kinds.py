@@ -1,0 +1,161 @@
+"""What a guide can be: the contract of a kind."""
+
+from __future__ import annotations
+
+import json
+
+# Annotations of options stay objects here, since options are read from them.
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from safetensors.torch import save_file
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, group, option
+from levelfield.io import atomic_writer
+from levelfield.models.guides import ABOUT, WEIGHTS, GuideKind
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.models.resolve import OFFLINE_LM
+from levelfield.train.guide.settings import KINDS, OF_SEVERAL
+from levelfield.train.labelled import Labelled
+from levelfield.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+    from levelfield.train.builder import Workplace
+    from levelfield.train.labelled import LabelledTexts
+    from levelfield.train.loop import HistoryRow
+
+
+@dataclass(frozen=True)
+class GuideSpec(Options):
+    """How a guide is trained."""
+
+    kind: GuideKind = option(help="Kind of guide.", positional=True)
+    attribute: str = option(
+        help="Attribute whose labels are learnt: control.ATTRIBUTE of the samples; several, "
+        "separated by commas, where the kind allows it.",
+        positional=True,
+    )
+    settings: Mapping[str, Any] = option({}, "Settings of the kind.")
+    start: str = option(
+        OFFLINE_LM, "Base of the guide: a causal model.", flags=("--model",), metavar="NAME"
+    )
+    seed: int = option(0, "Seed of weights and batches.", least=0)
+    precision: Literal["float32", "bfloat16"] = option(
+        "float32", "Precision of matrix products; weights and their updates are always float32."
+    )
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "," in self.attribute and self.kind not in OF_SEVERAL:
+            raise UserError(
+                f"guides of kind {self.kind} have one attribute, not {self.attribute}; train one "
+                "for each"
+            )
+
+
+@dataclass(frozen=True)
+class TrainedGuide:
+    """What training leaves.
+
+    Attributes:
+        settings: what `guide.json` says beside attribute, labels and base; held-out figures are
+            under `figures`, a number each.
+        tensors: of `guide.safetensors`.
+        facts: rows for the card.
+        history: of the training.
+    """
+
+    settings: Mapping[str, Any]
+    tensors: "Mapping[str, torch.Tensor]"
+    facts: Mapping[str, str]
+    history: "list[HistoryRow]"
+
+
+@dataclass(frozen=True)
+class GuideTraining:
+    """How guides of one kind are trained.
+
+    Attributes:
+        train: trains a guide and tries it on the held-out texts.
+        summary: what the guide does, in a few words, for the card.
+    """
+
+    train: "Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]"
+    summary: str
+
+
+def guide_training(kind: GuideKind) -> GuideTraining:
+    """How guides of this kind are trained."""
+    training = pkgutil.resolve_name(KINDS[kind])
+    assert isinstance(training, GuideTraining)
+    return training
+
+
+def write_guide(
+    folder: Path,
+    *,
+    kind: GuideKind,
+    attribute: str,
+    labels: Sequence[str],
+    base: str,
+    revision: str,
+    settings: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+) -> None:
+    """Writes `guide.safetensors` and `guide.json`.
+
+    Args:
+        kind, attribute, labels, base, revision: as of `Guide`.
+        settings: what readers of the guide's kind understand.
+        tensors: the weights.
+    """
+    save_file(dict(tensors), folder / WEIGHTS)
+    about = {
+        "kind": kind,
+        "attribute": attribute,
+        "labels": list(labels),
+        "base": base,
+        "revision": revision,
+        **settings,
+    }
+    with atomic_writer(folder / ABOUT) as file:
+        file.write(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+
+class PassSettings(Protocol):
+    """Settings of a kind of guide: passes over the texts, texts a step, and the learning rate."""
+
+    @property
+    def epochs(self) -> float: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def learning_rate(self) -> float: ...
+
+
+def passes_over(
+    rows: Labelled, settings: PassSettings, spec: GuideSpec, *, every: int, warmup: float = 1 / 20
+) -> Recipe:
+    """The recipe: the rate rises over a share of the steps and falls to a tenth.
+
+    Args:
+        every: steps between checkpoints.
+        warmup: that share.
+    """
+    steps = max(1, round(settings.epochs * int(rows.times.sum()) / settings.batch))
+    return Recipe(
+        steps=steps,
+        learning_rate=settings.learning_rate,
+        warmup=int(steps * warmup + 1e-9),
+        decay=1.0,
+        seed=spec.seed,
+        precision="bfloat16" if spec.precision == "bfloat16" else "float32",
+        every=every,
+    )

@@ -1,0 +1,225 @@
+"""The kinds of guides: the settings of each, where it is trained, and which techniques need it."""
+
+# Annotations stay objects here, since options are read from them.
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, choices, option, parsed
+from levelfield.io.problems import shown
+from levelfield.models.guides import GuideKind
+from levelfield.train.held_out import HeldOutOptions
+
+EPOCHS = "Number of passes over the texts."
+BATCH = "Texts per step."
+TOKENS = "Most tokens of a text; longer texts are cut."
+RATE = "Learning rate after the warm-up, a {} of the steps; falls to a tenth."
+
+
+@dataclass(frozen=True)
+class GuideData(HeldOutOptions):
+    """Which texts a guide learns, and which are held out."""
+
+    held_out: tuple[str, ...] = option(
+        (),
+        "File of texts to test the guide on, or a data set, of which the part test is used; may "
+        "be given again.",
+        is_file=True,
+        metavar="NAME|FILE",
+    )
+    share: float | None = option(
+        0.05,
+        "Share of the texts to test the guide on, if nothing is held out.",
+        above=0,
+        below=1,
+    )
+    sentences: int = option(
+        1, "Number of sentences in a passage that is cut from the reviews of a data set.", least=1
+    )
+
+
+@dataclass(frozen=True)
+class ClassLMSettings(Options):
+    """How a class-conditional model is trained."""
+
+    lam: float = option(
+        0.8,
+        "Share λ of the generative loss of a class-conditional model; the rest is for telling "
+        "labels apart.",
+        least=0,
+        most=1,
+        flags=("--lambda",),
+    )
+    layers: int = option(15, "Number of the base's upper layers that learn.", least=1)
+    rank: int = option(8, "Rank of the adapter.", least=1, most=1024)
+    tokens: int = option(48, TOKENS, least=1)
+    epochs: float = option(1.0, EPOCHS, above=0)
+    batch: int = option(16, BATCH, least=1)
+    learning_rate: float = option(1e-3, RATE.format("twentieth"), above=0)
+
+
+@dataclass(frozen=True)
+class FutureSettings(Options):
+    """How a future discriminator is trained."""
+
+    width: int = option(
+        64,
+        "Width of the network of FUDGE, with one attention head per 16.",
+        fits=lambda width: width >= 16 and width % 16 == 0,
+        expected="a multiple of 16",
+    )
+    layers: int = option(2, "Number of layers of the network.", least=1)
+    dropout: float = option(0.2, "Dropout of the network of FUDGE, in training.", least=0, below=1)
+    tokens: int = option(128, TOKENS, least=1)
+    epochs: float = option(1.0, EPOCHS, above=0)
+    batch: int = option(64, BATCH, least=1)
+    learning_rate: float = option(1e-3, RATE.format("tenth"), above=0)
+
+
+@dataclass(frozen=True)
+class HeadSettings(Options):
+    """How a head is trained."""
+
+    tokens: int = option(128, TOKENS, least=1)
+    l2: float = option(
+        0.03, "Weight of |W|² / 2, for W on states of mean 0 and deviation 1.", least=0
+    )
+
+
+Normalised = Literal["candidates", "vocabulary"]
+
+
+@dataclass(frozen=True)
+class SoftPromptSettings(Options):
+    """How soft prompts are distilled; `CupLoss` has the loss."""
+
+    prompt: str = option(
+        "10",
+        "Number m of embeddings of a prompt, or LABEL=NUMBER for each label, separated by commas.",
+    )
+    start: str = option(
+        " {label}",
+        "Text whose embeddings a prompt begins with, repeated up to m tokens; {label} and "
+        "{attribute} are replaced. Empty for zeros, as the authors have it.",
+    )
+    teacher: str = option(
+        "class-lm",
+        "Discriminator: a guide by name or folder, or a kind of guide (class-lm, future), of which "
+        "the one that comes with the package is taken.",
+    )
+    candidates: int = option(110, "Number K of likely next tokens that are learnt from.", least=2)
+    temperature: float = option(0.03, "Temperature τ of the targets softmax(y / τ).", above=0)
+    anchor: float = option(
+        1.0, "Weight β of the base's own log p in the targets softmax(y / τ + β log p).", least=0
+    )
+    unlikelihood: float = option(1.0, "Weight of the sum over unlikely tokens.", least=0)
+    normalised: Normalised = option(
+        "vocabulary", "Tokens over which the probabilities of the base sum to 1."
+    )
+    tokens: int = option(30, TOKENS, least=1)
+    epochs: float = option(0.2, EPOCHS, above=0)
+    batch: int = option(8, BATCH, least=1)
+    learning_rate: float = option(2e-3, RATE.format("twentieth"), above=0)
+
+    def lengths(self, labels: Sequence[str]) -> dict[str, int]:
+        """Returns m of each label.
+
+        Raises:
+            UserError: a label without a number or a number without a label, or none at all.
+        """
+        parts = [part.rpartition("=") for part in self.prompt.split(",")]
+        words = {label.strip(): number.strip() for label, _, number in parts}
+        if words.keys() == {""}:
+            words = dict.fromkeys(labels, words[""])
+        if words.keys() != set(labels) or not all(n.isdecimal() and int(n) for n in words.values()):
+            raise UserError(
+                f"prompt is {shown(self.prompt)}; expected a number of at least 1, or one for each "
+                f"label, as in {','.join(f'{label}=10' for label in labels)}"
+            )
+        return {label: int(words[label]) for label in labels}
+
+
+@dataclass(frozen=True)
+class LatentSettings(Options):
+    """How latents, prefixes and the flow are trained."""
+
+    encoder: str = option(
+        "offline/minilm", "Model of sentence embeddings; its weights stay as they are."
+    )
+    size: int = option(64, "Size d of a latent.", least=2)
+    positions: int = option(8, "Number P of virtual positions of a prefix.", least=1)
+    rank: int = option(
+        64, "Rank of the map from latents to keys and values; 0 for full rank.", least=0
+    )
+    texts: int = option(
+        0, "Most texts of a label that are learnt from, drawn by the seed; 0 for all.", least=0
+    )
+    noise: float = option(
+        1e-3, "Standard deviation of the noise added to latents in training.", least=0
+    )
+    kept: int = option(
+        2000, "Most latents of a label that stay in the guide, for the search of MultiCTG.", least=1
+    )
+    tokens: int = option(20, TOKENS, least=1)
+    epochs: float = option(0.5, EPOCHS, above=0)
+    batch: int = option(16, BATCH, least=1)
+    learning_rate: float = option(5e-3, RATE.format("twentieth"), above=0)
+    head_steps: int = option(
+        300, "Number of steps of encoder and head alone, before those with the base.", least=0
+    )
+    flow_blocks: int = option(8, "Number of affine couplings of the flow.", least=1)
+    flow_width: int = option(128, "Width of a coupling's network.", least=1)
+    flow_steps: int = option(2000, "Number of steps of the flow's own training.", least=1)
+
+
+SETTINGS: Mapping[GuideKind, type[Options]] = {
+    "class-lm": ClassLMSettings,
+    "future": FutureSettings,
+    "head": HeadSettings,
+    "soft-prompt": SoftPromptSettings,
+    "latent": LatentSettings,
+}
+"""Kind of guide -> its settings, by the names of the options of `levelfield train guide`."""
+
+TECHNIQUES: Mapping[str, GuideKind] = {
+    "gedi": "class-lm",
+    "dexperts": "class-lm",
+    "ctrl-lite": "class-lm",
+    "fudge": "future",
+    "pplm": "head",
+    "discup": "soft-prompt",
+    "multictg": "latent",
+    "priorctg": "latent",
+}
+"""Technique -> the kind of guide that it needs."""
+
+KINDS: Mapping[GuideKind, str] = {
+    "class-lm": "levelfield.generation.techniques.class_lm.class_lm_training:CLASS_LM",
+    "future": "levelfield.generation.techniques.fudge.future_training:FUTURE",
+    "head": "levelfield.generation.techniques.pplm.head_training:HEAD",
+    "soft-prompt": "levelfield.generation.techniques.discup.soft_prompt_training:SOFT_PROMPT",
+    "latent": "levelfield.generation.techniques.latent.latent_training:LATENT",
+}
+"""Kind -> where its `GuideTraining` is; none is imported before it is used."""
+
+OF_SEVERAL: frozenset[GuideKind] = frozenset({"latent"})
+"""Kinds of guides that serve several attributes at once."""
+
+
+def settings_of(kind: GuideKind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the defaults of a kind, and what the user gave in their place; None is not given.
+
+    Args:
+        given: values, or words as the user wrote them.
+
+    Raises:
+        UserError: a setting that the kind does not have, or a word that is no value of it.
+    """
+    values = {name: value for name, value in given.items() if value is not None}
+    known = choices(SETTINGS[kind])
+    if foreign := sorted(values.keys() - known.keys()):
+        flag = {"lam": "lambda"}.get(foreign[0], foreign[0].replace("_", "-"))
+        raise UserError(f"--{flag} is no option of this kind of guide; leave it out")
+    return SETTINGS[kind].of(**parsed("guide", known, values)).to_dict()

@@ -1,0 +1,153 @@
+"""Examples of infilling: windows of documents with one segment taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from levelfield.core.arrays import Bools, Codes, VocabularyIds
+from levelfield.core.errors import ModelError, UserError
+from levelfield.models.batching import padded
+from levelfield.models.gaps import FIM
+from levelfield.train.corpus import Corpus
+from levelfield.train.infiller import Family
+
+SEGMENT = 20
+"""Tokens of the longest segment that is cut anywhere (Lu et al. 2024, section 4.1.1)."""
+FEWEST_TOKENS = 4
+"""Tokens of the shortest document that examples are drawn from."""
+
+
+class InfillingExample(NamedTuple):
+    """Vocabulary ids left of the gap, of the segment, and right of the gap."""
+
+    left: VocabularyIds
+    segment: VocabularyIds
+    right: VocabularyIds
+
+
+def draw(
+    corpus: Corpus,
+    among: Codes,
+    rng: np.random.Generator,
+    count: int,
+    window: int,
+    ends: Bools,
+) -> list[InfillingExample]:
+    """Examples from documents drawn in proportion to their length, with replacement."""
+    sizes = np.diff(corpus.begins)[among]
+    total = np.cumsum(sizes)
+    if not total.size or sizes.max() < FEWEST_TOKENS:
+        raise UserError(f"no document of the corpus has {FEWEST_TOKENS} tokens or more")
+    examples: list[InfillingExample] = []
+    while len(examples) < count:
+        place = int(rng.integers(total[-1]))
+        at = int(np.searchsorted(total, place, side="right"))
+        begin, end = corpus.begins[among[at]], corpus.begins[among[at] + 1]
+        if end - begin < FEWEST_TOKENS:
+            continue
+        length = min(int(end - begin), int(rng.integers(window // 4, window + 1)))
+        first = int(begin + rng.integers(end - begin - length + 1))
+        ids = corpus.ids[first : first + length]
+        left, right = _segment(ids, ends, rng)
+        examples.append(InfillingExample(ids[:left], ids[left:right], ids[right:]))
+    return examples
+
+
+def _segment(ids: VocabularyIds, ends: Bools, rng: np.random.Generator) -> tuple[int, int]:
+    """Where a segment begins and ends; never the whole window."""
+    n = len(ids)
+    kind = rng.random()
+    borders = [0, *(np.flatnonzero(ends[ids[:-1]]) + 1).tolist(), n]
+    if kind < 0.4 and len(borders) > 2:
+        sentences = len(borders) - 1
+        many = min(int(rng.integers(1, 3)), sentences - 1)
+        at = int(rng.integers(sentences - many + 1))
+        return borders[at], borders[at + many]
+    if kind < 0.6:
+        length = int(rng.integers(1, min(SEGMENT, n - 1) + 1))
+        left = int(rng.integers(n - length + 1))
+        return left, left + length
+    place = int(rng.integers(1, n))
+    return (place, n) if rng.random() < 0.5 else (0, place)
+
+
+def sentence_ends(tokenizer: Any, vocabulary: int) -> Bools:
+    """(vocabulary,) whether a token ends a sentence or a turn: it ends with `.`, `!`, `?` or a
+    line break."""
+    many = min(vocabulary, len(tokenizer))
+    ends = np.zeros(vocabulary, bool)
+    texts = tokenizer.batch_decode([[id] for id in range(many)])
+    ends[:many] = [text.endswith((".", "!", "?", "\n")) for text in texts]
+    return ends
+
+
+SENTINELS = tuple(f"<extra_id_{i}>" for i in range(10))
+IGNORED = -100
+"""The label of a token that is not learnt."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded ids, (rows, tokens) each; labels are `IGNORED` where nothing is learnt. A causal
+    model has no source."""
+
+    source: torch.Tensor | None
+    inputs: torch.Tensor
+    labels: torch.Tensor
+
+
+class InfillingFormat:
+    """How a family writes an example.
+
+    Raises:
+        ModelError: the tokenizer lacks the tokens of the format.
+    """
+
+    def __init__(self, tokenizer: Any, family: Family) -> None:
+        self.family = family
+        self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self.end = tokenizer.eos_token_id
+        names = SENTINELS[:1] if family == "t5" else FIM
+        self.marks = [tokenizer.convert_tokens_to_ids(name) for name in names]
+        known = tokenizer.get_vocab()
+        missing = [name for name in names if name not in known]
+        if missing or self.end is None:
+            raise ModelError(
+                f"the tokenizer has no {', '.join(missing) or 'end-of-text token'}, which "
+                f"the format of {family} infillers needs"
+            )
+
+    def source(self, example: InfillingExample) -> list[int]:
+        """What an encoder reads; nothing for a causal model."""
+        if self.family == "causal":
+            return []
+        return [*example.left.tolist(), *self.marks, *example.right.tolist(), self.end]
+
+    def target(self, example: InfillingExample) -> tuple[list[int], int]:
+        """What is written, and how many of its first tokens are not learnt."""
+        segment = [*example.segment.tolist(), self.end]
+        if self.family == "t5":
+            return [*self.marks, *segment], 1
+        prefix, suffix, middle = self.marks
+        left, right = example.left.tolist(), example.right.tolist()
+        return [prefix, *left, suffix, *right, middle, *segment], 1
+
+    def batch(self, examples: Sequence[InfillingExample], start: int | None) -> Batch:
+        """Padded on the right. `start` is the token a decoder begins with, None for causal."""
+        targets = [self.target(example) for example in examples]
+        full = padded([ids for ids, _ in targets], self.pad)
+        labels = padded([ids for ids, _ in targets], IGNORED)
+        for row, (_, first) in zip(labels, targets, strict=True):
+            row[:first] = IGNORED
+        if self.family == "causal":
+            labels[np.isin(labels, self.marks)] = IGNORED
+            return Batch(None, torch.from_numpy(full[:, :-1]), torch.from_numpy(labels[:, 1:]))
+        source = torch.from_numpy(padded([self.source(e) for e in examples], self.pad))
+        begin = np.full((len(full), 1), start, np.int64)
+        inputs = np.concatenate([begin, full[:, :-1]], axis=1)
+        return Batch(source, torch.from_numpy(inputs), torch.from_numpy(labels))

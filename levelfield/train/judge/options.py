@@ -1,0 +1,173 @@
+"""The words of `levelfield train judge`: what they mean, and which of them contradict."""
+
+# Annotations stay objects here, since options are read from them.
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import choices, group, option
+from levelfield.models.loading import AS_USUAL, Loading
+from levelfield.train.held_out import HeldOutOptions
+from levelfield.train.judge import ARCHITECTURES, JudgeSpec
+
+if TYPE_CHECKING:
+    from levelfield.core.sample import Sample
+    from levelfield.train.labelled import LabelledTexts, RatingScale
+
+
+@dataclass(frozen=True)
+class JudgeOptions(HeldOutOptions):
+    """What `levelfield train judge` learns from, and how."""
+
+    recipe: str | None = option(
+        None,
+        "Recipe to follow instead of FILEs: data sets and settings by name; --model names "
+        "another encoder for it, and --learning-rate its learning rate.",
+        metavar="NAME",
+    )
+    attribute: str | None = option(
+        None, "Attribute whose labels are learnt: control.ATTRIBUTE of the samples.", metavar="NAME"
+    )
+    arch: str | None = option(
+        None, "Architecture of the judge.", among=tuple(ARCHITECTURES), otherwise="textcnn"
+    )
+    share: float | None = option(
+        None,
+        "Share of the texts to test the judge on, if no file is held out.",
+        above=0,
+        below=1,
+        otherwise="0.1",
+    )
+    rating: str | None = option(
+        None, "Learn from ratings of this aspect, not from labels.", metavar="ASPECT"
+    )
+    low: str | None = option(None, "Label of the lowest rating.", otherwise="low")
+    high: str | None = option(None, "Label of the highest rating.", otherwise="high")
+    ends: tuple[float, ...] | None = option(
+        None,
+        "Lowest and highest rating.",
+        flags=("--range",),
+        otherwise="those that there are",
+    )
+    settings: Mapping[str, Any] = option({}, "Settings of the architecture.")
+    seed: int = option(
+        0, "Seed of weights, of batches, and of the choice of what is held out.", least=0
+    )
+    loading: Loading = group(AS_USUAL, without=("dtype", "batch_tokens", "engine"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ends is not None and len(self.ends) != 2:
+            raise UserError(f"ends={self.ends!s:.60}: expected the lowest and the highest rating")
+
+    def spec(self, files: Sequence[str]) -> JudgeSpec:
+        """Returns what to train.
+
+        Raises:
+            UserError: options that contradict, or are none of this recipe or architecture.
+        """
+        if bool(self.recipe) == bool(files):
+            raise UserError("expected either FILEs with labels or --recipe NAME")
+        spec = self._by_recipe(self.recipe) if self.recipe else self._by_files()
+        return spec.replace(seed=self.seed, device=self.loading.device)
+
+    def texts(self, files: Sequence[str]) -> "LabelledTexts":
+        """Returns what to train and test on.
+
+        Raises:
+            UserError, InputError: files that can't be read, samples without a label or rating.
+            FetchError: a set of the recipe can't be fetched.
+        """
+        from levelfield.train.judge import recipes
+        from levelfield.train.labelled import from_controls, from_ratings, own_texts
+
+        if self.recipe:
+            return recipes.texts_of(self.recipe)
+        samples = self._read(files)
+        others = self._read(self.held_out) if self.held_out else None
+        if self.rating:
+            scale = self._scale(samples, self.rating)
+            rows = from_ratings(samples, scale)
+            test = from_ratings(others, scale) if others is not None else None
+        else:
+            attribute = self.attribute or ""
+            rows = from_controls(samples, attribute)
+            test = from_controls(others, attribute, rows.labels) if others is not None else None
+        return own_texts(rows, test, (), share=self.share or 0.1, seed=self.seed)
+
+    def _by_recipe(self, name: str) -> JudgeSpec:
+        """The spec of a recipe, which says everything but the seed and the encoder."""
+        from levelfield.train.judge import recipes
+
+        with_model = ("start", "learning_rate", "allow_pickle")
+        for key in self._told:
+            if key not in with_model:
+                raise UserError(f"--recipe says what {_flag(key)} would: leave one out")
+        spec, told = recipes.spec_of(name), self._told
+        if "start" not in told:
+            if told:
+                flag = _flag(next(iter(told)))
+                raise UserError(f"{flag} beside --recipe is of another --model NAME")
+            return spec
+        if not spec.outline.on_encoder:
+            raise UserError(f"--model is the encoder, and {name} has none")
+        if "learning_rate" in told and "learning_rate" not in spec.outline.options:
+            raise UserError(f"--learning-rate says nothing to {name}")
+        return spec.with_settings(told)
+
+    def _by_files(self) -> JudgeSpec:
+        if self.held_out and self.share is not None:
+            raise UserError(
+                "--share is of the texts where no file is held out; leave out --held-out"
+            )
+        if not self.rating:
+            for key in ("low", "high", "ends"):
+                if key in self._told:
+                    raise UserError(f"{_flag(key)} is of ratings: it needs --rating ASPECT")
+        name = self.arch or "textcnn"
+        declared = {key for outline in ARCHITECTURES.values() for key in outline.options}
+        settings = {key: value for key, value in sorted(self._told.items()) if key in declared}
+        for key in settings:
+            if key not in ARCHITECTURES[name].options:
+                raise UserError(f"{_flag(key)} is no option of --arch {name}")
+        attribute = self.attribute or self.rating
+        if not attribute:
+            raise UserError("expected --attribute NAME: whose labels are learnt")
+        return JudgeSpec(attribute, name).with_settings(settings)
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """What the user said, seed and device aside."""
+        apart = ("settings", "seed", "device", "recipe")
+        values = {key: value for key, value in self.to_dict().items() if key not in apart}
+        told = {key: value for key, value in values.items() if value not in (None, (), {}, False)}
+        return {**told, **self.settings}
+
+    def _read(self, files: Sequence[str]) -> "list[Sample]":
+        from levelfield.io import open_samples
+
+        source = open_samples(files, self.reading, ids="any")
+        source.check()
+        return list(source)
+
+    def _scale(self, samples: "Sequence[Sample]", aspect: str) -> "RatingScale":
+        from levelfield.train.labelled import RatingScale
+
+        values = [value for s in samples for value in s.ratings.get(aspect, {}).values()]
+        if not values:
+            raise UserError(
+                f"no sample has a rating of {aspect} (--map ratings.{aspect}=COLUMN names your "
+                "column)"
+            )
+        least, most = self.ends or (min(values), max(values))
+        return RatingScale(aspect, self.low or "low", self.high or "high", least, most)
+
+
+def _flag(key: str) -> str:
+    """An option as users write it."""
+    for cls in (JudgeOptions, JudgeSpec):
+        if key in choices(cls):
+            return choices(cls)[key].flags[0]
+    return f"--{key.replace('_', '-')}"

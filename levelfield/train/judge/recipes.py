@@ -1,0 +1,100 @@
+"""Judges by name: which sets to learn from, which to be tried on, and settings that do well."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.datasets import dataset, load
+from levelfield.io.toml import read_toml
+from levelfield.train.judge import ARCHITECTURES, JudgeSpec
+from levelfield.train.labelled import (
+    Labelled,
+    LabelledTexts,
+    RatingScale,
+    apart,
+    from_controls,
+    from_ratings,
+    joined,
+    merged,
+)
+
+
+def names() -> tuple[str, ...]:
+    """The recipes: a set and an architecture each."""
+    return tuple(f"{name}-{architecture}" for name in _file() for architecture in ARCHITECTURES)
+
+
+def spec_of(name: str) -> JudgeSpec:
+    """What a recipe trains.
+
+    Raises:
+        UserError: there is no such recipe.
+    """
+    set, architecture = _split(name)
+    table = _file()[set]
+    settings = {key: v for key, v in table.get(architecture, {}).items() if key != "train"}
+    spec = JudgeSpec(table["attribute"], architecture, case=bool(table.get("case")))
+    return spec.with_settings(settings)
+
+
+def texts_of(name: str) -> LabelledTexts:
+    """The texts of a recipe; training texts that share something with the test set are left out.
+
+    Raises:
+        UserError: there is no such recipe.
+        FetchError: a set can't be fetched.
+    """
+    set, architecture = _split(name)
+    table = _file()[set]
+    chosen = table.get(architecture, {}).get("train", table["train"])
+    test = _rows(table, table["test"])
+    parts = [(_rows(table, part), int(part.get("times", 1))) for part in chosen]
+    together = merged(joined(parts))
+    train, dropped = apart(together.rows, test.texts)
+    facts = {
+        "Tried on": _named(table["test"]),
+        "Left out": f"{dropped:,} texts that have something of the test set",
+        "Repeated": f"{together.repeated:,} rows",
+    }
+    return LabelledTexts(train, test, facts, tuple(dict.fromkeys(map(_source, chosen))))
+
+
+def _rows(table: Mapping[str, Any], part: Mapping[str, Any]) -> Labelled:
+    samples: list[Sample] = load(part["set"], part=part["part"])
+    if part.get("lines"):
+        samples = [replace(s, text=line) for s in samples for line in s.text.splitlines()]
+    if "rating" in table:
+        return from_ratings(samples, RatingScale(**table["rating"]))
+    return from_controls(samples, table["attribute"])
+
+
+def _named(part: Mapping[str, Any]) -> str:
+    return f"{part['set']}, {part['part']}"
+
+
+def _source(part: Mapping[str, Any]) -> str:
+    known = dataset(part["set"])
+    licence = known.licence or "no licence stated"
+    return f"{_named(part)}: {known.title}; {licence}; {known.citation}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    for architecture in ARCHITECTURES:
+        set = name.removesuffix(f"-{architecture}")
+        if set != name and set in _file():
+            return set, architecture
+    near = difflib.get_close_matches(name, names(), n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names())}"
+    raise UserError(f"there is no recipe '{name}'; {hint}")
+
+
+@functools.cache
+def _file() -> Mapping[str, Any]:
+    return read_toml(resources.files("levelfield.train.judge") / "recipes.toml")
