@@ -15,6 +15,7 @@ from types import ModuleType
 
 import click
 import pytest
+from levelfield_reproductions.convert.table import LAYOUTS
 
 from levelfield.cli import levelfield
 from levelfield.cli.generate import generate
@@ -28,7 +29,6 @@ from levelfield.metrics.judges import choose
 from levelfield.scoring.tasks import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.train.cdm.plan import load_cdm_plan
-from levelfield.train.convert.table import LAYOUTS
 from levelfield.train.guide.settings import SETTINGS
 
 pytest.importorskip("torch")

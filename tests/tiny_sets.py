@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
+from levelfield_reproductions import Gap, RatedSet
 
 from levelfield.core.sample import Sample
-from levelfield.papers import Gap, RatedSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TinySet(RatedSet):
 
 def use_sets(monkeypatch: pytest.MonkeyPatch, *sets: RatedSet) -> None:
     """Has these sets take the place of all rated sets."""
-    monkeypatch.setattr("levelfield.papers.rated.RATED_SETS", sets)
+    monkeypatch.setattr("levelfield_reproductions.rated.RATED_SETS", sets)
 
 
 def tiny_set(

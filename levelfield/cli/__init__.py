@@ -24,16 +24,19 @@ _COMMANDS = {
     "correlate": ("levelfield.cli.correlate:correlate", "Say how far metrics agree with people."),
     "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
     "study": ("levelfield.cli.study:study", "Run, audit and report a comparison of systems."),
-    "rate": ("levelfield.cli.rate:rate", "Collect people's ratings on a web page."),
+    "rate": ("levelfield_rating.cli:rate", "Collect people's ratings on a web page."),
     "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
     "techniques": (
         "levelfield.cli.techniques:techniques",
         "List the techniques of controlled generation, or explain one.",
     ),
     "data": ("levelfield.cli.data:data", "List and fetch rated texts, prompts and labelled texts."),
-    "reproduce": ("levelfield.cli.reproduce:reproduce", "Derive published numbers again."),
+    "reproduce": ("levelfield_reproductions.commands:reproduce", "Derive published numbers again."),
     "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
-    "convert": ("levelfield.cli.convert:convert", "Convert weights that authors published."),
+    "convert": (
+        "levelfield_reproductions.commands:convert",
+        "Convert weights that authors published.",
+    ),
     "environment": (
         "levelfield.cli.environment:environment",
         "Manage environments of metrics whose requirements clash with ours.",

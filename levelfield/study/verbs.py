@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from levelfield_reproductions.recipes.lpf import SIZES
+from levelfield_reproductions.study_layout import published_cells
 
 from levelfield.core import patience
 from levelfield.core.errors import UserError
@@ -18,7 +20,6 @@ from levelfield.core.options import keywords
 from levelfield.core.progress import Stages, no_stages
 from levelfield.io import open_samples
 from levelfield.io.problems import shown
-from levelfield.papers.recipes.lpf import SIZES
 from levelfield.scoring.keeper import keeping
 from levelfield.scoring.options import Execution, Note
 from levelfield.scoring.places import scoring_place
@@ -31,7 +32,6 @@ from levelfield.study.cells import Cell, CellKey
 from levelfield.study.measure import measure, metrics_of
 from levelfield.study.plan import CallableSource, Plan
 from levelfield.study.plan_file import load_plan
-from levelfield.study.published import published_cells
 from levelfield.study.report import StudyReport, drawn_texts
 from levelfield.study.run import run
 from levelfield.study.settings import (

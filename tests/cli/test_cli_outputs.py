@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 import pytest
 from command_line import Run, Write
+from levelfield_rating.export.documents import documents
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store import RatingStore
 
 from levelfield.cli import levelfield
 from levelfield.cli.outputs import InputType, OutputType, Writing
 from levelfield.io.outputs import KINDS
-from levelfield.rating.export.documents import documents
-from levelfield.rating.plan.freezing import freeze
-from levelfield.rating.store import RatingStore
 
 WORDS = {
     *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Run, Write, records, start
-
-from levelfield.rating.plan.freezing import freeze
-from levelfield.rating.store import RatingStore
-from levelfield.rating.store.records import Event
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store import RatingStore
+from levelfield_rating.store.records import Event
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rating" / "STUDY.toml"
 
@@ -321,7 +320,7 @@ def test_somebody_without_a_link_can_still_be_withdrawn(run: Run, study: Path):
 def test_a_withdrawal_that_another_program_holds_up_is_said(
     run: Run, study: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("levelfield.rating.store.erasure._PATIENCE_S", 0.01)
+    monkeypatch.setattr("levelfield_rating.store.erasure._PATIENCE_S", 0.01)
     rate_all(study)
     store = study.with_suffix(".sqlite")
     with contextlib.closing(sqlite3.connect(store)) as reader:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+import levelfield_reproductions as papers
 import numpy as np
 import pytest
+from levelfield_reproductions import defaults_page
+from levelfield_reproductions.defaults import MetricAgreement, SetAgreement, drawn
 from tiny_sets import TinySet, absent_set, tiny_set, use_sets
 
-from levelfield import papers
 from levelfield.core.errors import UserError
 from levelfield.core.metric import MetricError
 from levelfield.core.sample import Sample
-from levelfield.papers import defaults_page
-from levelfield.papers.defaults import MetricAgreement, SetAgreement, drawn
 from levelfield.scoring.score import score
 from levelfield.stats.correlation import estimates
 
@@ -136,7 +136,7 @@ def test_the_members_of_a_family_are_scored_in_one_run(report, monkeypatch):
         runs.append(names)
         return score(samples, names, **words)
 
-    monkeypatch.setattr("levelfield.papers.defaults.score", counted)
+    monkeypatch.setattr("levelfield_reproductions.defaults.score", counted)
     report(with_references(tiny_set()))
     assert runs == [["chrf.references", "chrf.source"], ["style.degenerate"]]
 
@@ -155,7 +155,7 @@ def with_references(rated: TinySet) -> TinySet:
 
 def test_the_default_of_score_stands_first_and_is_marked(report, monkeypatch):
     monkeypatch.setattr(
-        "levelfield.papers.defaults.defaults_of_score", lambda: {"style.degenerate"}
+        "levelfield_reproductions.defaults.defaults_of_score", lambda: {"style.degenerate"}
     )
     made = report(tiny_set())
     assert [m.metric for m in made.sets[0].metrics] == ["style.degenerate", "chrf.source"]

@@ -9,16 +9,16 @@ from importlib import resources
 from pathlib import Path
 
 import click
+import levelfield_reproductions as papers
 import pytest
+from levelfield_reproductions import PAPERS, Gap, Outcome, Verdict, read_paper
 
-from levelfield import papers
 from levelfield.cli import levelfield
 from levelfield.cli.options import Word
 from levelfield.core.errors import UserError
 from levelfield.core.registry import create, matching
 from levelfield.datasets import dataset
 from levelfield.io.toml import read_toml
-from levelfield.papers import PAPERS, Gap, Outcome, Verdict, read_paper
 
 
 def outcomes() -> Iterator[Outcome]:
@@ -85,7 +85,9 @@ def test_a_number_that_is_derived_lacks_nothing_in_print():
 def test_every_gap_of_a_paper_s_file_is_that_of_some_number():
     for name in PAPERS:
         used = {n.gap for t in read_paper(name).tables for n in t.numbers if n.gap}
-        for table in read_toml(resources.files("levelfield.papers") / f"{name}.toml")["tables"]:
+        for table in read_toml(resources.files("levelfield_reproductions") / f"{name}.toml")[
+            "tables"
+        ]:
             for gap in table.get("gaps", ()):
                 pattern = re.compile(re.sub(r"\\{\w+\\}", ".+", re.escape(gap["what"])))
                 assert any(pattern.fullmatch(one.what) for one in used), gap

@@ -5,9 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-
-from levelfield.papers import PAPERS, Number, PublishedTable, read_paper, tables
-from levelfield.papers.recipes import lpf
+from levelfield_reproductions import PAPERS, Number, PublishedTable, read_paper, tables
+from levelfield_reproductions.recipes import lpf
 
 NUMBERS = [n for name in PAPERS for t in read_paper(name).tables for n in t.numbers]
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import levelfield_reproductions as papers
 import numpy as np
 import pytest
+from levelfield_reproductions import Reproduction, Verdict
+from levelfield_reproductions.recipes import ctrleval, lpf, thesis
 
-from levelfield import papers
 from levelfield.core.errors import UserError
 from levelfield.core.metric import Metric
 from levelfield.core.sample import Sample
@@ -19,8 +21,6 @@ from levelfield.core.scores import Scores
 from levelfield.datasets import dataset
 from levelfield.datasets import lpf as lpf_runs
 from levelfield.datasets.lpf import PublishedRun
-from levelfield.papers import Reproduction, Verdict
-from levelfield.papers.recipes import ctrleval, lpf, thesis
 
 # table -> same, differs, can't be derived
 COUNTS = {

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+import levelfield_reproductions as papers
 import numpy as np
 import pytest
+from levelfield_reproductions import Grid, QuestionAnswer
+from levelfield_reproductions.recipes import thesis_values
+from levelfield_reproductions.recipes.thesis_values import judgements
 
-from levelfield import papers
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.datasets import load
-from levelfield.papers import Grid, QuestionAnswer
-from levelfield.papers.recipes import thesis_values
-from levelfield.papers.recipes.thesis_values import judgements
 from levelfield.stats.correlation import pearson, tau_like
 
 

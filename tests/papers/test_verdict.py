@@ -7,8 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from levelfield.papers import Derived, Number, Outcome, Verdict, judge
+from levelfield_reproductions import Derived, Number, Outcome, Verdict, judge
 
 
 def outcome(

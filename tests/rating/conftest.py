@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from levelfield_rating.address import Address
+from levelfield_rating.model import Frozen
+from levelfield_rating.store import RatingStore
 from raters_of_store import STUDY, Now
 from rating_study import small_study
-
-from levelfield.rating.address import Address
-from levelfield.rating.model import Frozen
-from levelfield.rating.store import RatingStore
 
 
 @pytest.fixture
@@ -50,9 +49,8 @@ def browser_of(memory: Path) -> Iterator[Callable[..., Any]]:
     pytest.importorskip("fastapi")
     pytest.importorskip("markdown_it")
     pytest.importorskip("nh3")
+    from levelfield_rating.web.app import create_app
     from plain_browser import Browser
-
-    from levelfield.rating.web.app import create_app
 
     stores: list[RatingStore] = []
 
@@ -76,9 +74,8 @@ def place_of(chromium: Any, memory: Path) -> Iterator[Callable[..., Any]]:
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
     from chromium_pages import Place
+    from levelfield_rating.web.app import create_app
     from rating_server import served
-
-    from levelfield.rating.web.app import create_app
 
     with ExitStack() as stack:
         places: list[Place] = []

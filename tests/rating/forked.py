@@ -25,10 +25,10 @@ PRELOADED = (
     "httpx",
     "uvicorn",
     "levelfield.cli",
-    "levelfield.cli.rate",
-    "levelfield.rating.export.documents",
-    "levelfield.rating.web.app",
-    "levelfield.rating.web.organiser",
+    "levelfield_rating.cli",
+    "levelfield_rating.export.documents",
+    "levelfield_rating.web.app",
+    "levelfield_rating.web.organiser",
 )
 
 

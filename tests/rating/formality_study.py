@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from levelfield_rating.model import (
+    Candidate,
+    Frozen,
+    Item,
+    Placed,
+    RatingCriterion,
+    Slot,
+    TextPart,
+)
+from levelfield_rating.store.records import RaterState
+from levelfield_reproductions.recipes.thesis import SURVEYS, SYSTEMS
+from levelfield_reproductions.tables import read_paper
+
 from levelfield.core.sample import Sample
 from levelfield.datasets.loading import load
 from levelfield.io import as_record
-from levelfield.papers.recipes.thesis import SURVEYS, SYSTEMS
-from levelfield.papers.tables import read_paper
-from levelfield.rating.model import Candidate, Frozen, Item, Placed, RatingCriterion, Slot, TextPart
-from levelfield.rating.store.records import RaterState
 
 CRITERIA = ("content", "style", "fluency")
 

@@ -7,9 +7,8 @@ import json
 import re
 import uuid
 
+from levelfield_rating.web.security import csrf_token
 from starlette.testclient import TestClient
-
-from levelfield.rating.web.security import csrf_token
 
 
 def enter(client, link, **headers):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from levelfield_rating.model import Frozen, Item, RatingCriterion
+from levelfield_rating.store.records import RaterState
 from simulated_raters import Rule, clipped
 
-from levelfield.rating.model import Frozen, Item, RatingCriterion
-from levelfield.rating.store.records import RaterState
 from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}

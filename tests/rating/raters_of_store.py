@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from levelfield_rating.model import Frozen, Placed, Slot
+from levelfield_rating.store import (
+    Event,
+    Phase,
+    RatingStore,
+    RequestRefused,
+    StoreUnavailable,
+)
 from rating_study import small_study
-
-from levelfield.rating.model import Frozen, Placed, Slot
-from levelfield.rating.store import Event, Phase, RatingStore, RequestRefused, StoreUnavailable
 
 STUDY = small_study(items=3, raters=2, surveys=2)
 

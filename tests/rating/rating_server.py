@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from levelfield.rating.address import Address
+from levelfield_rating.address import Address
 
 
 @contextmanager

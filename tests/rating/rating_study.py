@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from levelfield.rating.model import (
+from levelfield_rating.model import (
     Candidate,
     Frozen,
     Item,

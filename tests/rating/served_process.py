@@ -15,11 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import levelfield_rating
 from forked import Forked, fork, run_levelfield
-
-import levelfield.rating
-from levelfield.rating.plan.freezing import freeze
-from levelfield.rating.store import database
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store import database
 
 LEVELFIELD = (sys.executable, "-m", "levelfield")
 
@@ -33,7 +32,7 @@ def run_command(folder: Path, *words: object) -> None:
 
 def serve_as_nobody(*words: str) -> None:
     """Runs a command as a user who may write nothing; `words[2]` is the study file."""
-    for module in pkgutil.walk_packages(levelfield.rating.__path__, "levelfield.rating."):
+    for module in pkgutil.walk_packages(levelfield_rating.__path__, "levelfield_rating."):
         importlib.import_module(module.name)
     known = database.migrations()
     database.migrations = lambda: known

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from levelfield.rating.answers import Answer
-from levelfield.rating.model import Candidate, Frozen, Item, Placed, RatingCriterion, Slot, TextPart
-from levelfield.rating.store import RatingStore
-from levelfield.rating.store.records import Event
+from levelfield_rating.answers import Answer
+from levelfield_rating.model import (
+    Candidate,
+    Frozen,
+    Item,
+    Placed,
+    RatingCriterion,
+    Slot,
+    TextPart,
+)
+from levelfield_rating.store import RatingStore
+from levelfield_rating.store.records import Event
 
 Rule = Callable[[Item, RatingCriterion], Answer | None]
 """What a rater answers; None for not at all."""

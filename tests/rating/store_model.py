@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
+from levelfield_rating.store import Event
 from rating_study import small_study
-
-from levelfield.rating.store import Event
 
 STUDY = small_study(items=2, raters=2, surveys=1, control=False, scale="likert")
 

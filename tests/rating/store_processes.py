@@ -7,10 +7,15 @@ import resource
 import time
 from pathlib import Path
 
+from levelfield_rating.store import (
+    Event,
+    RatingStore,
+    StoreError,
+    StoreUnavailable,
+    database,
+)
 from raters_of_store import fill, rating, refrozen
 from rating_study import small_study
-
-from levelfield.rating.store import Event, RatingStore, StoreError, StoreUnavailable, database
 
 
 def rate(store_file: str, rater: str, acknowledged_file: str) -> None:

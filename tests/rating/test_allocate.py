@@ -9,12 +9,19 @@ from itertools import pairwise, permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from levelfield_rating.allocate import (
+    alike,
+    deal,
+    slots_of,
+    spread,
+    williams,
+    with_survey,
+)
+from levelfield_rating.model import Design, Item, Slot
+from levelfield_rating.units import BalancedItem, Show, Unit, questions_of, units_of
 
 from levelfield import datasets
 from levelfield.core.sample import Sample
-from levelfield.rating.allocate import alike, deal, slots_of, spread, williams, with_survey
-from levelfield.rating.model import Design, Item, Slot
-from levelfield.rating.units import BalancedItem, Show, Unit, questions_of, units_of
 
 SHOW = Show(fields=("source", "prompt"))
 

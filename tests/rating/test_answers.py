@@ -5,9 +5,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from levelfield.rating.answers import NEITHER, BadAnswer, checked, passes, standard_ranks
-from levelfield.rating.model import RatingCriterion
+from levelfield_rating.answers import (
+    NEITHER,
+    BadAnswer,
+    checked,
+    passes,
+    standard_ranks,
+)
+from levelfield_rating.model import RatingCriterion
 
 SLIDER = RatingCriterion("style", "Style", "It is formal.", "slider")
 LIKERT = RatingCriterion("fluency", "Fluency", "It reads well.", "likert", points=7)

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from levelfield_rating.allocate import slots_of
+from levelfield_rating.model import Frozen, Item
+from levelfield_rating.negatives import Lacking, dropped, negatives_of, shuffled, split
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.units import BalancedItem, Show, Unit, questions_of, units_of
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, rewrites, write_study
 
 from levelfield.core.errors import InputError
 from levelfield.core.sample import Sample
-from levelfield.rating.allocate import slots_of
-from levelfield.rating.model import Frozen, Item
-from levelfield.rating.negatives import Lacking, dropped, negatives_of, shuffled, split
-from levelfield.rating.plan.freezing import freeze
-from levelfield.rating.units import BalancedItem, Show, Unit, questions_of, units_of
 
 SHOW = Show(fields=("source",))
 

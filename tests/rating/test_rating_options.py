@@ -11,21 +11,26 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from levelfield_rating import schema
+from levelfield_rating.export.documents import export
+from levelfield_rating.links import change_link
+from levelfield_rating.model import RatingCriterion
+from levelfield_rating.plan.cards import ExampleCard, PracticeCard
+from levelfield_rating.plan.file import (
+    LastPage,
+    NegativeControls,
+    RatingStudyTable,
+    read_study,
+)
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.plan.questions import RatingDesign
+from levelfield_rating.settings import ExportOptions, LinkOptions, Serving, StoreOptions
+from levelfield_rating.store import RatingStore
 from study_folder import CRITERIA, TOP, rewrites, write_study
 
 from levelfield.cli import levelfield
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options
-from levelfield.rating import schema
-from levelfield.rating.export.documents import export
-from levelfield.rating.links import change_link
-from levelfield.rating.model import RatingCriterion
-from levelfield.rating.plan.cards import ExampleCard, PracticeCard
-from levelfield.rating.plan.file import LastPage, NegativeControls, RatingStudyTable, read_study
-from levelfield.rating.plan.freezing import freeze
-from levelfield.rating.plan.questions import RatingDesign
-from levelfield.rating.settings import ExportOptions, LinkOptions, Serving, StoreOptions
-from levelfield.rating.store import RatingStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,7 +109,10 @@ def test_a_file_its_schema_and_python_refuse_the_same_values(
 
 def shipped() -> dict[str, str]:
     """The rating study files of the package, the examples and the documentation."""
-    files = [ROOT / "levelfield/rating/starter/STUDY.toml", ROOT / "examples/rating/STUDY.toml"]
+    files = [
+        ROOT / "rating/levelfield_rating/starter/STUDY.toml",
+        ROOT / "examples/rating/STUDY.toml",
+    ]
     page = (ROOT / "docs" / "rating-study-file.md").read_text("utf-8")
     parts = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
     texts = {str(file.relative_to(ROOT)): file.read_text("utf-8") for file in files}

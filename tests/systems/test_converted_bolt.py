@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import technique_cases as cases
 import torch
+from levelfield_reproductions.convert import convert
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
 from levelfield.core.errors import ModelError, UserError
@@ -18,7 +19,6 @@ from levelfield.generation.techniques.bolt.encoders import encoder_model
 from levelfield.generation.techniques.bolt.rollout import StraightThrough
 from levelfield.models.guides import guide_for, guide_named
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.convert import convert
 
 WIDTH, TABLE = 16, 24
 """Of the states, and of the table of embeddings with a map behind it."""

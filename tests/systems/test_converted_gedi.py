@@ -6,6 +6,7 @@ import published_files
 import pytest
 import technique_cases as cases
 import torch
+from levelfield_reproductions.convert import convert
 from plain import logits, steered
 
 from levelfield.core.errors import ModelError, UserError
@@ -15,7 +16,6 @@ from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
 from levelfield.generation.techniques.class_lm.dexperts import DExperts
 from levelfield.generation.techniques.class_lm.gedi import GeDi
 from levelfield.models.guides import guide_named
-from levelfield.train.convert import convert
 
 SCALE, BIAS = 7.0, (0.3, -0.2)
 EXTRA = {"logit_scale": torch.tensor([[SCALE]]), "bias": torch.tensor([BIAS])}
@@ -27,7 +27,7 @@ LAKE = "The lake was very"
 @pytest.fixture(autouse=True)
 def short_codes(monkeypatch):
     """Codes of one token to the tiny models."""
-    from levelfield.train.convert import gedi
+    from levelfield_reproductions.convert import gedi
 
     monkeypatch.setattr(
         gedi, "_CODES", {"sentiment": ("a", "e"), "topic": ("o", "i"), "detoxifier": ("n", "s")}

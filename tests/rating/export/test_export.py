@@ -12,6 +12,13 @@ from typing import Any
 import formality_study
 import numpy as np
 import pytest
+from levelfield_rating.export.codebook import codebook
+from levelfield_rating.export.documents import archive, documents, export
+from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.results.agreement import reliability, system_means, unit_ratings
+from levelfield_rating.results.raters import counted
+from levelfield_rating.results.ratings import sample_ratings, samples
+from levelfield_rating.store import RatingStore
 from rating_study import small_study
 from simulated_raters import (
     Rule,
@@ -27,13 +34,6 @@ from simulated_raters import (
 
 from levelfield.agree.agreement import rater_agreement
 from levelfield.io import load_ratings, load_samples
-from levelfield.rating.export.codebook import codebook
-from levelfield.rating.export.documents import archive, documents, export
-from levelfield.rating.model import Item, RatingCriterion
-from levelfield.rating.results.agreement import reliability, system_means, unit_ratings
-from levelfield.rating.results.raters import counted
-from levelfield.rating.results.ratings import sample_ratings, samples
-from levelfield.rating.store import RatingStore
 from levelfield.stats.resampling import Resampling
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}

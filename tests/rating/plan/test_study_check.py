@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from levelfield_rating.plan.check import StudyCheck, check_study
+from levelfield_rating.plan.freezing import freeze
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, rewrites, write_study
 
 from levelfield.core.errors import UserError
-from levelfield.rating.plan.check import StudyCheck, check_study
-from levelfield.rating.plan.freezing import freeze
 
 CALM = [
     'contact = "a@example.org"',

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from levelfield_rating.model import Frozen, RatingCriterion, TextPart
+from levelfield_rating.plan.file import read_study
+from levelfield_rating.plan.freezing import freeze
 from study_folder import BOTH_WAYS, CRITERIA, TASKS, TOP, rewrites, write_study
 
 from levelfield.core.errors import InputError, UserError
-from levelfield.rating.model import Frozen, RatingCriterion, TextPart
-from levelfield.rating.plan.file import read_study
-from levelfield.rating.plan.freezing import freeze
 
 PAIRS = CRITERIA + '\nscale = "pairwise"'
 

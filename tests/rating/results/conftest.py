@@ -3,10 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from levelfield_rating.store import RatingStore
 from planted_raters import SYSTEMS, noisy
 from simulated_raters import direct_study, opened, rate
-
-from levelfield.rating.store import RatingStore
 
 
 @pytest.fixture

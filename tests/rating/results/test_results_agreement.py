@@ -11,15 +11,15 @@ from pathlib import Path
 import formality_study
 import numpy as np
 import pytest
+from levelfield_rating.answers import standard_ranks
+from levelfield_rating.results.agreement import reliability, system_means
+from levelfield_rating.results.raters import counted, spreads
+from levelfield_rating.results.ratings import sample_ratings
+from levelfield_rating.store import RatingStore
 from planted_raters import FAST, SYSTEMS, noisy, state_of
 from rating_study import small_study
 from simulated_raters import direct_study, opened, rate
 
-from levelfield.rating.answers import standard_ranks
-from levelfield.rating.results.agreement import reliability, system_means
-from levelfield.rating.results.raters import counted, spreads
-from levelfield.rating.results.ratings import sample_ratings
-from levelfield.rating.store import RatingStore
 from levelfield.stats.resampling import Resampling
 
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from levelfield_rating.answers import NEITHER
+from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.results.negatives import verdict
+from levelfield_rating.results.raters import counted
 from planted_raters import SYSTEMS, state_of
 from rating_study import small_study
 from simulated_raters import direct_study, opened, rate
-
-from levelfield.rating.answers import NEITHER
-from levelfield.rating.model import Item, RatingCriterion
-from levelfield.rating.results.negatives import verdict
-from levelfield.rating.results.raters import counted
 
 
 @pytest.mark.parametrize(

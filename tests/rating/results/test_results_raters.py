@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from levelfield_rating.answers import NEITHER, standard_ranks
+from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.results.agreement import system_means
+from levelfield_rating.results.raters import counted, progress, spreads, time_spent
+from levelfield_rating.results.ratings import sample_ratings, scores
+from levelfield_rating.store.records import LogRow
 from planted_raters import ORDER, PAIR, SLIDER, SYSTEMS, noisy, state_of
 from rating_study import small_study
 from simulated_raters import direct_study, opened, rate, rater_of, say
-
-from levelfield.rating.answers import NEITHER, standard_ranks
-from levelfield.rating.model import Item, RatingCriterion
-from levelfield.rating.results.agreement import system_means
-from levelfield.rating.results.raters import counted, progress, spreads, time_spent
-from levelfield.rating.results.ratings import sample_ratings, scores
-from levelfield.rating.store.records import LogRow
 
 
 def test_excluded_replaced_and_withdrawn_raters_do_not_count(tmp_path: Path):

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from forked import fork
+from levelfield_rating.store import RatingStore, StoreError, database
+from levelfield_rating.store.database import migrations
 from raters_of_store import STUDY, begin, dump, rating
 from rating_study import small_study
-
-from levelfield.rating.store import RatingStore, StoreError, database
-from levelfield.rating.store.database import migrations
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ def test_a_backup_made_while_raters_write_has_all_that_was_acknowledged_before_i
     store: RatingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the rater goes on until the last copy is made
-    monkeypatch.setattr("levelfield.rating.store.events.EVENTS_OF_ITEM", 1_000_000)
+    monkeypatch.setattr("levelfield_rating.store.events.EVENTS_OF_ITEM", 1_000_000)
     rater = begin(store)
     acknowledged: list[str] = []
     enough = threading.Event()

@@ -4,9 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from levelfield_rating.store import RatingStore, StoreError
 from raters_of_store import START, Now, begin, dump, go_on, rating, refused
-
-from levelfield.rating.store import RatingStore, StoreError
 
 
 def test_who_withdraws_is_forgotten_but_for_the_fact(store: RatingStore, path: Path) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from forked import environment, fork
+from levelfield_rating.store import RatingStore, StoreUnavailable
 from raters_of_store import STUDY, begin, dump, rating
-
-from levelfield.rating.store import RatingStore, StoreUnavailable
 
 
 def test_on_a_full_disk_a_rating_is_not_saved_and_nothing_acknowledged_is_lost(
@@ -38,7 +37,7 @@ def test_on_a_file_system_that_is_full_the_same_holds(tmp_path: Path) -> None:
     code = """
 import subprocess, sys; from pathlib import Path
 from raters_of_store import STUDY, begin, fill
-from levelfield.rating.store import RatingStore, StoreError
+from levelfield_rating.store import RatingStore, StoreError
 small = sys.argv[1]
 if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small]).returncode:
     sys.exit(77)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from levelfield_rating.store import RatingStore, erasure
+from levelfield_rating.web.app import create_app
 from raters_of_store import STUDY, begin, rating
 from starlette.testclient import TestClient
-
-from levelfield.rating.store import RatingStore, erasure
-from levelfield.rating.web.app import create_app
 
 SAID = "I would rather not have said this"
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from levelfield_rating.store import Event, Phase, RatingStore, RequestRefused
 from raters_of_store import START, STUDY, Now, begin, dump, rate_all, rating, refused, tries
 from rating_study import small_study
-
-from levelfield.rating.store import Event, Phase, RatingStore, RequestRefused
 
 
 def test_what_is_saved_says_when_and_is_what_counts(store: RatingStore, now: Now) -> None:

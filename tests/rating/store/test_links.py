@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from levelfield_rating.store import RatingStore, StoreError
 from raters_of_store import START, STUDY, Now, begin, go_on, rating, refused
-
-from levelfield.rating.store import RatingStore, StoreError
 
 
 def test_a_link_opens_the_same_rater_again_and_again(store: RatingStore) -> None:

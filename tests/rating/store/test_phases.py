@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from levelfield_rating.store import Phase, RatingStore
 from raters_of_store import START, STUDY, Now, begin, dump, go_on, rate_all, rating, refused, tries
-
-from levelfield.rating.store import Phase, RatingStore
 
 
 def test_a_rater_comes_from_the_welcome_to_a_completion_code(store: RatingStore, now: Now) -> None:

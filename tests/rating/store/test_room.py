@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from levelfield_rating.store import RatingStore, access, events, people
 from raters_of_store import STUDY, Now, begin, rate_all, rating, refused
-
-from levelfield.rating.store import RatingStore, access, events, people
 
 SECOND_ITEM = STUDY.slots[0].items[1].opaque
 

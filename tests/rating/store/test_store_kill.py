@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from forked import Forked, fork
+from levelfield_rating.store import RatingStore
 from rating_study import small_study
-
-from levelfield.rating.store import RatingStore
 
 
 class Writers:

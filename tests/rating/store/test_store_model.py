@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from levelfield_rating.store import Event, RatingStore, RequestRefused
 from store_model import (
     ASKED,
     CLIENTS,
@@ -33,8 +34,6 @@ from store_model import (
     anything,
     tampered,
 )
-
-from levelfield.rating.store import Event, RatingStore, RequestRefused
 
 
 class StoreMachine(RuleBasedStateMachine):

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from levelfield_rating.store import RatingStore, StoreError, StoreUnavailable, database
+from levelfield_rating.store.database import Database, migrations
 from raters_of_store import STUDY, begin, dump, go_on, rating, refrozen, refused
-
-from levelfield.rating.store import RatingStore, StoreError, StoreUnavailable, database
-from levelfield.rating.store.database import Database, migrations
 
 
 def test_a_new_store_has_the_study_and_nothing_else(store: RatingStore, path: Path) -> None:

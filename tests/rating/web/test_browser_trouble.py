@@ -15,8 +15,7 @@ from chromium_pages import (
     to_rating,
     value_of,
 )
-
-from levelfield.rating.store import RatingStore, events
+from levelfield_rating.store import RatingStore, events
 
 pytestmark = pytest.mark.browser
 
@@ -87,7 +86,7 @@ def test_what_was_answered_offline_is_sent_when_the_page_is_opened_again(place_o
 
 
 def test_a_store_that_is_full_shows_not_saved_and_is_tried_again(place_of, monkeypatch):
-    from levelfield.rating.store import StoreUnavailable
+    from levelfield_rating.store import StoreUnavailable
 
     place = place_of()
     place.expected = OFFLINE

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from levelfield_rating.web.connections import ConnectionLimits, LimitedProtocol
+from levelfield_rating.web.log_limit import LogLimit
 from rating_server import served
 from served_process import ServedStudy
 from served_study import study_file
-
-from levelfield.rating.web.connections import ConnectionLimits, LimitedProtocol
-from levelfield.rating.web.log_limit import LogLimit
 
 HALF_A_HEAD = b"POST /r/x HTTP/1.1\r\nHost: x\r\nX-Slow: "
 HALF_A_BODY = b"POST /r/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\ncsrf="

@@ -14,9 +14,9 @@ from simulated_raters import comment, direct_study, opened, rate, rater_of
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from levelfield.rating.model import Item
-from levelfield.rating.store import RatingStore
-from levelfield.rating.web.app import create_app
+from levelfield_rating.model import Item
+from levelfield_rating.store import RatingStore
+from levelfield_rating.web.app import create_app
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "/links", "/texts", "/comments", "/reliability", "/results", "/export")

@@ -11,18 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from levelfield_rating.address import Address
+from levelfield_rating.export.documents import documents
+from levelfield_rating.model import Item, RatingCriterion
+from levelfield_rating.results.raters import counted
+from levelfield_rating.store import RatingStore
+from levelfield_rating.store.records import Event
+from levelfield_rating.web.app import create_app
 from plain_browser import enter
 from rating_study import small_study
 from simulated_raters import clipped, comment, direct_study, opened, rate, rater_of
 from starlette.testclient import TestClient
-
-from levelfield.rating.address import Address
-from levelfield.rating.export.documents import documents
-from levelfield.rating.model import Item, RatingCriterion
-from levelfield.rating.results.raters import counted
-from levelfield.rating.store import RatingStore
-from levelfield.rating.store.records import Event
-from levelfield.rating.web.app import create_app
 
 SYSTEMS = {"owl": 80.0, "fox": 60.0, "elk": 35.0}
 EVIL = "<script>document.title='taken'</script>"

@@ -7,11 +7,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from levelfield_rating.address import Address
+from levelfield_rating.store import RatingStore, access, events
+from levelfield_rating.web.security import Buckets, csrf_token
 from plain_browser import Browser, entry_token, rate_all, rating
-
-from levelfield.rating.address import Address
-from levelfield.rating.store import RatingStore, access, events
-from levelfield.rating.web.security import Buckets, csrf_token
 
 
 def test_looking_at_a_link_uses_nothing_up_and_opening_it_again_resumes(browser_of):

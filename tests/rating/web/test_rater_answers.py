@@ -10,13 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from levelfield_rating.answers import standard_ranks
+from levelfield_rating.model import RatingCriterion
+from levelfield_rating.store import RatingStore
+from levelfield_rating.web.shown import (
+    SLIDER_STEPS,
+    shown_answer,
+    step_of,
+    stored_answer,
+)
 from plain_browser import rate_all, rating, was
 from rating_study import small_study
-
-from levelfield.rating.answers import standard_ranks
-from levelfield.rating.model import RatingCriterion
-from levelfield.rating.store import RatingStore
-from levelfield.rating.web.shown import SLIDER_STEPS, shown_answer, step_of, stored_answer
 
 PAIR = RatingCriterion("style", "Style", "Which?", "pairwise")
 

@@ -7,12 +7,11 @@ import string
 from dataclasses import replace
 
 import pytest
+from levelfield_rating.store import RatingStore, StoreUnavailable
+from levelfield_rating.web.markdown import rendered
+from levelfield_rating.web.strings import Strings, catalogue
 from plain_browser import rate_all, rating
 from rating_study import SCRIPT, SECRETS, small_study
-
-from levelfield.rating.store import RatingStore, StoreUnavailable
-from levelfield.rating.web.markdown import rendered
-from levelfield.rating.web.strings import Strings, catalogue
 
 
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])

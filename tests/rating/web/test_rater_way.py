@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from levelfield_rating.web.strings import Strings
 from plain_browser import rate_all, rating
 from rating_study import SLIDERS, small_study
-
-from levelfield.rating.web.strings import Strings
 
 
 @pytest.mark.parametrize("scale", ["slider", "likert", "pairwise", "ranking"])

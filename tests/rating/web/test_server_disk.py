@@ -14,13 +14,12 @@ from pathlib import Path
 import httpx
 import pytest
 from forked import ROOT, environment, fork
+from levelfield_rating.store import RatingStore
+from levelfield_rating.web.app import create_app
 from plain_browser import enter
 from rating_server import served
 from served_process import LEVELFIELD, ServedStudy
 from served_study import assert_not_saved, assert_refused, assert_sound, study_file, visitor_of
-
-from levelfield.rating.store import RatingStore
-from levelfield.rating.web.app import create_app
 
 
 def no_more_than(size: int) -> None:

@@ -8,6 +8,8 @@ import published_files
 import pytest
 import torch
 from click.testing import CliRunner
+from levelfield_reproductions.convert import convert
+from levelfield_reproductions.convert.reading import PublishedFiles
 from safetensors.torch import save_file
 
 from levelfield.cli import levelfield
@@ -15,8 +17,6 @@ from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.class_lm.dexperts import DExperts
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.convert import convert
-from levelfield.train.convert.reading import PublishedFiles
 
 
 @pytest.fixture

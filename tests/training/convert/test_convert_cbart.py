@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from levelfield_reproductions.convert import convert
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.cbart.cbart import CBART
 from levelfield.generation.techniques.cbart.editor import EditingHead, editor
-from levelfield.train.convert import convert
 
 
 def authors(folder: Path, labels: int = 3, **about):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from levelfield_reproductions.convert import convert
 from torch import nn
 
 from levelfield.core.errors import ModelError, UserError
@@ -15,7 +16,6 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.techniques.discup.discup import DisCup
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.convert import convert
 
 WIDTH = 16
 POSITIVE = {"sentiment": "positive"}

@@ -9,6 +9,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from levelfield_reproductions.convert import convert
 from torch import nn
 
 from levelfield.core.errors import ModelError, UserError
@@ -18,7 +19,6 @@ from levelfield.generation.techniques.latent.multictg import MultiCTG
 from levelfield.generation.techniques.latent.priorctg import PriorCTG
 from levelfield.models.guides import guide_named
 from levelfield.models.torch.language_model import language_model
-from levelfield.train.convert import convert
 
 LAYERS, HEADS, WIDTH, P, SIZE = 3, 2, 8, 4, 5
 """More layers than heads, as GPT-2 medium has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import published_files
 import pytest
 import torch
+from levelfield_reproductions.convert import convert
 
 from levelfield.core.errors import ModelError, UserError
 from levelfield.generation.contract import Decoding
@@ -18,7 +19,6 @@ from levelfield.generation.techniques.pplm.perturbed import (
     PerturbedLM,
 )
 from levelfield.models.guides import guide_named
-from levelfield.train.convert import convert
 
 WIDTH = 16
 """Of the states of the tiny model."""

@@ -1,0 +1,172 @@
+"""The files of an export."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import keywords
+from levelfield.io import atomic_writer
+from levelfield.io.problems import printable
+from levelfield.io.tables import csv_text
+from levelfield.io.writing import temporary_folder
+from levelfield_rating.answers import NEITHER
+from levelfield_rating.export.codebook import codebook
+from levelfield_rating.export.tables import rater_rows, rating_rows
+from levelfield_rating.model import Frozen
+from levelfield_rating.results.negatives import negative_of
+from levelfield_rating.results.raters import counted
+from levelfield_rating.results.ratings import answers_of, records, sample_ratings
+from levelfield_rating.settings import ExportOptions
+from levelfield_rating.store import RatingStore
+from levelfield_rating.store.records import LogRow, RaterState
+
+
+@keywords(ExportOptions)
+def export(
+    store: RatingStore,
+    folder: str | os.PathLike[str],
+    chosen: ExportOptions | None = None,
+    **words: Any,
+) -> list[Path]:
+    """Writes all files into a folder, each whole or not at all; those there are replaced.
+
+    Args:
+        words: options by name, as in `ExportOptions`.
+
+    Raises:
+        UserError: it can't be written.
+    """
+    excluded = ExportOptions.of(chosen, **words).excluded
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        name = printable(os.fspath(folder))
+        raise UserError(f"{name}: no folder can be made there: {error.strerror}") from error
+    written = []
+    for name, text in documents(store, excluded=excluded).items():
+        with atomic_writer(place / name) as file:
+            file.write(text)
+        written.append(place / name)
+    return written
+
+
+def documents(store: RatingStore, *, excluded: bool = False) -> dict[str, str]:
+    """Name of a file -> what is in it, all of one moment; see docs/rating.md for what they hold."""
+    with temporary_folder() as folder:
+        copy = folder / "moment.sqlite"
+        store.backup(copy)
+        with contextlib.closing(RatingStore.open(copy, read_only=True)) as still:
+            return _documents(still, excluded=excluded)
+
+
+def _documents(store: RatingStore, *, excluded: bool) -> dict[str, str]:
+    frozen = store.frozen
+    states = counted(store, excluded=excluded)
+    files = {
+        "ratings.jsonl": _lines(records(frozen, sample_ratings(frozen, states))),
+        "ratings.csv": csv_text(rating_rows(frozen, states)),
+        "controls.jsonl": _lines(_controls(frozen, states)),
+        "comments.jsonl": _lines(_comments(frozen, states)),
+        "events.jsonl": _lines(_event(frozen, row) for row in store.log()),
+        "raters.csv": csv_text(rater_rows(store)),
+        "study.json": frozen.document() + "\n",
+        "codebook.md": codebook(store, excluded=excluded),
+    }
+    if frozen.design == "pairwise":
+        files["pairs.jsonl"] = _lines(_compared(frozen, states))
+    if frozen.design == "ranking":
+        files["rankings.jsonl"] = _lines(_compared(frozen, states))
+    return dict(sorted(files.items()))
+
+
+def archive(store: RatingStore, *, excluded: bool = False) -> bytes:
+    """Returns all files as one ZIP."""
+    content = io.BytesIO()
+    name = f"{store.frozen.id}-v{store.frozen.version}"
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as whole:
+        for file, text in documents(store, excluded=excluded).items():
+            whole.writestr(f"{name}/{file}", text.encode("utf-8", "backslashreplace"))
+    return content.getvalue()
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _controls(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
+    for state in states:
+        for item, criterion, answer in answers_of(frozen, state):
+            if not item.control:
+                continue
+            at = negative_of(item)
+            yield {
+                "study_digest": frozen.digest,
+                "item": item.key,
+                "kind": item.control,
+                "survey": item.survey,
+                "rater": state.rater,
+                "aspect": criterion.id,
+                "answer": answer,
+                "negative": at,
+                "texts": [candidate.part.text for candidate in item.candidates],
+                "samples": [list(candidate.samples) for candidate in item.candidates],
+            }
+
+
+def _compared(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
+    for state in states:
+        there = state.slot < len(frozen.slots)
+        orders = {p.item: p.order for p in frozen.slots[state.slot].items} if there else {}
+        for item, criterion, answer in answers_of(frozen, state):
+            if item.control:
+                continue
+            row: dict[str, Any] = {
+                "study_digest": frozen.digest,
+                "item": item.key,
+                "survey": item.survey,
+                "rater": state.rater,
+                "aspect": criterion.id,
+                "samples": [list(candidate.samples) for candidate in item.candidates],
+            }
+            if isinstance(answer, tuple):
+                row |= {"ranks": list(answer), "shown": list(orders[item.key])}
+            else:
+                better = None if answer == NEITHER else item.candidates[answer].samples
+                row |= {
+                    "better": answer,
+                    "better_samples": list(better) if better is not None else [],
+                    "shown_first": orders[item.key][0],
+                }
+            yield row
+
+
+def _comments(frozen: Frozen, states: Sequence[RaterState]) -> Iterator[dict[str, Any]]:
+    for state in states:
+        for key in sorted({*state.comments, *state.problems}):
+            item = frozen.items[key]
+            yield {
+                "study_digest": frozen.digest,
+                "item": key,
+                "control": item.control,
+                "survey": item.survey,
+                "rater": state.rater,
+                "comment": state.comments.get(key, ""),
+                "problem": key in state.problems,
+                "samples": [list(candidate.samples) for candidate in item.candidates],
+                "texts": [candidate.part.text for candidate in item.candidates],
+            }
+
+
+def _event(frozen: Frozen, row: LogRow) -> dict[str, Any]:
+    fields = {**dataclasses.asdict(row), "at": row.at.isoformat()}
+    return {"study_digest": frozen.digest, **fields}

@@ -1,0 +1,319 @@
+"""What is wrong or odd with a study before anybody sees it, and how much there is to rate."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from levelfield.core.sample import Sample
+from levelfield.io.problems import listed, shown
+from levelfield.text.words import words
+from levelfield_rating.model import RatingCriterion
+from levelfield_rating.plan.file import StudyFile
+from levelfield_rating.plan.freezing import Draft, draft_study
+from levelfield_rating.units import BalancedItem, Show, is_language, normal, systems_of
+
+WORDS_A_MINUTE = 200
+"""That a rater reads; slower than for pleasure."""
+
+SECONDS_AN_ANSWER = 5
+"""For one criterion of one item, after reading."""
+
+LONG_TEXT = 500
+"""Words of a text from which on it is called long."""
+
+LONG_SITTING = 60
+"""Minutes from which on a survey is called long."""
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class SurveyCount:
+    """What every rater of a survey sees.
+
+    Attributes:
+        items: negative samples included.
+        controls: negative samples.
+        directions: direction -> items, negative samples included.
+        words: to read.
+        minutes: a rough guess: reading at 200 words a minute, 5 seconds an answer.
+    """
+
+    items: int
+    controls: int
+    directions: Mapping[str, int]
+    words: int
+    minutes: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "items": self.items,
+            "controls": self.controls,
+            "directions": dict(self.directions),
+            "words": self.words,
+            "minutes": round(self.minutes, 1),
+        }
+
+
+@dataclass(frozen=True)
+class StudyCheck:
+    """What a study consists of, and what is wrong with it.
+
+    Attributes:
+        problems: what stops the study; empty if it can be served.
+        warnings: what deserves a look.
+        samples: in the files.
+        units: sources, prompts or contexts with something to judge.
+        texts: distinct ones, each counted once a unit.
+        merged: samples that are shown by the equal text of another sample.
+        systems: system -> samples.
+        directions: direction -> units.
+        raters: of each survey.
+        surveys: what the raters of each see; empty if there are problems.
+    """
+
+    title: str
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    samples: int = 0
+    units: int = 0
+    texts: int = 0
+    merged: int = 0
+    systems: Mapping[str, int] = field(default_factory=dict)
+    directions: Mapping[str, int] = field(default_factory=dict)
+    raters: int = 0
+    surveys: tuple[SurveyCount, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the study can be served."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "title": self.title,
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+            "samples": self.samples,
+            "units": self.units,
+            "texts": self.texts,
+            "merged": self.merged,
+            "systems": dict(self.systems),
+            "directions": dict(self.directions),
+            "raters": self.raters,
+            "surveys": [survey.to_dict() for survey in self.surveys],
+        }
+
+
+def check_study(path: str | os.PathLike[str]) -> StudyCheck:
+    """Reads a study file and its samples, and says what there is and what is wrong.
+
+    Raises:
+        UserError: there is no such file, or it is not TOML.
+
+    >>> check_study("STUDY.toml").ok  # doctest: +SKIP
+    True
+    """
+    draft = draft_study(path)
+    units = [*draft.units, *draft.bare]
+    texts = sum(len(unit.outputs) for unit in units)
+    return StudyCheck(
+        title=draft.study.title,
+        problems=draft.problems,
+        warnings=tuple(_warnings(draft)),
+        samples=len(draft.samples),
+        units=len(draft.units),
+        texts=texts,
+        merged=len(draft.samples) - texts,
+        systems=Counter(sample.system for sample in draft.samples),
+        directions=Counter(unit.direction for unit in draft.units),
+        raters=draft.study.design.raters,
+        surveys=tuple(_count(questions, draft.study) for questions in draft.surveys),
+    )
+
+
+def _count(questions: Sequence[BalancedItem], study: StudyFile) -> SurveyCount:
+    items = [question.item for question in questions]
+    read = sum(
+        len(words(part.text))
+        for item in items
+        for part in (*item.given, *(candidate.part for candidate in item.candidates))
+    )
+    answers = len(items) * len(study.criteria)
+    return SurveyCount(
+        items=len(items),
+        controls=sum(bool(item.control) for item in items),
+        directions=Counter(item.direction for item in items),
+        words=read,
+        minutes=read / WORDS_A_MINUTE + answers * SECONDS_AN_ANSWER / 60,
+    )
+
+
+def _warnings(draft: Draft) -> Iterator[str]:
+    study = draft.study
+    yield from _of_file(study)
+    if draft.samples:
+        yield from _of_samples(draft)
+        yield from _of_texts(draft.samples, study.show)
+    for number, questions in enumerate(draft.surveys, 1):
+        minutes = _count(questions, study).minutes
+        if minutes > LONG_SITTING:
+            yield (
+                f"survey {number} takes a rater about {minutes:.0f} minutes; with more surveys "
+                "each is shorter"
+            )
+        real = {normal(c.part.text) for q in questions for c in q.item.candidates if c.samples}
+        again = [
+            q.item.key
+            for q in questions
+            if q.item.control and normal(q.item.candidates[-1].part.text) in real
+        ]
+        if again:
+            yield (
+                f"survey {number}: the text of {len(again)} of its negative samples stands "
+                "elsewhere in it as well, as there is no other survey to take one from"
+            )
+
+
+def _of_file(study: StudyFile) -> Iterator[str]:
+    if study.design.raters == 1:
+        yield "one rater a survey: agreement can't be measured; have raters = 2 or more"
+    for criterion in study.criteria:
+        if _unlabelled(criterion):
+            yield f"criterion {shown(criterion.id)} doesn't say what its ends mean: low, high"
+    if not study.words.consent:
+        yield "no consent: raters agree to nothing; say what is kept and why in [words]"
+    if not study.words.instructions:
+        yield "no instructions: raters see the criteria only; write some in [words]"
+    if not study.contact:
+        yield "no contact: raters can't ask anybody"
+    directions = [direction for direction in study.tasks if direction]
+    shown_ones = {example.direction for example in study.examples}
+    if not study.examples:
+        yield "no worked examples: raters begin without having seen one; write [[examples]]"
+    elif lacking := [direction for direction in directions if direction not in shown_ones]:
+        yield f"no worked example for {listed(lacking)}"
+    if study.completion.url and "{code}" not in study.completion.url:
+        yield "completion: url has no {code}, so the page it leads to doesn't learn the code"
+    default = Show()
+    if not study.language.lower().startswith("en"):
+        names = {
+            name: getattr(study.show, name)
+            for name in ("source", "prompt", "text")
+            if name == "text" or name in study.show.fields
+        }
+        english = [word for name, word in names.items() if word == getattr(default, name)]
+        if english:
+            yield f"raters read {study.language}, but {listed(english)} above texts; set [names]"
+
+
+def _unlabelled(criterion: RatingCriterion) -> bool:
+    labelled = bool(criterion.low and criterion.high) or bool(criterion.labels)
+    return criterion.scale in ("slider", "likert") and not labelled
+
+
+def _of_samples(draft: Draft) -> Iterator[str]:
+    study = draft.study
+    if draft.bare:
+        names = _some([unit.outputs[0].samples[0] for unit in draft.bare])
+        yield (
+            f"no two texts to compare for {_many(len(draft.bare), 'source, prompt or context')}, "
+            f"left out: of {names}"
+        )
+    directions = {unit.direction for unit in (*draft.units, *draft.bare)}
+    if unused := [d for d in study.tasks if d and d not in directions]:
+        yield f"tasks: no sample wants {listed(unused)}"
+    for name in study.show.fields:
+        lacking = [s.id for s in draft.samples if not getattr(s, name)]
+        if lacking:
+            yield f"show: {_some(lacking)} without {name}"
+    units = [*draft.units, *draft.bare]
+    have = Counter(
+        system
+        for unit in units
+        for system in {s for output in unit.outputs for s in systems_of(output.columns)}
+    )
+    for system, n in have.items():
+        if n < len(units) and len(have) > 1:
+            yield (
+                f"system {shown(system)} has a text for {n} of {len(units)} sources, prompts or "
+                "contexts"
+            )
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for unit in units:
+        for output in unit.outputs:
+            if normal(output.part.text):
+                places[normal(output.part.text)].add(unit.key)
+    repeated = [text for text, keys in places.items() if len(keys) > 1]
+    if repeated:
+        yield (
+            f"under several sources, prompts or contexts stands the same text, judged once under "
+            f"each: {listed(repeated, 3)}"
+        )
+    odd = [s.id for s in draft.samples if "language" in s.extra and not _has_tag(s)]
+    if odd:
+        yield f"language is no tag such as en in {_some(odd)}; {study.language} is taken"
+
+
+def _has_tag(sample: Sample) -> bool:
+    return is_language(sample.extra["language"])
+
+
+_Finder = Callable[[str], object]
+
+
+def _pattern(pattern: str) -> _Finder:
+    return re.compile(pattern).search
+
+
+_ODD: Mapping[str, _Finder] = {
+    "control characters": _pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
+    "characters that turn the direction of writing": _pattern("[\u202a-\u202e\u2066-\u2069]"),
+    "U+FFFD, which stands for what could not be decoded": _pattern("\ufffd"),
+    "invisible characters": _pattern("[\u00ad\u200b\u2060\ufeff]"),
+    "UTF-8 read as another encoding (such as Ã©)": _pattern("[ÃÂ][\u0080-\u00bf]|â€|ðŸ"),
+    "what looks like markup, which raters see as it is": _pattern(
+        r"</?[A-Za-z][^<>]{0,200}>|&(?:[a-z]{2,8}|#\d{1,6});"
+    ),
+}
+"""Oddities of texts that nobody meant -> a function that finds one."""
+
+
+def _of_texts(samples: Sequence[Sample], show: Show) -> Iterator[str]:
+    if empty := [sample.id for sample in samples if not normal(sample.text)]:
+        yield f"the text is empty in {_some(empty)}; raters see that there is none"
+    if long := [sample.id for sample in samples if len(words(sample.text)) > LONG_TEXT]:
+        yield f"the text has more than {LONG_TEXT} words in {_some(long)}"
+    for what, finds in _ODD.items():
+        ids = [s.id for s in samples if any(finds(text) for text in _seen(s, show))]
+        if ids:
+            yield f"{what} in {_some(ids)}"
+
+
+def _seen(sample: Sample, show: Show) -> Iterator[str]:
+    """Yields what raters see of a sample."""
+    yield sample.text
+    if "source" in show.fields:
+        yield sample.source
+    if "prompt" in show.fields:
+        yield sample.prompt
+    if "context" in show.fields:
+        yield from sample.context
+
+
+_PLURALS = {"source, prompt or context": "sources, prompts or contexts"}
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what if n == 1 else _PLURALS.get(what, what + 's')}"
+
+
+def _some(ids: Sequence[str]) -> str:
+    names = ", ".join(shown(id, 30) for id in ids[:_MOST_NAMED])
+    return f"{_many(len(ids), 'sample')} ({names}{', …' * (len(ids) > _MOST_NAMED)})"

@@ -1,0 +1,293 @@
+"""Reads a study file: what it says, and all that is wrong with it.
+
+What a study file may say is documented in `docs/rating-study-file.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from levelfield.core.limits import SURVEYS
+from levelfield.core.options import Options, json_schema, option, schema_document
+from levelfield.io.problems import printable
+from levelfield.io.toml import TomlTable, read_toml
+from levelfield_rating.model import (
+    IDENTIFIER,
+    Practice,
+    RatingCriterion,
+    Words,
+    WorkedExample,
+    expected_identifier,
+)
+from levelfield_rating.negatives import Kind
+from levelfield_rating.plan.cards import (
+    ExampleCard,
+    PracticeCard,
+    Questions,
+    read_examples,
+    read_practice,
+)
+from levelfield_rating.plan.fields import LANGUAGE, MISPLACED, TASK
+from levelfield_rating.plan.questions import (
+    RatingDesign,
+    read_criteria,
+    read_design,
+    tasks_of,
+)
+from levelfield_rating.plan.shown import (
+    check_field_names,
+    read_show,
+    read_words,
+    sample_files,
+)
+from levelfield_rating.units import Headings, Show
+
+FailRule = Literal["not-lowest", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeControls(Options):
+    """Texts that are bad on purpose, and who fails by them."""
+
+    negative: int = option(0, "Number of negative samples in each survey.", least=0, most=SURVEYS)
+    kind: Kind = option(
+        "auto",
+        "Way to make them from the text of another unit: its sentences in another order "
+        "(shuffled), half of them (dropped), the text as it is (other), or whichever suits the "
+        "texts (auto).",
+    )
+    rule: FailRule = option(
+        "not-lowest",
+        "Rule for who fails: a rater who does not rate the negative sample below the median of "
+        "the real texts on the first criterion (not-lowest), or nobody (none).",
+    )
+
+    @property
+    def fail_rule(self) -> FailRule:
+        """The rule as far as there is a negative sample to judge by."""
+        return self.rule if self.negative else "none"
+
+
+def _is_address(url: str) -> bool:
+    begins = url.startswith(("https://", "http://"))
+    return not url or (begins and url.isprintable() and " " not in url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastPage(Options):
+    """Code and link that a rater gets at the end."""
+
+    code: str = option(
+        "random",
+        "Code that a rater gets: one of their own (random), or this one for all, as crowd "
+        "platforms require.",
+        example='"random" or "C1A2B3"',
+    )
+    url: str = option(
+        "",
+        "Address that a rater is sent to afterwards; `{code}` in it is replaced by the code.",
+        fits=_is_address,
+        expected="an address that begins with https:// or http:// and has no blanks",
+        example='"https://example.org/done?code={code}"',
+        schema=lambda: {"pattern": r"^https?://\S*$"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingStudyTable(Options):
+    """A study file of ratings."""
+
+    id: str = option(
+        help="Identifier of the study.",
+        expected=expected_identifier('"formality"'),
+        example='"formality"',
+        **IDENTIFIER,
+    )
+    title: str = option(help="Title that raters see.", example='"Formal and informal"')
+    samples: tuple[str, ...] = option(
+        help="Files of samples, in any format that `levelfield score` reads.",
+        fewest=1,
+        example='["rewrites.jsonl"]',
+    )
+    version: int = option(
+        1, "Version of the study; raise it with every change after the first rating.", least=1
+    )
+    language: str = option(
+        "en", "Language of the pages, and of texts that don't say theirs: a tag.", **LANGUAGE
+    )
+    contact: str = option("", "Contact for questions of raters.", example='"ratings@example.org"')
+    duration: str = option("", "Duration of the rating, in words.", example='"about 40 minutes"')
+    consent_version: str = option(
+        "1",
+        "Version of the text of the consent; change it whenever the text changes.",
+        example='"1"',
+    )
+    mapping: Mapping[str, str] = option(
+        {},
+        "Fields of samples that have other names in the files.",
+        key="map",
+        example='{ text = "output" }',
+    )
+    ids: Literal["given", "file"] = option(
+        "given",
+        "Ids of samples: as they are (given), or with the name of the file before each, for files "
+        "that use the same ids (file).",
+    )
+    show: tuple[Literal["source", "prompt", "context"], ...] = option(
+        ("source",),
+        "Fields that raters see above a text, in this order; `[]` for none.",
+        example='["source"]',
+        schema=lambda: {"uniqueItems": True},
+    )
+    direction: str = option(
+        "", "Attribute of the control whose values are the directions.", example='"formality"'
+    )
+    task: str = option(
+        "",
+        "Task that every text was written for, unless its direction has one of its own.",
+        example=TASK,
+    )
+    tasks: Mapping[str, str] = option(
+        {},
+        "Task that a text was written for, by direction. `{topic}` becomes the value of `topic` "
+        "in the sample's control; a literal brace is written twice.",
+        example=f"{{ formal = {TASK} }}",
+    )
+    names: Headings = option(Headings(), "Headings above texts.")
+    design: RatingDesign = option(
+        RatingDesign(), "Design of the study: what an item is, and who sees which items."
+    )
+    criteria: tuple[RatingCriterion, ...] = option(
+        help="Questions that are asked of every item, in this order.",
+        fewest=1,
+        example='[[criteria]] id = "content"',
+    )
+    controls: NegativeControls = option(
+        NegativeControls(), "Negative samples: texts that are bad on purpose."
+    )
+    words: Words = option(Words(), "Pages around the items, in Markdown.")
+    examples: tuple[ExampleCard, ...] = option(
+        (),
+        "Items with answers, shown before the rating.",
+        example='[[examples]] text = "Rain is expected."',
+    )
+    practice: tuple[PracticeCard, ...] = option(
+        (),
+        "Items that are answered before the rating, with two tries.",
+        example='[[practice]] text = "Rain is expected."',
+    )
+    completion: LastPage = option(LastPage(), "Code and link that a rater gets at the end.")
+
+    @classmethod
+    def schema_rules(cls) -> Mapping[str, Any]:
+        """Returns that a file has one task, or tasks by direction."""
+        return {
+            "not": {"required": ["task", "tasks"]},
+            "dependentRequired": {"tasks": ["direction"]},
+        }
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON schema (draft 2020-12) of rating study files, for editors."""
+    return schema_document(json_schema(RatingStudyTable), "A rating study of levelfield")
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """What a study file says.
+
+    Attributes:
+        file: the file; paths in it are relative to its folder.
+        samples: files of samples.
+        mapping, ids: as for `open_samples`.
+        show: what raters see of a sample.
+        attribute: of the control, that gives the direction; empty for none.
+        tasks: by direction, or the one task at `""`. Templates: `{topic}` is what the control
+            wants of the topic.
+        texts: files that words are in.
+
+    The others are as in `Frozen`.
+    """
+
+    file: Path
+    id: str
+    version: int
+    title: str
+    language: str
+    contact: str
+    duration: str
+    consent_version: str
+    samples: tuple[Path, ...]
+    mapping: Mapping[str, str]
+    ids: Literal["given", "file"]
+    show: Show
+    attribute: str
+    tasks: Mapping[str, str]
+    design: RatingDesign
+    criteria: tuple[RatingCriterion, ...]
+    controls: NegativeControls
+    words: Words
+    examples: tuple[WorkedExample, ...]
+    practice: tuple[Practice, ...]
+    completion: LastPage
+    texts: tuple[Path, ...] = ()
+
+
+def read_study(path: str | os.PathLike[str]) -> tuple[StudyFile, tuple[str, ...]]:
+    """Returns what a study file says, and what is wrong with it; reads no samples.
+
+    Raises:
+        UserError: there is no such file, or it is not TOML.
+    """
+    name = printable(os.fspath(path))
+    file = Path(path).absolute()
+    problems: list[str] = []
+    top = TomlTable(read_toml(file, name, mend="name a study file"), "", problems)
+    fields = top.values(RatingStudyTable, complete=True)
+    attribute, of_show = fields.pop("direction"), fields.pop("show")
+    files = sample_files(top, fields.pop("samples") or (), file.parent)
+    check_field_names(top, fields["mapping"])
+    tasks = tasks_of(top, fields.pop("task"), fields.pop("tasks"), attribute)
+    show = read_show(top, of_show, fields["language"])
+    design = read_design(top)
+    criteria = read_criteria(top, top.inside(RatingStudyTable, "criteria"), design.kind)
+    questions = Questions(design.kind, criteria, show, tasks)
+    words, texts = read_words(top, file.parent)
+    study = StudyFile(
+        **fields | {"id": fields["id"] or "", "title": fields["title"] or ""},
+        file=file,
+        samples=files,
+        show=show,
+        attribute=attribute,
+        tasks=tasks,
+        design=design,
+        criteria=criteria,
+        controls=_controls(top),
+        words=words,
+        examples=read_examples(top.inside(RatingStudyTable, "examples"), questions),
+        practice=read_practice(top.inside(RatingStudyTable, "practice"), questions),
+        completion=_completion(top),
+        texts=texts,
+    )
+    top.finish()
+    return study, tuple(problems)
+
+
+def _controls(top: TomlTable) -> NegativeControls:
+    table = top.table("controls")
+    controls = NegativeControls(**table.values(NegativeControls))
+    if controls.rule == "not-lowest" and "rule" in table and not controls.negative:
+        table.wrong_field("rule", "there is no negative sample to judge by; say negative = 1")
+    table.finish(elsewhere=MISPLACED)
+    return controls
+
+
+def _completion(top: TomlTable) -> LastPage:
+    table = top.table("completion")
+    completion = LastPage(**table.values(LastPage))
+    table.finish(elsewhere=MISPLACED)
+    return completion

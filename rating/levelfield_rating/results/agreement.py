@@ -1,0 +1,167 @@
+"""Means of the systems, and how far the raters agree."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from levelfield.agree.agreement import rater_agreement
+from levelfield.agree.agreement_report import ALL_ASPECTS, AgreementReport
+from levelfield.agree.ratings import z_scores
+from levelfield.core.sample import Sample
+from levelfield.io import Rated, Rating
+from levelfield.stats.bootstrap import cluster_bootstrap_mean
+from levelfield.stats.estimands import Measurement
+from levelfield.stats.estimate import Estimate
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield_rating.model import Frozen, Item
+from levelfield_rating.results.ratings import answers_of, sample_ratings, samples
+from levelfield_rating.store.records import RaterState
+
+LEVELS: Mapping[str, Measurement] = {
+    "direct": "interval",
+    "pairwise": "nominal",
+    "ranking": "ordinal",
+}
+"""design -> of measurement, of its answers."""
+
+
+@dataclass(frozen=True)
+class SystemMean:
+    """What raters said of a system on a criterion.
+
+    Attributes:
+        mean: over samples, each the mean of its raters; the interval resamples sources.
+        z: the same of ratings as z per rater; NaN if none has one.
+        ratings: how many.
+    """
+
+    system: str
+    criterion: str
+    mean: Estimate
+    z: float
+    ratings: int
+
+
+@dataclass(frozen=True)
+class StudyReliability:
+    """Agreement of the raters, as they said it and as z per rater.
+
+    Attributes:
+        level: of measurement.
+        texts: unit -> what it is: the item, and which candidate (−1: the item as a whole).
+        why: why there is nothing; empty if there is.
+    """
+
+    level: Measurement
+    raw: AgreementReport | None
+    standardised: AgreementReport | None
+    texts: Mapping[str, tuple[Item, int]]
+    why: str = ""
+
+
+def system_means(
+    frozen: Frozen, states: Sequence[RaterState], *, resampling: Resampling = DEFAULT
+) -> list[SystemMean]:
+    """Returns the mean of every system on every criterion, raw and as z per rater."""
+    rated = Rated(tuple(sample_ratings(frozen, states)), samples(frozen))
+    if not rated.ratings:
+        return []
+    z = {(r.id, r.aspect, r.rater): r.z for r in z_scores(rated)}
+    raw: defaultdict[tuple[str, str], defaultdict[str, list[Rating]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for rating in rated.ratings:
+        raw[rated.samples[rating.id].system, rating.aspect][rating.id].append(rating)
+    order = {criterion.id: n for n, criterion in enumerate(frozen.criteria)}
+    means_of_systems = []
+    for system, criterion in sorted(raw, key=lambda k: (order[k[1]], k[0])):
+        of_sample = raw[system, criterion]
+        means = [statistics.fmean(r.value for r in ratings) for ratings in of_sample.values()]
+        clusters = [repr(rated.samples[id].shared or id) for id in of_sample]
+        scaled = [
+            statistics.fmean(known)
+            for ratings in of_sample.values()
+            if (known := [v for r in ratings if not math.isnan(v := z[r.id, r.aspect, r.rater])])
+        ]
+        means_of_systems.append(
+            SystemMean(
+                system=system,
+                criterion=criterion,
+                mean=cluster_bootstrap_mean(means, np.array(clusters), resampling=resampling),
+                z=statistics.fmean(scaled) if scaled else math.nan,
+                ratings=sum(map(len, of_sample.values())),
+            )
+        )
+    return means_of_systems
+
+
+def unit_ratings(
+    frozen: Frozen, states: Iterable[RaterState]
+) -> tuple[Rated, dict[str, tuple[Item, int]]]:
+    """Answers as raters gave them, and unit -> what it is.
+
+    A unit is a text that was shown (once, however many samples have it), a pair, or a text within
+    a ranking; the answers are ratings, choices as numbers, or ranks. Negative samples are left out.
+    """
+    ratings: list[Rating] = []
+    texts: dict[str, tuple[Item, int]] = {}
+    for state in states:
+        for item, criterion, answer in answers_of(frozen, state):
+            if item.control:
+                continue
+            if isinstance(answer, tuple):
+                for n, rank in enumerate(answer):
+                    unit = f"{item.key} ({n + 1})"
+                    texts[unit] = (item, n)
+                    ratings.append(Rating(unit, criterion.id, state.rater, float(rank)))
+            else:
+                texts[item.key] = (item, 0 if frozen.design == "direct" else -1)
+                ratings.append(Rating(item.key, criterion.id, state.rater, float(answer)))
+    units = {
+        unit: Sample(
+            id=unit,
+            text=item.candidates[max(n, 0)].part.text,
+            context=tuple(part.text for part in item.given),
+            extra={"survey": item.survey},
+        )
+        for unit, (item, n) in texts.items()
+    }
+    return Rated(tuple(ratings), units), texts
+
+
+def reliability(
+    frozen: Frozen,
+    states: Sequence[RaterState],
+    *,
+    worst: int = 10,
+    resampling: Resampling = DEFAULT,
+) -> StudyReliability:
+    """Returns how far the raters agree, on each criterion, in each survey and in all.
+
+    z per rater takes out that raters use a scale differently; choices and ranks have none.
+    """
+    level = LEVELS[frozen.design]
+    rated, texts = unit_ratings(frozen, states)
+    if not rated.ratings:
+        return StudyReliability(level, None, None, texts, "nothing is rated yet")
+    by = "survey" if len({item.survey for item, _ in texts.values()}) > 1 else ""
+    raw = rater_agreement(rated, by=by, level=level, worst=worst, resampling=resampling)
+    standardised = None
+    if level == "interval":
+        z = tuple(
+            Rating(r.id, r.aspect, r.rater, r.z) for r in z_scores(rated) if not math.isnan(r.z)
+        )
+        if z:
+            scaled = Rated(z, rated.samples)
+            standardised = rater_agreement(
+                scaled, by=by, level=level, worst=0, resampling=resampling
+            )
+    if len({(c.scale, c.points) for c in frozen.criteria}) > 1:  # no common scale to pool on
+        raw = replace(raw, groups=tuple(g for g in raw.groups if g.aspect != ALL_ASPECTS))
+    return StudyReliability(level, raw, standardised, texts)

@@ -1,0 +1,82 @@
+"""Who fails by the negative samples."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from levelfield_rating.answers import NEITHER, Answer
+from levelfield_rating.model import Frozen, Item
+from levelfield_rating.store.records import RaterState
+
+LEAST_REAL = 3
+"""Ratings of real texts that a negative sample is compared with, at least."""
+
+
+@dataclass(frozen=True)
+class ControlVerdict:
+    """Whether a rater fails by the negative samples of their survey.
+
+    Attributes:
+        failed: None where `why` says that it can't be known.
+        why: what was found, in words.
+    """
+
+    failed: bool | None
+    why: str
+
+
+def verdict(frozen: Frozen, state: RaterState) -> ControlVerdict:
+    """Returns whether a rater fails by the negative samples, on the first criterion.
+
+    Direct: a negative sample whose rating is not below the median of the ratings that the rater
+    gave to the real texts of the survey. Pair: the real text is not the better one. Ranking: the
+    negative sample is not behind the median of the real texts beside it. One failure fails.
+    """
+    if frozen.fail_rule == "none":
+        return ControlVerdict(None, "no rule")
+    first = frozen.criteria[0]
+    real: list[float] = []
+    negative: list[tuple[Item, Answer]] = []
+    controls = 0
+    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
+    for place in placed:
+        item = frozen.items[place.item]
+        answer = state.answers.get(item.key, {}).get(first.id)
+        controls += bool(item.control)
+        if answer is None:
+            continue
+        if item.control:
+            negative.append((item, answer))
+        elif isinstance(answer, int):
+            real.append(answer)
+    if not controls:
+        return ControlVerdict(None, "no negative sample")
+    if not negative:
+        return ControlVerdict(None, "not rated yet")
+    if frozen.design == "direct":
+        if len(real) < LEAST_REAL:
+            return ControlVerdict(None, "too few real texts rated yet")
+        middle = statistics.median(real)
+        given = [answer for _, answer in negative if isinstance(answer, int)]
+        failed = [answer for answer in given if answer >= middle]
+        details = ", ".join(map(str, failed or given))
+        return ControlVerdict(
+            bool(failed), f"{first.id}: {details}; median of the real texts {middle:g}"
+        )
+    failed_items = [item for item, answer in negative if not _is_last(item, answer)]
+    details = f"{len(failed_items)} of {len(negative)} not behind the real texts"
+    return ControlVerdict(bool(failed_items), f"{first.id}: {details}")
+
+
+def negative_of(item: Item) -> int:
+    """Which candidate of a control item is the negative sample."""
+    without = [n for n, candidate in enumerate(item.candidates) if not candidate.samples]
+    return without[0] if len(without) == 1 else len(item.candidates) - 1
+
+
+def _is_last(item: Item, answer: Answer) -> bool:
+    at = negative_of(item)
+    if isinstance(answer, tuple):
+        return answer[at] > statistics.median(answer[:at] + answer[at + 1 :])
+    return answer not in (NEITHER, at)

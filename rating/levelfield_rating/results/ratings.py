@@ -1,0 +1,127 @@
+"""Answers as ratings of samples."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from levelfield.core.sample import Sample
+from levelfield.core.strings import natural
+from levelfield.io import Rating, load_samples
+from levelfield.io.records import FIELDS
+from levelfield_rating.answers import NEITHER, Answer
+from levelfield_rating.model import Frozen, Item, RatingCriterion
+from levelfield_rating.store.records import RaterState
+
+
+def scores(criterion: RatingCriterion, answer: Answer, candidates: int) -> tuple[float, ...]:
+    """Returns a number for each candidate, larger is better.
+
+    Slider and Likert: the answer. Pair and ranking: the share of the other candidates that it
+    stands before, a tie counting one half; in a pair that is 1, 0.5 or 0.
+    """
+    if isinstance(answer, tuple):
+        return tuple(
+            sum((mine < other) + 0.5 * (mine == other) for n, other in enumerate(answer) if n != at)
+            / (candidates - 1)
+            for at, mine in enumerate(answer)
+        )
+    if criterion.scale == "pairwise":
+        if answer == NEITHER:
+            return (0.5,) * candidates
+        return tuple(float(n == answer) for n in range(candidates))
+    return (float(answer),)
+
+
+def sample_ratings(frozen: Frozen, states: Iterable[RaterState]) -> list[Rating]:
+    """Returns the ratings of every sample: those of its text, which several may share.
+
+    In pairs a sample has the mean over the pairs that a rater saw it in. Negative samples, and
+    real texts beside them, are left out.
+    """
+    values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for state in states:
+        for item, criterion, answer in answers_of(frozen, state):
+            if item.control:
+                continue
+            numbers = scores(criterion, answer, len(item.candidates))
+            for candidate, value in zip(item.candidates, numbers, strict=True):
+                for sample in candidate.samples:
+                    values[sample, criterion.id, state.rater].append(value)
+    order = {id: n for n, id in enumerate(sample_ids(frozen))}
+    criteria = {criterion.id: n for n, criterion in enumerate(frozen.criteria)}
+    ordered = sorted(values, key=lambda k: (order[k[0]], criteria[k[1]], natural(k[2])))
+    return [Rating(*key, statistics.fmean(values[key])) for key in ordered]
+
+
+def answers_of(frozen: Frozen, state: RaterState) -> Iterator[tuple[Item, RatingCriterion, Answer]]:
+    """Yields all that a rater answered, in the order of their slot."""
+    placed = frozen.slots[state.slot].items if state.slot < len(frozen.slots) else ()
+    for place in placed:
+        answers = state.answers.get(place.item, {})
+        for criterion in frozen.criteria:
+            if criterion.id in answers:
+                yield frozen.items[place.item], criterion, answers[criterion.id]
+
+
+def sample_ids(frozen: Frozen) -> list[str]:
+    """Returns every sample that is rated, in the order of the samples' files."""
+    there = dict.fromkeys(
+        id
+        for item in frozen.items.values()
+        if not item.control
+        for candidate in item.candidates
+        for id in candidate.samples
+    )
+    ordered = [id for id in frozen.samples if id in there]
+    return ordered + [id for id in there if id not in frozen.samples]
+
+
+def surveys_of(frozen: Frozen) -> dict[str, int]:
+    """Returns the survey of every sample, by id."""
+    return {
+        id: item.survey
+        for item in frozen.items.values()
+        if not item.control
+        for candidate in item.candidates
+        for id in candidate.samples
+    }
+
+
+def records(frozen: Frozen, ratings: Iterable[Rating]) -> list[dict[str, Any]]:
+    """Returns the samples as they were given, with these ratings; earlier ones are left out.
+
+    `survey` and `study_digest` are ours; what a sample has under these names, or in a field of its
+    own that is named like one of `Sample`'s, is kept as `survey_of_sample`.
+    """
+    rated: defaultdict[str, dict[str, dict[str, float]]] = defaultdict(dict)
+    for id, criterion, rater, value in ratings:
+        whole = int(value) if value == int(value) else value
+        rated[id].setdefault(criterion, {})[rater] = whole
+    texts = {
+        id: candidate.part.text
+        for item in frozen.items.values()
+        if not item.control
+        for candidate in item.candidates
+        for id in candidate.samples
+    }
+    survey = surveys_of(frozen)
+    records_of = []
+    for id in sample_ids(frozen):
+        record = {"id": id, **frozen.samples.get(id, {"text": texts[id]})}
+        record.pop("ratings", None)
+        own = {"survey": survey[id], "study_digest": frozen.digest}
+        extra = {
+            f"{name}_of_sample" if name in own or name in FIELDS else name: value
+            for name, value in record.pop("extra", {}).items()
+        }
+        records_of.append({**extra, **record, **own, "ratings": rated.get(id, {})})
+    return records_of
+
+
+def samples(frozen: Frozen) -> dict[str, Sample]:
+    """Returns the samples by id, as `ratings.jsonl` has them, ratings left out."""
+    plain = records(frozen, ())
+    return {sample.id: sample for sample in load_samples(plain)} if plain else {}

@@ -1,0 +1,136 @@
+"""The pages of a rater's phases, and the ways from one to the next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import cast
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from levelfield_rating.model import Frozen
+from levelfield_rating.store.records import Phase, RequestRefused
+from levelfield_rating.web.rater.items import first_open
+from levelfield_rating.web.rater.practice import next_practice
+from levelfield_rating.web.rater.visit import Visit, current_visit, write_visit
+from levelfield_rating.web.security import Fields, Turned
+from levelfield_rating.web.shown import placed_of, shown_items
+
+REMIND_AFTER = timedelta(days=1)
+
+router = APIRouter()
+
+
+@router.get("/study")
+def study_page(request: Request) -> Response:
+    """The page of the rater's phase."""
+    visit = current_visit(request)
+    state, study = visit.state, visit.study
+    phase = state.phase
+    if phase == "rating":
+        items = shown_items(study, state)
+        target = f"/study/item/{first_open(study, items).id}"
+        last = state.last_seen
+        if last is not None and visit.web.now() - last > REMIND_AFTER:
+            return visit.page("reminder.html", target=visit.web.url(target))
+        return visit.to(target)
+    if phase == "practice":
+        return next_practice(visit)
+    if phase == "review":
+        return review_page(visit)
+    if phase == "instructions":
+        return visit.page("instructions.html", after=_after(study, "instructions"), again=False)
+    if phase == "examples":
+        return visit.page("examples.html", after=_after(study, "examples"))
+    if phase == "done":
+        return visit.page("thanks.html", link=_completion_link(study, state.completion_code))
+    if phase == "withdrawn":
+        return visit.page("withdrawn.html", erasing=visit.web.store.is_erasing())
+    return visit.page("welcome.html", missing=False)
+
+
+@router.get("/study/instructions")
+def instructions_again(request: Request) -> Response:
+    visit = current_visit(request)
+    if visit.state.phase in ("welcome", "instructions", "withdrawn"):
+        return visit.to("/study")
+    return visit.page("instructions.html", after="", again=True)
+
+
+@router.get("/study/withdraw")
+def withdraw_page(request: Request) -> Response:
+    visit = current_visit(request)
+    return visit.to("/study") if visit.state.phase == "withdrawn" else visit.page("withdraw.html")
+
+
+def _after(study: Frozen, phase: str) -> Phase:
+    """Returns the phase that follows, past those that this study leaves out."""
+    there: dict[str, bool] = {
+        "welcome": True,
+        "instructions": True,
+        "examples": bool(study.examples),
+        "practice": bool(study.practice),
+        "rating": True,
+    }
+    names = list(there)
+    later = names[names.index(phase) + 1 :]
+    return cast(Phase, next(name for name in later if there[name]))
+
+
+def _completion_link(study: Frozen, code: str) -> str:
+    link = study.completion_url.replace("{code}", quote(code, safe=""))
+    return link if link.startswith(("https://", "http://")) else ""
+
+
+def review_page(visit: Visit, *, incomplete: bool = False) -> Response:
+    items = shown_items(visit.study, visit.state)
+    missing = [(item, item.open(visit.study.criteria)) for item in items]
+    return visit.page(
+        "review.html",
+        status=409 if incomplete else 200,
+        missing=[(item, open_) for item, open_ in missing if open_],
+        last=items[-1],
+        incomplete=incomplete,
+    )
+
+
+@router.post("/study/welcome")
+def welcome(request: Request, fields: Fields) -> Response:
+    visit = write_visit(request, fields.get("csrf", ""))
+    study, store = visit.study, visit.web.store
+    if visit.state.phase == "welcome":
+        if fields.get("agree") != study.consent_version:
+            return visit.page("welcome.html", status=422, missing=True)
+        store.consent(visit.state.rater, study.consent_version)
+        store.enter(visit.state.rater, "instructions")
+    return visit.to("/study")
+
+
+@router.post("/study/enter")
+def enter(request: Request, fields: Fields) -> Response:
+    visit = write_visit(request, fields.get("csrf", ""))
+    wanted, phase = fields.get("phase", ""), visit.state.phase
+    if wanted not in ("examples", "practice", "rating", "review", "done"):
+        raise Turned(422, "")
+    if wanted == phase:  # sent twice
+        return visit.to("/study")
+    try:
+        state = visit.web.store.enter(visit.state.rater, cast(Phase, wanted))
+    except RequestRefused as refused:
+        if wanted == "done" and phase == "review" and refused.status == 409:
+            return review_page(visit, incomplete=True)
+        raise
+    item = fields.get("item", "")
+    if state.phase == "rating" and any(p.opaque == item for p in placed_of(visit.study, state)):
+        return visit.to(f"/study/item/{item}")
+    return visit.to("/study")
+
+
+@router.post("/study/withdraw")
+def withdraw(request: Request, fields: Fields) -> Response:
+    visit = write_visit(request, fields.get("csrf", ""))
+    if visit.state.phase != "withdrawn":
+        visit.web.store.withdraw(visit.state.rater)
+    return visit.to("/study")

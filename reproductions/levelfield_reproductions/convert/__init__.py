@@ -1,0 +1,118 @@
+"""Files that authors published, as guides and model folders of ours.
+
+A layout says what the files are and what comes of them; `table.LAYOUTS` has all of them by name.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import Options, choices, make, parsed
+from levelfield.io.writing import folder_replacement
+from levelfield.train.builder import Card, write_card
+from levelfield_reproductions.convert.table import LAYOUTS, ConvertOptions, Layout
+
+if TYPE_CHECKING:
+    from levelfield_reproductions.convert.reading import PublishedFiles
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion leaves in a folder.
+
+    Attributes:
+        task: what the model does, in a few words, for the card: `predicts …`.
+        usage: how it is used, in one sentence, with `{out}` for the folder.
+        facts: rows for the card.
+    """
+
+    task: str
+    usage: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Converter:
+    """How files of one layout are converted.
+
+    Attributes:
+        options: the class of its options, all with defaults.
+        convert: reads the source and writes a new folder. Raises `ModelError` where a file, a
+            tensor or a shape is not what the layout has.
+    """
+
+    options: type[Options]
+    convert: Callable[[PublishedFiles, Path, Any], Converted]
+
+
+def convert(
+    layout: str,
+    source: Path | str,
+    out: Path | str,
+    chosen: ConvertOptions | None = None,
+    **words: Any,
+) -> Converted:
+    """Converts what authors published to a folder of ours.
+
+    The folder appears under its name when it is whole, with a card that says where the files come
+    from.
+
+    Args:
+        layout: a name in `LAYOUTS`.
+        source: the authors' file or folder.
+        out: a folder that is empty or not there.
+        chosen: options of the layout, and whether weights that are pickled are read.
+        words: its choices by name, such as `allow_pickle=True`.
+
+    Raises:
+        UserError: there is no such layout or option, an option does not accept its value, or `out`
+            holds something.
+        ModelError: a file is missing, pickled or damaged, or not of the layout.
+    """
+    chosen = ConvertOptions.of(chosen, **words)
+    entry = layout_entry(layout)
+    source, out = Path(source).expanduser(), Path(out).expanduser()
+    if not source.exists():
+        raise UserError(f"there is no file or folder {source}; expected {entry.files}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is not empty; give another folder")
+    converter = pkgutil.resolve_name(entry.target)
+    assert isinstance(converter, Converter)
+    known = choices(converter.options)
+    if foreign := sorted(chosen.options.keys() - known.keys()):
+        there = f"there are {', '.join(known)}" if known else "there is none"
+        raise UserError(f"layout {layout} has no option '{foreign[0]}'; {there}")
+    options = make(converter.options, parsed(f"layout {layout}", known, chosen.options))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with folder_replacement(out) as folder:  # its name is that of guides and models
+            from levelfield_reproductions.convert.reading import PublishedFiles
+
+            files = PublishedFiles(source, chosen.allow_pickle)
+            converted = converter.convert(files, folder, options)
+            write_card(_card(out.name, source, entry, converted), folder)
+    except OSError as error:
+        raise ModelError(f"{out}: can't be written: {error.strerror or error}") from error
+    return converted
+
+
+def layout_entry(name: str) -> Layout:
+    """The layout of this name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in LAYOUTS:
+        raise UserError(f"there is no layout '{name}'; there are {', '.join(LAYOUTS)}")
+    return LAYOUTS[name]
+
+
+def _card(name: str, source: Path, entry: Layout, converted: Converted) -> Card:
+    facts = {"Layout": entry.name, "Paper": entry.paper, "Source": source.name, **converted.facts}
+    sources = (f"weights of the authors ({entry.origin}); their licence applies",)
+    return Card(name, converted.task, facts, sources, origin=f"the authors' {entry.files}")

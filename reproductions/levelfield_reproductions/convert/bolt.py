@@ -1,0 +1,122 @@
+"""BOLT's discriminators: RoBERTa as a classifier, with a row of embeddings for each GPT-2 token.
+
+Layout: a folder as `save_pretrained` wrote it, with `config.json` and `pytorch_model.bin`. The
+table of embeddings is as wide as the states, or of another width with a linear layer behind it
+(`roberta.embeddings.transformation`), which is multiplied into the table here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from levelfield.core.errors import ModelError
+from levelfield.core.options import Options, option
+from levelfield.models.causal_tokens import load_causal_tokens
+from levelfield.models.files import quiet
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import resolve
+from levelfield.train.guide.kinds import write_guide
+from levelfield_reproductions.convert import Converted, Converter
+from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
+
+Variant = Literal["sentiment", "toxicity"]
+
+LABELS: Mapping[Variant, tuple[str, str]] = {
+    "sentiment": ("negative", "positive"),
+    "toxicity": ("non-toxic", "toxic"),
+}
+"""In the order of the classifier's outputs."""
+
+_TABLE = "roberta.embeddings.word_embeddings.weight"
+_MAP = "roberta.embeddings.transformation."
+_SHAPE = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act"),
+    *("intermediate_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+    "pad_token_id",
+)
+"""What of a configuration decides what a model computes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BOLTOptions(Options):
+    """How a discriminator is converted."""
+
+    variant: Variant = option(
+        "sentiment", "Variant: what the model tells apart, the attribute of the guide."
+    )
+    model: str = option(
+        "openai-community/gpt2-large",
+        "Model with the vocabulary that the discriminator reads, by name or folder; its tokenizer "
+        "must be there.",
+    )
+
+
+def _convert(files: PublishedFiles, out: Path, options: BOLTOptions) -> Converted:
+    from safetensors.torch import save_file
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+
+    quiet()
+    about, tensors = files.about(), files.tensors()
+    if (kind := about.get("model_type", "roberta")) != "roberta":
+        raise ModelError(f"config.json is of a {kind} model; expected roberta")
+    vocabulary = load_causal_tokens(options.model, Loading())
+    labels = LABELS[options.variant]
+    table = _table(tensors, vocabulary.vocabulary_size)
+    with reading("config.json"):
+        config = RobertaConfig(**{name: about[name] for name in _SHAPE if name in about})
+        config.vocab_size = len(table)
+        config.num_labels = len(labels)
+        with torch.device("meta"):
+            shapes = shapes_of(RobertaForSequenceClassification(config))
+    if table.shape[1] != config.hidden_size:
+        raise ModelError(
+            f"{_TABLE} is {table.shape[1]} wide, the states {config.hidden_size}, and there is no "
+            f"{_MAP}weight between them"
+        )
+    del shapes[_TABLE]
+    tensors.drop(r"roberta\.embeddings\.(position_ids|token_type_ids)")
+    weights = {_TABLE: table, **tensors.take_all(shapes)}
+    tensors.finish()
+    config.architectures = ["RobertaForSequenceClassification"]
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: n for n, label in enumerate(labels)}
+    folder = out / "model"
+    folder.mkdir()
+    config.save_pretrained(folder)
+    save_file(
+        {name: tensor.float().contiguous().clone() for name, tensor in weights.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    write_guide(
+        out,
+        kind="encoder",
+        attribute=options.variant,
+        labels=labels,
+        base="model",
+        revision=resolve(str(folder)).revision,
+        settings={"whole": True, "vocabulary": vocabulary.digest},
+        tensors={},
+    )
+    facts = {"Kind": "encoder", "Attribute": options.variant, "Labels": ", ".join(labels)}
+    task = "predicts the label of a whole text, with gradients to its tokens, for BOLT"
+    return Converted(task, "give it to bolt as -o guide={out}", facts)
+
+
+def _table(tensors: Tensors, tokens: int) -> torch.Tensor:
+    """The embeddings of the tokens, as wide as the states where there is a map between them."""
+    table = tensors.take(_TABLE, tokens, None)
+    if _MAP + "weight" not in tensors:
+        return table
+    weight = tensors.take(_MAP + "weight", None, table.shape[1])
+    bias = tensors.take(_MAP + "bias", len(weight))
+    return torch.nn.functional.linear(table.double(), weight.double(), bias.double()).float()
+
+
+BOLT_DISCRIMINATOR = Converter(BOLTOptions, _convert)

@@ -1,0 +1,176 @@
+"""MultiCTG: an encoder, a linear map to latents and one to prefixes, and the latents of texts.
+
+Layout: `pytorch_model.bin` as `Trainer` wrote it: a BERT (`encoder.*`), a GPT-2 as it was
+(`decoder.*`), heads (`latent_classify_head.*`), `trans1.0` from BERT's pooled state to a latent,
+behind tanh, and `trans2.0` from a latent to (layers, 2, heads, P, width) in this order. The
+authors' program makes pairs of keys and values for as many layers as there are heads, and the
+library of their day ran as many layers as it got pairs. So of GPT-2 medium, with 24 layers and 16
+heads, the lowest 16 layers are what the checkpoint was trained with; what `trans2` has for others
+was never used. The authors have latents of texts from the texts each time; so the conversion needs
+labelled texts. Prompts stand behind the prefix without BOS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from levelfield.core.errors import ModelError, UserError
+from levelfield.core.options import Options, option
+from levelfield.generation.techniques.latent.prefixes import PrefixShape
+from levelfield.models.batching import buckets, padded, token_mask
+from levelfield.models.files import load_tokenizer
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import Resolved, resolve, resolve_causal
+from levelfield.train.guide.kinds import write_guide
+from levelfield.train.guide.texts import at_most, by_attribute, columns, labelled_texts
+from levelfield_reproductions.convert import Converted, Converter
+from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
+
+TOKENS = 100
+"""Of a text that the authors' encoder reads, special ones among them."""
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiCTGOptions(Options):
+    """How a checkpoint of MultiCTG is converted."""
+
+    data: str = option(
+        "",
+        "Labelled texts whose latents the guide keeps: names of sets or files, separated by "
+        "commas; the authors take those that the checkpoint learnt from. Required.",
+        blank=True,
+    )
+    attribute: str = option(
+        "sentiment,topic", "Attribute of the texts' labels; several are separated by commas."
+    )
+    kept: int = option(2000, "Most latents of a label.", least=1)
+    model: str = option(
+        "openai-community/gpt2-medium", "Base, by name or folder; the authors' is GPT-2 medium."
+    )
+    encoder: str = option(
+        "google-bert/bert-base-uncased",
+        "Model of the same shape as the checkpoint's encoder, by name or folder; its configuration "
+        "and tokenizer are used.",
+    )
+    positions: int = option(20, "Positions P of a prefix.", least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.data.strip():
+            raise UserError(
+                "a guide needs latents of labelled texts: give them as -o data=NAME,FILE"
+            )
+
+
+def _convert(source: PublishedFiles, out: Path, options: MultiCTGOptions) -> Converted:
+    loading = Loading(allow_pickle=source.allow_pickle)
+    base = resolve_causal(options.model, loading)
+    data = [name.strip() for name in options.data.split(",")]
+    rows = at_most(labelled_texts(data, options.attribute), options.kept, 0)
+    tensors = source.tensors()
+    encoder = _Encoder(resolve(options.encoder, loading), tensors)
+    shape, decoder = _decoder(tensors, base, options.positions)
+    tensors.drop(r"(decoder|latent_classify_head)\..*")
+    tensors.finish()
+    e = encoder.latents(rows.texts)
+    clouds = [
+        e[torch.from_numpy(part.at[part.truth == label])].half()
+        for part in by_attribute(rows, options.attribute)
+        for label in range(len(part.labels))
+    ]
+    write_guide(
+        out,
+        kind="latent",
+        attribute=options.attribute,
+        labels=list(rows.labels),
+        base=base.name,
+        revision=base.revision,
+        settings={
+            **({"attributes": columns(rows)} if rows.of else {}),
+            "reads_bos": False,
+            "layers": shape.layers,
+            "prefix": asdict(shape),
+        },
+        tensors={**decoder, **{f"latents.{i}": cloud for i, cloud in enumerate(clouds)}},
+    )
+    facts = {
+        "Kind": "latent",
+        "Attribute": options.attribute,
+        "Labels": ", ".join(rows.labels),
+        "Base": f"{base.label}, its lowest {shape.layers} layers",
+        "Latents": ", ".join(map(str, map(len, clouds))) + f" of {shape.size} numbers",
+        "Texts": options.data,
+    }
+    usage = f"give it to multictg on {options.model} as -o guide={{out}}"
+    return Converted("turns latents into prefixes, for MultiCTG", usage, facts)
+
+
+def _decoder(
+    tensors: Tensors, base: Resolved, positions: int
+) -> tuple[PrefixShape, dict[str, torch.Tensor]]:
+    """The map from latents to prefixes of the layers that it was trained with."""
+    with reading(base.name):
+        config = transformers.AutoConfig.from_pretrained(base.path, local_files_only=True)
+    depth, heads = int(config.num_hidden_layers), int(config.num_attention_heads)
+    width = int(config.hidden_size) // heads
+    weight = tensors.take("trans2.0.weight", depth * 2 * heads * positions * width, None)
+    bias = tensors.take("trans2.0.bias", len(weight))
+    shape = PrefixShape(weight.shape[1], positions, min(depth, heads), heads, width, 0)
+
+    def by_position(flat: torch.Tensor) -> torch.Tensor:
+        """(layers, P, 2 · heads · width, …) of the layers that are used."""
+        apart = flat.reshape(depth, 2, heads, positions, width, *flat.shape[1:])
+        of_used = apart[: shape.layers].movedim(3, 1)
+        return of_used.flatten(2, 4).half().contiguous()
+
+    return shape, {"decoder.full": by_position(weight), "decoder.offset": by_position(bias)}
+
+
+class _Encoder:
+    """The authors' BERT and its map to latents."""
+
+    def __init__(self, like: Resolved, tensors: Tensors) -> None:
+        with reading(like.name):
+            config = transformers.AutoConfig.from_pretrained(like.path, local_files_only=True)
+            model = transformers.AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+        tensors.drop(r"encoder\.embeddings\.position_ids")
+        model.load_state_dict(tensors.take_all(shapes_of(model), prefix="encoder."))
+        self._model: Any = model.eval()
+        self._tokenizer = load_tokenizer(like)
+        self._weight = tensors.take("trans1.0.weight", None, int(config.hidden_size))
+        self._bias = tensors.take("trans1.0.bias", len(self._weight))
+
+    def latents(self, texts: Sequence[str]) -> torch.Tensor:
+        """tanh(W h + b) of texts, h the pooled state: (texts, d).
+
+        Raises:
+            ModelError: the encoder has no pooled state.
+        """
+        ids = self._tokenizer(list(texts), truncation=True, max_length=TOKENS)["input_ids"]
+        e = torch.empty(len(texts), len(self._weight))
+        pad = self._tokenizer.pad_token_id or 0
+        with torch.inference_mode():
+            for rows in buckets([len(one) for one in ids], BATCH_TOKENS):
+                some = [ids[i] for i in rows]
+                pooled = self._model(
+                    input_ids=torch.from_numpy(padded(some, pad)),
+                    attention_mask=torch.from_numpy(token_mask(some)),
+                ).pooler_output
+                if pooled is None:
+                    raise ModelError("the encoder has no pooled state; expected a BERT")
+                e[torch.from_numpy(np.asarray(rows))] = torch.nn.functional.linear(
+                    pooled, self._weight.float(), self._bias.float()
+                ).tanh()
+        return e
+
+
+MULTICTG = Converter(MultiCTGOptions, _convert)

@@ -1,0 +1,103 @@
+"""PPLM's heads: a linear layer on the mean of GPT-2 medium's last states.
+
+Layout: one pickled file with `mlp.weight` (labels, d) and `mlp.bias` (labels). The authors' mean is
+over BOS, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from levelfield.core.errors import UserError
+from levelfield.core.options import Options, option
+from levelfield.models.files import quiet
+from levelfield.models.loading import Loading
+from levelfield.models.reading import reading
+from levelfield.models.resolve import Resolved, resolve_causal
+from levelfield.train.guide.kinds import write_guide
+from levelfield_reproductions.convert import Converted, Converter
+from levelfield_reproductions.convert.reading import PublishedFiles
+
+Variant = Literal["sentiment", "clickbait", "toxicity"]
+
+LABELS: Mapping[Variant, tuple[str, ...]] = {
+    "sentiment": ("positive", "negative", "very positive", "very negative", "neutral"),
+    "clickbait": ("non-clickbait", "clickbait"),
+    "toxicity": ("non-toxic", "toxic"),
+}
+"""The labels of the authors' heads, in the order of their rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPLMHeadOptions(Options):
+    """How a head is converted."""
+
+    variant: Variant = option(
+        "sentiment",
+        "Variant: what the head tells apart, the attribute of the guide, with five labels of SST "
+        "for sentiment.",
+    )
+    labels: str = option(
+        "",
+        "Labels of the rows, separated by commas, in place of the authors'; rows without a label "
+        "are left out, and with ,,positive,negative, the label positive is the authors' very "
+        "positive.",
+        blank=True,
+        otherwise="the authors'",
+    )
+    model: str = option(
+        "openai-community/gpt2-medium",
+        "Base that the head reads, by name or folder; its files must be there, and the guide fits "
+        "no other.",
+    )
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The label of each row; empty where a row is left out."""
+        if not self.labels:
+            return LABELS[self.variant]
+        return tuple(label.strip() for label in self.labels.split(","))
+
+
+def _convert(files: PublishedFiles, out: Path, options: PPLMHeadOptions) -> Converted:
+    rows = options.rows
+    kept = [n for n, label in enumerate(rows) if label]
+    labels = [rows[n] for n in kept]
+    if len(set(labels)) < max(2, len(labels)):
+        raise UserError(f"labels is '{options.labels}'; expected at least two different ones")
+    tensors = files.tensors()
+    base = resolve_causal(options.model, Loading())
+    width = _width(base)
+    weight = tensors.take("mlp.weight", len(rows), width)
+    bias = tensors.take("mlp.bias", len(rows))
+    tensors.finish()
+    write_guide(
+        out,
+        kind="head",
+        attribute=options.variant,
+        labels=labels,
+        base=base.name,
+        revision=base.revision,
+        settings={"counts_bos": True},
+        tensors={"weight": weight[kept].T.float().contiguous(), "bias": bias[kept].float()},
+    )
+    facts = {"Kind": "head", "Attribute": options.variant, "Labels": ", ".join(labels)}
+    usage = f"give it to pplm as -o guide={{out}}, with --model {options.model}"
+    task = "predicts the label of a text from the states of its base, for PPLM"
+    return Converted(task, usage, {**facts, "Base": base.label})
+
+
+def _width(base: Resolved) -> int:
+    """How many numbers the states of a model have."""
+    from transformers import AutoConfig
+
+    quiet()
+    with reading(base.name):
+        config = AutoConfig.from_pretrained(base.path, local_files_only=True)
+        return int(config.get_text_config().hidden_size)
+
+
+PPLM_HEAD = Converter(PPLMHeadOptions, _convert)

@@ -1,0 +1,438 @@
+"""`levelfield reproduce defaults`: every metric, with its defaults, against the ratings here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Literal
+
+import polars as pl
+
+from levelfield.agree.correlate import Correlation, correlations
+from levelfield.agree.join import join, merged_columns
+from levelfield.agree.sources import read_ratings, read_scores
+from levelfield.core.errors import LevelfieldError, first_line
+from levelfield.core.metric import Metric
+from levelfield.core.options import keywords
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.registry import create, installed, matching, metric_class
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.io.records import FIELDS
+from levelfield.scoring import options
+from levelfield.scoring.options import Note
+from levelfield.scoring.places import one_cluster
+from levelfield.scoring.readiness import lacks_offline
+from levelfield.scoring.result import ScoreResult
+from levelfield.scoring.score import score
+from levelfield.stats.clusters import coded
+from levelfield.stats.estimands import Statistic
+from levelfield.stats.estimate import finite
+from levelfield.stats.resampling import DEFAULT, Resampling
+from levelfield_reproductions.choices import FEWEST, DefaultsOptions
+from levelfield_reproductions.rated import PREFIX, RatedSet, rated_sets
+from levelfield_reproductions.tables import Gap
+
+STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman")
+
+Kind = Literal["without", "many texts", "lacking", "field", "few", "failed"]
+"""Why a metric is in no table: the user goes without it; its value is of many texts; it lacks
+something on this machine; the texts lack a field; it has fewer than `FEWEST` values; it failed."""
+
+_SCHEMA = {
+    "set": pl.String,
+    "roles": pl.String,
+    "metric": pl.String,
+    "is_default": pl.Boolean,
+    "aspect": pl.String,
+    "statistic": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "signature": pl.String,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A metric that is not in the table of a set.
+
+    Attributes:
+        why: in one line.
+    """
+
+    metric: str
+    kind: Kind
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAgreement:
+    """How far one metric, with its defaults, agrees with the ratings of one set.
+
+    Attributes:
+        is_default: `levelfield score FILE` runs it when no metric is named.
+        turned: lower values are better, and their sign is turned.
+        undefined: reason -> how many texts have no value.
+        of_aspects: aspect -> its correlation; only those with `FEWEST` values or more.
+    """
+
+    metric: str
+    signature: str
+    is_default: bool
+    turned: bool
+    undefined: Mapping[str, int]
+    of_aspects: Mapping[str, Correlation]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgreement:
+    """One rated set with every metric that can be compared with it.
+
+    Attributes:
+        gap: what is missing where the set is not on this machine; the rest is then empty.
+        aspects: what is rated.
+        texts, of: how many texts were scored, and how many the set has.
+        clusters: into how many groups of dependent texts the scored ones fall.
+        metrics: the default of `levelfield score FILE` first, then by name.
+    """
+
+    rated: RatedSet
+    gap: Gap | None = None
+    aspects: tuple[str, ...] = ()
+    texts: int = 0
+    of: int = 0
+    clusters: int = 0
+    metrics: tuple[MetricAgreement, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class DefaultsReport:
+    """Agreement of metrics, with their defaults, with the ratings on this machine.
+
+    Attributes:
+        command: makes it again, on a machine with the same sets and models.
+    """
+
+    sets: tuple[SetAgreement, ...]
+    command: str
+    resampling: Resampling = DEFAULT
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `levelfield reproduce defaults --json` prints."""
+        return {
+            "command": self.command,
+            "interval": self.resampling.level,
+            "resamples": self.resampling.resamples,
+            "seed": self.resampling.seed,
+            "sets": [_document(one) for one in self.sets],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a set, metric, aspect and statistic; null where undefined."""
+        rows = [
+            {
+                "set": one.rated.id,
+                "roles": ", ".join(one.rated.roles),
+                "metric": m.metric,
+                "is_default": m.is_default,
+                "aspect": aspect,
+                "statistic": statistic,
+                "value": finite(e.value),
+                "low": finite(e.low),
+                "high": finite(e.high),
+                "n": c.n,
+                "undefined": c.undefined,
+                "signature": m.signature,
+            }
+            for one in self.sets
+            for m in one.metrics
+            for aspect, c in m.of_aspects.items()
+            for statistic, e in c.estimates.items()
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def to_markdown(self) -> str:
+        """The page of the docs, the same bytes for the same values."""
+        from levelfield_reproductions.defaults_page import page
+
+        return page(self)
+
+
+@keywords(DefaultsOptions)
+def agreement_of_defaults(
+    id: str = PREFIX,
+    chosen: DefaultsOptions | None = None,
+    *,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+    **words: Any,
+) -> DefaultsReport:
+    """Scores the rated sets on this machine with metrics as they are by default, and correlates.
+
+    A metric is scored if its value is of one text, its defaults have all they need on this machine
+    without a network, and the set has its fields. Values are kept in the cache, so a second run,
+    or one that was interrupted, goes on from there.
+
+    Args:
+        id: `defaults`, `defaults.SET` or `defaults.SET.PART`.
+        chosen: which metrics, on how many texts, and where.
+        stages: told of the progress of each metric on each set.
+        note: called with what there is to know of a run.
+        words: choices of `DefaultsOptions` by name.
+
+    Raises:
+        UserError: there is no such set or metric, or an option does not accept its value.
+        FetchError: a file on this machine is not as published.
+
+    >>> report = agreement_of_defaults("defaults.ctrleval", metrics=["ctrleval"])  # doctest: +SKIP
+    >>> report.to_polars()  # doctest: +SKIP
+    """
+    chosen = DefaultsOptions.of(chosen, **words)
+    rated = rated_sets(id)
+    names = _members(chosen.metrics) or [*installed()]
+    spared = [name for name in _members(chosen.without) if name in names]
+    command = ["levelfield reproduce", id.lower(), *(f"--metric {m}" for m in chosen.metrics)]
+    command += [f"--without {name}" for name in chosen.without]
+    command += [] if chosen.most is None else [f"--most {chosen.most}"]
+    told: set[str] = set()
+
+    def note_once(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            note(line)
+
+    def run(samples: Sequence[Sample], names: Sequence[str], *, stages: Stages) -> ScoreResult:
+        result = score(
+            samples,
+            names,
+            by="none",
+            execution=chosen.execution,
+            stages=stages,
+            note=note_once,
+        )
+        for line in result.notes:
+            note_once(line)
+        return result
+
+    with one_cluster(chosen.execution.ray):
+        sets = [_agreement(each, names, spared, chosen.most, stages, run) for each in rated]
+    return DefaultsReport(tuple(sets), " ".join(command))
+
+
+def _members(names: Sequence[str]) -> list[str]:
+    """The metrics that these names of metrics and families stand for, each once."""
+    return list(dict.fromkeys(member for name in names for member in matching(name)))
+
+
+def _agreement(
+    rated: RatedSet,
+    names: Sequence[str],
+    without: Sequence[str],
+    most: int | None,
+    stages: Stages,
+    run: Callable[..., ScoreResult],
+) -> SetAgreement:
+    if gap := rated.gap():
+        return SetAgreement(rated, gap)
+    every = rated.samples()
+    samples = drawn(every, rated.cluster, most)
+    unfit = {name: LeftOut(name, "without", "left out by --without") for name in without}
+    for name in names:
+        if name not in unfit and (why := _unfit(name, samples)):
+            unfit[name] = why
+    left_out = [*unfit.values()]
+    scored: list[Scores] = []
+    fitting = [name for name in names if name not in unfit]
+    # in one run, the members of a family share what their models make of a text
+    for family, members in groupby(fitting, key=lambda name: name.partition(".")[0]):
+        values, failed = _scored(samples, list(members), _named(rated.id, family, stages), run)
+        scored += values
+        left_out += failed
+    agreements, few = _compared(samples, scored, rated)
+    return SetAgreement(
+        rated,
+        aspects=tuple(dict.fromkeys(aspect for s in samples for aspect in s.ratings)),
+        texts=len(samples),
+        of=len(every),
+        clusters=len({rated.cluster(sample) for sample in samples}),
+        metrics=tuple(sorted(agreements, key=lambda m: (not m.is_default, m.metric))),
+        left_out=tuple(sorted([*left_out, *few], key=lambda one: one.metric)),
+    )
+
+
+def _scored(
+    samples: Sequence[Sample],
+    names: Sequence[str],
+    stages: Stages,
+    run: Callable[..., ScoreResult],
+) -> tuple[list[Scores], list[LeftOut]]:
+    """The values of metrics, and those that failed; one that fails leaves the others alone."""
+    try:
+        result = run(samples, names, stages=stages)
+    except LevelfieldError as error:
+        if len(names) == 1:
+            return [], [LeftOut(names[0], "failed", first_line(error))]
+        scored: list[Scores] = []
+        failed: list[LeftOut] = []
+        for name in names:
+            values, failure = _scored(samples, [name], stages, run)
+            scored += values
+            failed += failure
+        return scored, failed
+    return [*result.scores.values()], []
+
+
+def _compared(
+    samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
+) -> tuple[list[MetricAgreement], list[LeftOut]]:
+    """Every metric with its correlations, and those that have too few values."""
+    of_metric = _correlated(samples, scored, rated)
+    run_by_default = defaults_of_score()
+    agreements: list[MetricAgreement] = []
+    few: list[LeftOut] = []
+    for scores in scored:
+        enough = {c.aspect: c for c in of_metric[scores.metric] if c.n >= FEWEST}
+        if enough:
+            agreements.append(
+                MetricAgreement(
+                    scores.metric,
+                    scores.signature,
+                    scores.metric in run_by_default,
+                    not scores.higher_is_better,
+                    dict(Counter(scores.undefined.values()).most_common()),
+                    enough,
+                )
+            )
+        else:
+            defined = len(samples) - len(scores.undefined)
+            why = f"{defined:,} of {len(samples):,} texts have a value"
+            few.append(LeftOut(scores.metric, "few", why))
+    return agreements, few
+
+
+def defaults_of_score() -> Collection[str]:
+    """The metrics that `levelfield score FILE` runs when none is named."""
+    families: Sequence[str] = options.DEFAULT
+    return {metric for name in families for metric in matching(name)}
+
+
+def drawn(
+    samples: Sequence[Sample], cluster: Callable[[Sample], str], most: int | None
+) -> Sequence[Sample]:
+    """Whole clusters with `most` samples at most, in the order of the samples.
+
+    Clusters are taken as they fit, by a hash of their names: as good as at random, and the same
+    for any order of the samples.
+    """
+    if most is None or len(samples) <= most:
+        return samples
+
+    def drawing(name: str) -> bytes:
+        return hashlib.blake2b(name.encode()).digest()
+
+    sizes = Counter(map(cluster, samples))
+    taken: set[str] = set()
+    free = most
+    for name in sorted(sizes, key=drawing):
+        if sizes[name] <= free:
+            taken.add(name)
+            free -= sizes[name]
+    return [sample for sample in samples if cluster(sample) in taken]
+
+
+def _unfit(name: str, samples: Sequence[Sample]) -> LeftOut | None:
+    """Why a metric can't be scored on these samples; loads no model."""
+
+    def metric() -> Metric:
+        [made] = create([name], {}, {})
+        return made
+
+    if getattr(metric_class(name), "level", "") == "corpus":
+        return LeftOut(name, "many texts", "its value is of many texts")
+    attributes = {attribute for sample in samples for attribute in sample.control}
+    if lacks := lacks_offline(metric, attributes):
+        return LeftOut(name, "lacking", lacks)
+    made = metric()
+    if made.level == "corpus":  # a factory says so of what it makes only
+        return LeftOut(name, "many texts", "its value is of many texts")
+    lacking = [f for f in FIELDS if f in made.requires and not any(getattr(s, f) for s in samples)]
+    if lacking:
+        return LeftOut(name, "field", no_text_has(lacking))
+    return None
+
+
+def no_text_has(fields: Sequence[str]) -> str:
+    """Why a metric can't be scored on a set whose texts lack fields."""
+    return f"no text has {' and '.join(fields)}"
+
+
+def _named(id: str, family: str, stages: Stages) -> Stages:
+    """Stages that say which set and family the work is of."""
+    return lambda what, total: stages(f"{id} {family if what == 'scoring' else what}", total)
+
+
+def _correlated(
+    samples: Sequence[Sample], scored: Sequence[Scores], rated: RatedSet
+) -> Mapping[str, list[Correlation]]:
+    """Metric -> its correlation with every aspect; a higher value is always more agreement."""
+    if not scored:
+        return {}
+    table = join(
+        merged_columns(read_scores(scored)),
+        read_ratings(samples, format=None, mapping={}),
+        flip=[scores.metric for scores in scored if not scores.higher_is_better],
+    )
+    if rated.shared:
+        _, clusters = coded([rated.cluster(table.samples[id]) for id in table.ids])
+        table = replace(table, clusters=clusters)
+    found = correlations(table, wanted=STATISTICS)
+    found.sort(key=lambda c: c.metric)
+    return {metric: list(of) for metric, of in groupby(found, key=lambda c: c.metric)}
+
+
+def _document(one: SetAgreement) -> dict[str, Any]:
+    rated = one.rated
+    document: dict[str, Any] = {
+        "id": rated.id,
+        "title": rated.title,
+        "roles": list(rated.roles),
+        "why": rated.why,
+        "here": one.gap is None,
+    }
+    if one.gap:
+        return document | {"command": one.gap.command, "missing": list(one.gap.files)}
+    return document | {
+        "texts": one.texts,
+        "of": one.of,
+        "clusters": one.clusters,
+        "metrics": [
+            {
+                "metric": m.metric,
+                "signature": m.signature,
+                "is_default": m.is_default,
+                "lower_is_better": m.turned,
+                "undefined": dict(m.undefined),
+                "aspects": [_correlation(c) for c in m.of_aspects.values()],
+            }
+            for m in one.metrics
+        ],
+        "left_out": [
+            {"metric": left.metric, "kind": left.kind, "why": left.why} for left in one.left_out
+        ],
+    }
+
+
+def _correlation(c: Correlation) -> dict[str, Any]:
+    return {
+        "aspect": c.aspect,
+        "n": c.n,
+        "undefined": c.undefined,
+        "statistics": {s: e.to_dict() for s, e in c.estimates.items()},
+    }

@@ -1,0 +1,64 @@
+"""Tables of Lu et al. (2024) from the scores that were released with its data sets."""
+
+from __future__ import annotations
+
+from levelfield.stats.correlation import spearman
+from levelfield_reproductions.recipes.released import Cells, Scoring, samples_of
+from levelfield_reproductions.tables import PublishedTable
+from levelfield_reproductions.verdict import Derived
+
+SIZES = {
+    ("TopicalChat + PersonaChat", "validation size"): ("topical-persona-chat", "valid"),
+    ("FED (test)", "size"): ("deam", "fed"),
+    ("DSTC9 (test)", "size"): ("deam", "dstc9"),
+}
+"""Cell of Table 1 -> a part of a data set."""
+JUDGES = {
+    "G-Eval (GPT-4)": "gpt-4",
+    "G-Eval (Flan-T5-11b)": "flan-t5",
+    "G-Eval (LLaMa2-7b-Vicuna)": "vicuna",
+}
+
+
+def derive(table: PublishedTable, scoring: Scoring) -> Cells:  # noqa: ARG001
+    """The numbers of a table of the paper."""
+    cells = [(n.row, n.column) for n in table.numbers]
+    match table.number:
+        case "1":
+            return {cell: _size(*part) for cell, part in SIZES.items()}
+        case "2":
+            return {(row, c): _of_dialogues(c) for row, c in cells if row == "DEAM"}
+        case "8" | "10":
+            return {(row, c): _of_sentences(row, c) for row, c in cells if row in JUDGES}
+    return {}
+
+
+def _size(set: str, part: str) -> Derived:
+    samples = samples_of(set, part)
+    return samples if isinstance(samples, Derived) else Derived(float(len(samples)))
+
+
+def _of_dialogues(column: str) -> Derived:
+    """Spearman of DEAM's released scores with the ratings of the same dialogues."""
+    part, aspect = column.lower().split()
+    samples = samples_of("deam", part)
+    if isinstance(samples, Derived):
+        return samples
+    rated = [s for s in samples if aspect in s.ratings]
+    scores = [s.extra["deam"][aspect] for s in rated]
+    return Derived(spearman(scores, [s.ratings[aspect]["mean"] for s in rated]))
+
+
+def _of_sentences(judge: str, column: str) -> Derived:
+    """Spearman of a judge's scores with the degree of sense that a sentence was written for.
+
+    `binarised` asks for degree 1 against the two others.
+    """
+    samples = samples_of("commongen-trinity", JUDGES[judge])
+    if isinstance(samples, Derived):
+        return samples
+    scores = [s.ratings["commonsense"][JUDGES[judge]] for s in samples]
+    degrees = [s.extra["quality"] for s in samples]
+    if column == "binarised":
+        degrees = [float(degree == 1) for degree in degrees]
+    return Derived(spearman(scores, degrees))

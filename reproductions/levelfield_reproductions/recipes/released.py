@@ -1,0 +1,68 @@
+"""What of the released data is on this machine, and how to say that something is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from levelfield.core.sample import Sample
+from levelfield.datasets import dataset, load
+from levelfield.io.fetch import fetch, local_copy
+from levelfield_reproductions.tables import Gap
+from levelfield_reproductions.verdict import Derived
+
+if TYPE_CHECKING:
+    from levelfield.core.metric import Metric
+    from levelfield.core.scores import Scores
+
+Cells = Mapping[tuple[str, str], Derived]
+"""(row, column) -> what a recipe makes of it; the table itself says what the others lack."""
+
+
+def _score(metric: Metric, samples: Sequence[Sample]) -> Scores:
+    return metric.score(samples)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How tables that need a model are derived.
+
+    Attributes:
+        model: by name; empty: such tables are not derived.
+        score: what scores; the place for a cache.
+        pairs: the thesis's correlations over pairs of a text and a rater, with ROUGE of raw texts.
+    """
+
+    model: str = ""
+    score: Callable[[Metric, Sequence[Sample]], Scores] = field(default=_score)
+    pairs: bool = False
+
+
+NO_MODEL = Scoring()
+
+
+def samples_of(set: str, part: str) -> Sequence[Sample] | Derived:
+    """A part of a data set, or no value because files of it are not on this machine."""
+    absent = missing(set, [file.path for file in dataset(set).part(part)])
+    return not_here(set, absent) if absent else load(set, part=part)
+
+
+def missing(set: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths of a data set that are not on this machine."""
+    known = dataset(set)
+    return tuple(path for path in paths if local_copy(known.file(path)) is None)
+
+
+def not_here(set: str, paths: Sequence[str]) -> Derived:
+    """No value, because these files are not on this machine."""
+    first = PurePosixPath(paths[0]).name
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return Derived(gap=Gap(f"{first}{more}", f"levelfield data fetch {set}", tuple(paths)))
+
+
+def lines_of(set: str, path: str) -> Sequence[str]:
+    """The lines of a file that is on this machine, without the empty ones."""
+    text = fetch(dataset(set).file(path)).read_text("utf-8")
+    return [line for line in text.splitlines() if line.strip()]

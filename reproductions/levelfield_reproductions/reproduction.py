@@ -1,0 +1,73 @@
+"""From an id to the outcome of every number of its tables."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from levelfield.core.errors import UserError
+from levelfield_reproductions.recipes.released import NO_MODEL, Cells, Scoring
+from levelfield_reproductions.tables import PAPERS, PublishedTable, read_paper
+from levelfield_reproductions.verdict import Derived, Outcome, Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The outcomes of a table, in the order of its numbers."""
+
+    table: PublishedTable
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """How many numbers came to each verdict."""
+        counted = Counter(o.verdict for o in self.outcomes)
+        return {verdict: counted[verdict] for verdict in Verdict}
+
+
+def tables(id: str = "all") -> list[PublishedTable]:
+    """The tables that an id names: `all`, a paper, a table, or a part of one.
+
+    >>> [t.id for t in tables("lpf.8")]
+    ['lpf.8a', 'lpf.8b']
+
+    Raises:
+        UserError: it names none.
+    """
+    known = [table for name in PAPERS for table in read_paper(name).tables]
+    asked = [table for table in known if table.answers_to(id)]
+    if not asked:
+        ids = dict.fromkeys(
+            name for t in known for name in (t.paper, f"{t.paper}.{t.number}", t.id)
+        )
+        near = difflib.get_close_matches(id.lower(), ["all", *ids], n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`levelfield reproduce` lists them"
+        raise UserError(f"there is no table '{id}'; {hint}")
+    return asked
+
+
+def derive(table: PublishedTable, scoring: Scoring = NO_MODEL) -> Reproduction:
+    """Derives every number of a table from what of the released data is on this machine.
+
+    Args:
+        table: see `tables`.
+        scoring: with which model, where a table needs one.
+
+    Raises:
+        FetchError: a file on this machine is not as published.
+        ModelError: the model can't be loaded.
+    """
+    recipe: Callable[[PublishedTable, Scoring], Cells] = importlib.import_module(
+        f"levelfield_reproductions.recipes.{table.paper}"
+    ).derive
+    cells = recipe(table, scoring)
+    outcomes = (judge(n, cells.get((n.row, n.column), Derived(gap=n.gap))) for n in table.numbers)
+    return Reproduction(table, tuple(outcomes))
+
+
+def tally(reproductions: Sequence[Reproduction]) -> Mapping[Verdict, int]:
+    """The counts of several tables together."""
+    return {v: sum(r.counts[v] for r in reproductions) for v in Verdict}

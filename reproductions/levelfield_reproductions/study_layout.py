@@ -1,0 +1,172 @@
+"""Folders in the layout of the published study, read as cells; nothing is written to them.
+
+`results/<control>/<run>/` holds `evaluation_results_<run>.json`, what the study measured, and
+`processed_<run>.csv`, its texts; either may be absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from levelfield.core.errors import UserError
+from levelfield.core.sample import Sample
+from levelfield.datasets import lpf
+from levelfield.datasets.lpf import PublishedRun
+from levelfield.study.cells import Cell, CellKey, GroupValue, Rate, value_name
+from levelfield_reproductions.recipes.lpf import COVERAGES, SIZES
+
+_MAJORITY = "control_effectiveness_majority"
+_OVERALL = "overall"
+_COVERAGES = {
+    "any": "keywords.any",
+    "all": "keywords.all",
+    "coverage": "keywords.cov",
+    "extended coverage": "keywords.ext-cov",
+}
+_DEPTHS = ("", "*/", "*/*/", "*/*/*/")
+
+
+def published_cells(folder: Path | str) -> list[Cell]:
+    """Returns the cells of a folder in the published layout, sorted by key.
+
+    A cell's system is the technique (`falcon-40b-instruct zero_shot`), its seed the run's. Rates
+    are the judges' accuracies as they stand in the file, with value `` for all texts; the study's
+    majority is judge `majority`, with several attributes its `Both` is judge `both`. Perplexity
+    and SLOR (one for each language model), Distinct-n and keyword coverage are values of groups.
+    A judge with no rate by value is the group metric `control.<judge>`, since the study leaves it
+    out of its average. `asked` is the size of the prompt set times the number of values that the
+    system was asked for in any of its seeds.
+
+    Args:
+        folder: the set's root, its `results`, a folder of one control, or one run.
+
+    Raises:
+        UserError: there is no run, or a file or folder is not as the study's are.
+    """
+    where = Path(folder).expanduser()
+    files = [
+        path
+        for depth in _DEPTHS
+        for pattern in ("evaluation_results_*.json", "processed_*.csv")
+        for path in where.glob(depth + pattern)
+        # a folder may have further files, with partial results
+        if path.stem.endswith(("_results_" + path.parent.name, "processed_" + path.parent.name))
+    ]
+    if not files:
+        raise UserError(
+            f"{where}: no evaluation_results_<run>.json or processed_<run>.csv in a folder <run>; "
+            "name a folder in the layout results/<control>/<run>/"
+        )
+    results: dict[CellKey, PublishedRun] = {}
+    texts: dict[CellKey, list[Sample]] = {}
+    for path in files:
+        run = lpf.run_of(path) if path.suffix == ".json" else lpf.named(path)
+        key = CellKey(run.technique, run.dataset, run.control, run.seed)
+        read = results if path.suffix == ".json" else texts
+        if key in read:
+            raise UserError(f"{path}: there is another run of {key}; keep one of them")
+        if path.suffix == ".json":
+            results[key] = run
+        else:
+            texts[key] = lpf.texts_of(path)
+    keys = sorted({*results, *texts})
+    cells = [_cell(key, results.get(key), texts.get(key, [])) for key in keys]
+    # a run that stopped early lacks values that the system's other seeds have
+    seeds: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        seeds.setdefault(cell.key[:3], []).append(cell)
+    numbers = {system: len(_values_of(of)) for system, of in seeds.items()}
+    return [_with_number(cell, numbers[cell.key[:3]]) for cell in cells]
+
+
+def _values_of(cells: Sequence[Cell]) -> set[str]:
+    """The values that these runs were asked for, from their texts and their results."""
+    texts = {value_name(sample.control) for cell in cells for sample in cell.samples}
+    # results of several attributes are named attribute by attribute
+    if texts and cells[0].key.control == "multiple":
+        return texts
+    return texts | {g.value_asked for cell in cells for g in cell.groups if g.value_asked}
+
+
+def _with_number(cell: Cell, values: int) -> Cell:
+    """The cell with the number of texts asked for, and with that of its groups."""
+    n = SIZES[cell.key.dataset]
+    asked = n * values or None
+    groups = (group._replace(n=n if group.value_asked else asked or n) for group in cell.groups)
+    return replace(cell, asked=asked, groups=tuple(groups))
+
+
+def _cell(key: CellKey, run: PublishedRun | None, samples: Sequence[Sample]) -> Cell:
+    measured = run.results if run else {}
+    if not isinstance(measured, Mapping):
+        raise UserError(f"results of {key}: expected a JSON object of judges and measures")
+    return Cell(
+        key=key,
+        samples=tuple(samples),
+        groups=tuple(GroupValue(*group, n=0) for group in _groups(measured, key)),
+        rates=tuple(_rates(measured, key.control)),
+    )
+
+
+def _rates(measured: Mapping[str, Any], control: str) -> Iterator[Rate]:
+    """Of several attributes at once only what the study reports: each by itself, and both."""
+    if control == "multiple":
+        for name, found in _objects(measured.get("multiple")):
+            judge = "both" if name == _OVERALL else name
+            for value, percent in _numbers({_OVERALL: found}, "accuracy", control):
+                yield Rate(judge, value, percent)
+        return
+    for name, found in _objects(measured):
+        accuracies = [*_numbers(found, "accuracy", control)]
+        if any(value for value, _ in accuracies):
+            judge = "majority" if name == _MAJORITY else name
+            yield from (Rate(judge, value, percent) for value, percent in accuracies)
+
+
+def _groups(measured: Mapping[str, Any], key: CellKey) -> Iterator[tuple[str, str, float]]:
+    control = key.control
+    for _, of_model in _objects(measured.get("perplexity")):
+        for name, number in of_model.items():
+            if name == "overall_slor":
+                metric, value = "fluency.slor", ""
+            else:
+                metric, value = "fluency.perplexity", _value(name, control)
+            if name != "overall_unigram" and _is_number(number):
+                yield metric, value, float(number)
+    distinct = measured.get("distinct-n")
+    for n in (1, 2, 3):
+        for value, number in _numbers(distinct, f"dist{n}", control):
+            yield f"diversity.distinct-{n}", value, number
+    for column, metric in _COVERAGES.items():
+        for value, number in _numbers(measured.get("word_coverage"), COVERAGES[column], control):
+            yield metric, value, number
+    for name, found in _objects(measured):
+        accuracies = [*_numbers(found, "accuracy", control)]
+        alone = not any(value for value, _ in accuracies)
+        if name != "multiple" and (alone or control == "multiple"):
+            judge = "majority" if name == _MAJORITY else name
+            yield from ((f"control.{judge}", value, number) for value, number in accuracies)
+
+
+def _objects(value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(value, Mapping):
+        yield from ((name, of) for name, of in value.items() if isinstance(of, Mapping))
+
+
+def _numbers(measures: object, measure: str, control: str) -> Iterator[tuple[str, float]]:
+    """Value asked for, or `` for all, and its number."""
+    for name, of in _objects(measures):
+        if _is_number(of.get(measure)):
+            yield _value(name, control), float(of[measure])
+
+
+def _value(name: str, control: str) -> str:
+    return "" if name == _OVERALL else value_name(lpf.wanted(control, name))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

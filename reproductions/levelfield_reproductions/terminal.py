@@ -1,0 +1,274 @@
+"""Reproductions on a terminal: tables, questions and defaults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from rich.table import Table
+from rich.text import Text
+
+from levelfield.show.terminal import console, plain_table
+from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
+from levelfield_reproductions import (
+    PAPERS,
+    QUESTIONS,
+    RATED_SETS,
+    DefaultsReport,
+    Derived,
+    Fact,
+    Gap,
+    Grid,
+    Outcome,
+    PaperReport,
+    QuestionAnswer,
+    Reproduction,
+    Verdict,
+    read_paper,
+    tally,
+)
+from levelfield_reproductions.defaults_table import (
+    columns,
+    in_no_table,
+    left_out,
+    left_out_here,
+    names,
+    notes,
+    role,
+    size,
+)
+
+
+def print_answers(answers: Sequence[QuestionAnswer]) -> None:
+    """Every grid with what must be known of its numbers."""
+    out = console()
+    for a in answers:
+        out.print(Text(f"{a.question.id}  {a.question.title}", "bold"))
+        if a.why:
+            out.print(Text(f"  can't be answered: {a.why}"), soft_wrap=True)
+        for grid in a.grids:
+            out.print()
+            out.print(Text(grid.title, "bold"))
+            out.print(_lines(grid))
+            for note in grid.notes:
+                out.print(Text(f"  {note}", "dim"), soft_wrap=True)
+        for signature in a.signatures.values():
+            out.print(Text(f"  {signature}", "dim"), soft_wrap=True)
+        out.print()
+
+
+def _lines(grid: Grid) -> Table:
+    """A grid, both ends of an interval in one column."""
+    lines = Table(box=None, pad_edge=False)
+    is_end = [name.split(" ")[-1] in ("low", "high") for name in grid.columns]
+    for i, name in enumerate(grid.columns):
+        if not is_end[i]:
+            words = any(isinstance(row[i], str) for row in grid.rows)
+            lines.add_column(name, justify="left" if words else "right", no_wrap=True)
+        elif name.endswith("low"):
+            lines.add_column("95 % interval", justify="right", no_wrap=True)
+    for row in grid.rows:
+        cells = []
+        for i, value in enumerate(row):
+            if not is_end[i]:
+                is_p = grid.columns[i].split(" ")[0] == "p"
+                cells.append(_p(value) if is_p else _cell(value))
+            elif grid.columns[i].endswith("low"):
+                ends = (value, row[i + 1])
+                cells.append("–" if None in ends else " … ".join(map(_cell, ends)))
+        lines.add_row(*map(Text, cells))
+    return lines
+
+
+def _p(value: str | float | None) -> str:
+    """A p of a permutation test is never 0."""
+    return "<0.001" if isinstance(value, float) and value < 0.0005 else _cell(value)
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return (f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}").replace("-", "−")
+    return str(value)
+
+
+_MODEL = "a model"
+
+
+def print_report(report: PaperReport, *, is_list: bool) -> None:
+    """The answers to questions, or a line a table, or every number of tables.
+
+    Args:
+        is_list: whether tables are only listed with their states.
+    """
+    if report.answers:
+        print_answers(report.answers)
+    elif is_list:
+        print_list(report.reproductions)
+    else:
+        print_tables(report.reproductions, report.facts)
+
+
+def print_list(done: Sequence[Reproduction]) -> None:
+    """One line a table."""
+    out = console()
+    grid = plain_table("id", "table", "state")
+    for name in PAPERS:
+        paper = read_paper(name)
+        grid.add_row(name, f"{paper.authors} {paper.year}", "", style="bold")
+        for r in (r for r in done if r.table.paper == name):
+            grid.add_row(r.table.id, r.table.title, _state(r))
+        for question in (q for q in QUESTIONS if q.paper == name):
+            grid.add_row(question.id, question.title, "answered anew")
+    grid.add_row("defaults", "Every metric as it is by default, against people", "", style="bold")
+    for rated in RATED_SETS:
+        here = "not here" if rated.gap() else "here"
+        grid.add_row(f"defaults.{rated.id}", rated.title, f"{here} ({', '.join(rated.roles)})")
+    out.print(grid)
+    needs = Counter(_need(o.derived.gap) for r in done for o in r.outcomes if o.derived.gap)
+    lacking = ", ".join(f"{n:,} for {need}" for need, n in needs.most_common())
+    for line in (
+        _summary(tally(done)),
+        *([f"can't be derived: {lacking}"] if lacking else []),
+        "what each of them lacks, and the command that fills it: "
+        f"levelfield reproduce {done[0].table.id}",
+    ):
+        out.print(line, style="dim", soft_wrap=True)
+
+
+def _need(gap: Gap) -> str:
+    if gap.files:
+        return "files that are not here"
+    if " --model " in gap.command:
+        return _MODEL
+    return "what was not released"
+
+
+def _state(r: Reproduction) -> str:
+    needy = sum(o.derived.gap is not None and _need(o.derived.gap) == _MODEL for o in r.outcomes)
+    return _summary(r.counts) + (f" ({needy:,} without a model)" if needy else "")
+
+
+def _summary(counts: Mapping[Verdict, int]) -> str:
+    """`4 same, 1 differs, 10 can't be derived`."""
+    return ", ".join(f"{n:,} {verdict.value}" for verdict, n in counts.items() if n)
+
+
+def print_tables(done: Sequence[Reproduction], facts: Sequence[Fact]) -> None:
+    """Every number of one table; of several, those that need a look."""
+    out = console()
+    whole = len({(r.table.paper, r.table.number) for r in done}) == 1
+    quiet = () if whole else (Verdict.SAME, Verdict.CANNOT)
+    for r in done:
+        out.print(Text(f"{r.table.id}  {r.table.title}", "bold"))
+        whys = [why for o in r.outcomes if (why := _why(o.derived))]
+        reasons = list(dict.fromkeys(whys)) if whole else []
+        grid = plain_table("row", "column", ">published", ">derived", ">difference", "verdict")
+        for column in grid.columns[2:]:
+            column.no_wrap = True
+        shown = [o for o in r.outcomes if o.verdict not in quiet or o.number.doubt]
+        for before, o in zip([None, *shown], shown, strict=False):
+            same_row = before is not None and before.number.row == o.number.row
+            cells = ["" if same_row else o.number.row, *_cells(o, reasons)]
+            grid.add_row(*(Text(cell) for cell in cells))
+        if shown:
+            out.print(grid)
+        for line in _reasons(whys) if whole else _causes(r.outcomes):
+            out.print(Text(f"  {line}"), style="dim", soft_wrap=True)
+        for o in (o for o in r.outcomes if o.number.doubt):
+            line = f"  in doubt: {o.number.row}, {o.number.column}: {o.number.doubt}"
+            out.print(Text(line), style="dim", soft_wrap=True)
+        out.print(Text(f"  {_summary(r.counts)}"))
+        out.print()
+    if len(done) > 1:
+        out.print(Text(f"all: {_summary(tally(done))}", "bold"))
+    if not whole:
+        line = "Every number, and the command that fills each gap: the id of one table, or --json."
+        out.print(line, style="dim")
+    if facts:
+        out.print(Text("known discrepancies", "bold"))
+    for fact in facts:
+        out.print(Text(f"  {fact.paper} {', '.join(fact.tables)}: {fact.what}"), soft_wrap=True)
+        line = f"    {fact.evidence} ({fact.where})"
+        out.print(Text(line), style="dim", soft_wrap=True)
+
+
+def _why(derived: Derived) -> str:
+    """What is missing, or what to know of the value."""
+    return str(derived.gap) if derived.gap else derived.why
+
+
+def _reasons(whys: Sequence[str]) -> list[str]:
+    """Each reason with its mark, and how many numbers have it."""
+    return [f"[{mark}] {why} ({n:,})" for mark, (why, n) in enumerate(Counter(whys).items(), 1)]
+
+
+def _causes(outcomes: Sequence[Outcome]) -> list[str]:
+    """The reasons without their marks and commands; all files that are not here in one line."""
+    counted: Counter[str] = Counter()
+    files: set[str] = set()
+    waiting = 0
+    for gap, why in ((o.derived.gap, o.derived.why) for o in outcomes):
+        if gap and gap.files:
+            files |= set(gap.files)
+            waiting += 1
+        elif gap or why:
+            counted[f"missing: {gap.what}" if gap else why] += 1
+    lines = [f"{why} ({n:,})" for why, n in counted.items()]
+    if files:
+        first = PurePosixPath(min(files)).name
+        lines.append(f"missing: {len(files):,} files, such as {first} ({waiting:,})")
+    return lines
+
+
+def _cells(outcome: Outcome, reasons: Sequence[str]) -> list[str]:
+    number, derived = outcome.number, outcome.derived
+    why = _why(derived)
+    mark = f" [{reasons.index(why) + 1}]" if why in reasons else ""
+    shown, difference = "–", "–"
+    if derived.value is not None and outcome.difference is not None:
+        whole = 0 if derived.value.is_integer() else 1
+        places = number.places + 2 if number.places else whole
+        shown, difference = f"{derived.value:.{places}f}", f"{outcome.difference:+.{places}f}"
+    return [
+        number.column,
+        number.printed + (" ?" if number.doubt else ""),
+        shown,
+        difference,
+        f"{outcome.verdict.value}{mark}",
+    ]
+
+
+def print_defaults(report: DefaultsReport) -> None:
+    """A table a set that is here, a line a set that is not, and what is in no table."""
+    out = console()
+    here = [one for one in report.sets if one.gap is None]
+    for one in report.sets:
+        if one.gap:
+            print_wrapped(
+                out, f"{one.rated.id}  not here: {one.gap.command}", bold=len(one.rated.id)
+            )
+            print_wrapped(out, f"  {role(one)}")
+            out.print()
+            continue
+        print_wrapped(out, f"{one.rated.id}  {one.rated.title}", bold=len(one.rated.id))
+        print_wrapped(out, f"  {size(one)}; {role(one)}")
+        if one.metrics:
+            counts, of_aspects = columns(one)[:2], columns(one)[2:]
+            table = [BlockColumn("", c.head, [[Text(cell)] for cell in c.cells]) for c in counts]
+            # r and ρ of an aspect stay in one block
+            for r, ρ in zip(of_aspects[::2], of_aspects[1::2], strict=True):
+                both = [[Text(f"{a} {b:>6}")] for a, b in zip(r.cells, ρ.cells, strict=True)]
+                table.append(BlockColumn(r.aspect, f"{r.head}, {ρ.head}", both))
+            print_blocks(out, "metric", names(one), table)
+        for line in notes(one):
+            print_wrapped(out, f"  {line}")
+        for line in left_out(left_out_here(one, here)):
+            print_wrapped(out, f"  no row, {line}")
+        out.print()
+    for line in left_out(in_no_table(here)):
+        print_wrapped(out, f"in no table, {line}")
+    level = f"{report.resampling.level * 100:g} %"
+    print_wrapped(out, f"r with its {level} interval, and ρ; --json has reasons and signatures")
