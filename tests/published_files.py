@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tiny
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import tiny
 
 
 @functools.cache

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tiny_ctrl
+
 import tiny
 import tiny_class_lm
-import tiny_ctrl
 import tiny_editor
 import tiny_future
 import tiny_heads
@@ -25,7 +26,6 @@ import tiny_latent
 import tiny_rewriter
 import tiny_soft_prompt
 from chat_server import Reply, serving
-
 from levelfield.core.sample import Control
 from levelfield.generation.techniques.base import UncontrolledBase
 from levelfield.generation.techniques.beam.constrained_beam import ConstrainedBeam

@@ -15,7 +15,6 @@ from types import ModuleType
 
 import click
 import pytest
-from levelfield_reproductions.convert.table import LAYOUTS
 
 from levelfield.cli import levelfield
 from levelfield.cli.generate import generate
@@ -30,6 +29,7 @@ from levelfield.scoring.tasks import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.train.cdm.plan import load_cdm_plan
 from levelfield.train.guide.settings import SETTINGS
+from levelfield_reproductions.convert.table import LAYOUTS
 
 pytest.importorskip("torch")
 

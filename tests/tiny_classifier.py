@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tiny
 import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
@@ -20,6 +19,8 @@ from transformers import (
     RobertaConfig,
     RobertaForSequenceClassification,
 )
+
+import tiny
 
 FAMILIES = ("distilbert", "bert", "roberta")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny
 import torch
 import transformers
 
+import tiny
 from levelfield.models.ctranslate2 import conversion
 
 VOCABULARY = 400

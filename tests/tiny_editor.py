@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import tiny
 import torch
 
+import tiny
 from levelfield.generation.techniques.cbart.editor import EditingHead, EditorNetwork
 from levelfield.generation.techniques.cbart.editor_architecture import save_editor
 

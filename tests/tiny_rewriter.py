@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import tiny
-
 from levelfield.generation.techniques.rewriter.rewriter_folder import (
     REWRITER,
     RewriterFile,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
-from levelfield_reproductions import Gap, RatedSet
 
 from levelfield.core.sample import Sample
+from levelfield_reproductions import Gap, RatedSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What `levelfield correlate` and `levelfield agreement` do: metrics against people, and people against each other."""
+"""Metrics against people, and people against each other: `correlate` and `agreement`."""

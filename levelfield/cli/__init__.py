@@ -1,4 +1,7 @@
-"""The command line: one file a command group, imported when the group is used."""
+"""The command line: one file a command group, imported when the group is used.
+
+Other distributions add commands by entry points of the group `levelfield.commands`.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +11,44 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from levelfield.cli.ending import orderly_end
 from levelfield.cli.terminal import say, tell
-from levelfield.core.errors import LevelfieldError, first_line
+from levelfield.core.errors import LevelfieldError, UserError, first_line
+from levelfield.core.extensions import Extensible, Verb
 from levelfield.version import __version__
 
-_COMMANDS = {
-    "score": ("levelfield.cli.score:score", "Score texts, compare systems."),
-    "generate": ("levelfield.cli.generate:generate", "Generate texts under control."),
-    "correlate": ("levelfield.cli.correlate:correlate", "Say how far metrics agree with people."),
-    "agreement": ("levelfield.cli.agreement:agreement", "Say how far raters agree."),
-    "study": ("levelfield.cli.study:study", "Run, audit and report a comparison of systems."),
-    "rate": ("levelfield_rating.cli:rate", "Collect people's ratings on a web page."),
-    "metrics": ("levelfield.cli.metrics:metrics", "List the metrics, or explain one."),
-    "techniques": (
-        "levelfield.cli.techniques:techniques",
-        "List the techniques of controlled generation, or explain one.",
-    ),
-    "data": ("levelfield.cli.data:data", "List and fetch rated texts, prompts and labelled texts."),
-    "reproduce": ("levelfield_reproductions.commands:reproduce", "Derive published numbers again."),
-    "train": ("levelfield.cli.train:train", "Make what metrics need from a corpus."),
-    "convert": (
-        "levelfield_reproductions.commands:convert",
-        "Convert weights that authors published.",
-    ),
-    "environment": (
-        "levelfield.cli.environment:environment",
-        "Manage environments of metrics whose requirements clash with ours.",
-    ),
-    "cache": ("levelfield.cli.cache:cache", "Look at the cache of values, or empty it."),
+_HELP = {
+    "score": "Score texts, compare systems.",
+    "generate": "Generate texts under control.",
+    "correlate": "Say how far metrics agree with people.",
+    "agreement": "Say how far raters agree.",
+    "study": "Run, audit and report a comparison of systems.",
+    "metrics": "List the metrics, or explain one.",
+    "techniques": "List the techniques of controlled generation, or explain one.",
+    "data": "List and fetch rated texts, prompts and labelled texts.",
+    "train": "Make what metrics need from a corpus.",
+    "environment": "Manage environments of metrics whose requirements clash with ours.",
+    "cache": "Look at the cache of values, or empty it.",
 }
+"""Every command of `levelfield.cli.NAME`, with one line for `--help`."""
+
+_COMMANDS: Mapping[str, Verb] = Extensible(
+    "levelfield.commands",
+    Verb,
+    {name: Verb(f"levelfield.cli.{name}:{name}", help) for name, help in _HELP.items()},
+)
+
+_ELSEWHERE = {
+    "rate": "levelfield-rating",
+    "reproduce": "levelfield-reproductions",
+    "convert": "levelfield-reproductions",
+}
+"""Commands of distributions beside this one, by the name that a user may type without them."""
 
 
 class _NoReader(Exception):  # noqa: N818 (no error: whoever reads our output has seen enough)
@@ -63,14 +69,19 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
+            if cmd_name in _ELSEWHERE:
+                distribution = _ELSEWHERE[cmd_name]
+                raise UserError(
+                    f"`levelfield {cmd_name}` comes with {distribution}: pip install {distribution}"
+                )
             return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        module, _, name = _COMMANDS[cmd_name].target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help) for name, (_, help) in _COMMANDS.items()])
+            formatter.write_dl([(name, verb.help) for name, verb in _COMMANDS.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from levelfield.core.errors import UserError
+from levelfield.core.extensions import Extensible
 from levelfield.io.fetch import Published, is_intact, local_copy
 from levelfield.io.toml import read_toml
 
@@ -75,7 +76,7 @@ class DataSet:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all data sets, as in the registry."""
+    """The names of all data sets, as in the registry; those of other distributions come last."""
     return tuple(_registry())
 
 
@@ -94,7 +95,8 @@ def dataset(name: str) -> DataSet:
 
 @functools.cache
 def _registry() -> Mapping[str, DataSet]:
-    return {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
+    own = {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
+    return Extensible("levelfield.datasets", DataSet, own)
 
 
 def _toml(file: str) -> dict[str, Any]:

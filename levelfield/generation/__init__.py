@@ -1,6 +1,6 @@
 """Controlled generation: techniques behind one contract, on one base model.
 
-The classes are imported when they are first used, so that `import levelfield.systems` is quick.
+The classes are imported when they are first used, so that `import levelfield.generation` is quick.
 """
 
 import importlib
@@ -16,7 +16,7 @@ __all__ = ["Answer", "Decoding", "Request", *_MODULES]
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'levelfield.systems' has no attribute '{name}'")
+        raise AttributeError(f"module 'levelfield.generation' has no attribute '{name}'")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 

@@ -1,6 +1,7 @@
 """All techniques by name: what each controls, what it costs, and where its class is.
 
-A new technique is a module and an entry here.
+A new technique is a module and an entry here; a distribution of its own announces the entry in the
+group `levelfield.techniques`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from levelfield.core.extensions import Extensible
 
 Mechanism = Literal["none", "logits", "input", "gradient", "editing", "search"]
 
@@ -238,8 +241,10 @@ _ENTRIES = (
     ),
 )
 
-TECHNIQUES: Mapping[str, TechniqueEntry] = {entry.name: entry for entry in _ENTRIES}
-"""Name -> entry, in the order in which they are listed."""
+TECHNIQUES: Mapping[str, TechniqueEntry] = Extensible(
+    "levelfield.techniques", TechniqueEntry, {entry.name: entry for entry in _ENTRIES}
+)
+"""Name -> entry, in the order in which they are listed; those of other distributions come last."""
 
 CLASSES: Mapping[str, str] = {
     entry.target.partition(":")[2]: entry.target.partition(":")[0] for entry in _ENTRIES

@@ -21,7 +21,6 @@ from levelfield.io.streams import open_bytes
 
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
-_RECORDS = tuple(s for name, f in FORMATS.items() if name != "text" for s in f.suffixes)
 
 
 def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
@@ -39,18 +38,19 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
     Raises:
         UserError: at the first thing that can't be read: which file and line, and the mend.
     """
+    of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
     for given in paths:
         name, path = str(given), Path(given)
         suffix = path.suffix.lower()
         is_file = name != STDIN and not name.startswith(PREFIX)
-        if not is_file or suffix in _RECORDS:
+        if not is_file or suffix in of_records:
             for sample in open_samples([name], ids="any"):
                 yield sample.text
             progress(path.stat().st_size if is_file else 0)
             continue
         inner = Path(path.stem).suffix.lower()
-        if suffix in _PACKED and (suffix not in _OPENERS or inner in _RECORDS):
-            what = f"packed {inner} files" if inner in _RECORDS else f"{suffix} files"
+        if suffix in _PACKED and (suffix not in _OPENERS or inner in of_records):
+            what = f"packed {inner} files" if inner in of_records else f"{suffix} files"
             raise UserError(f"{printable(name)}: {what} are not read; unpack it first")
         yield from _lines(path, suffix, progress)
 

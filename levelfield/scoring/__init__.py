@@ -1,1 +1,1 @@
-"""What `levelfield score` and `levelfield compare` do over files: score, keep, resume, summarise, compare."""
+"""From samples to scores, summaries and comparisons: `score` and `compare`."""

@@ -126,7 +126,7 @@ class CallableSource(AskedSource):
 
 @dataclass(frozen=True)
 class TechniqueSource(AskedSource):
-    """A technique of `levelfield.systems`, in a process that answers all cells of the system.
+    """A technique of `levelfield.generation`, in a process that answers all cells of the system.
 
     Of its options, `model` is always there if the class has it.
     """

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from levelfield_reproductions.recipes.lpf import SIZES
-from levelfield_reproductions.study_layout import published_cells
 
 from levelfield.core import patience
 from levelfield.core.errors import UserError
@@ -29,6 +27,7 @@ from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
 from levelfield.study.audit.report import AuditReport
 from levelfield.study.cells import Cell, CellKey
+from levelfield.study.layout import layout_of
 from levelfield.study.measure import measure, metrics_of
 from levelfield.study.plan import CallableSource, Plan
 from levelfield.study.plan_file import load_plan
@@ -90,7 +89,7 @@ class StudyRun:
 
 @dataclass(frozen=True)
 class Study:
-    """A study: a plan with its folder, or a folder in the layout of the published study.
+    """A study: a plan with its folder, or a folder in an installed layout.
 
     Attributes:
         name: its title.
@@ -253,7 +252,8 @@ class Study:
             UserError: there are no texts yet, or a file is broken.
         """
         if self.plan is None:
-            return published_cells(self.path)
+            folder = Path(self.path).expanduser()
+            return layout_of(folder).cells(folder)
         store = StudyStore(self.plan.out)
         cells = [read_cell(store, key) for key in self.plan.cells()]
         if not any(cell.samples for cell in cells):
@@ -284,12 +284,11 @@ class Study:
     def _weights(self, cells: Sequence[Cell]) -> Mapping[str, float] | None:
         if self.plan:
             return {dataset.name: dataset.weight for dataset in self.plan.datasets}
-        known = {cell.key.dataset for cell in cells} <= set(SIZES)
-        return SIZES if known else None
+        return layout_of(Path(self.path).expanduser()).weights(cells)
 
 
 def load_study(path: str | os.PathLike[str]) -> Study:
-    """Returns the study in a TOML file, or in a folder in the layout of the published study.
+    """Returns the study in a TOML file, or in a folder in an installed layout.
 
     No model is loaded and no system is started.
 

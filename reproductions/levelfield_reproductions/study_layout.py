@@ -17,6 +17,7 @@ from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
 from levelfield.datasets.lpf import PublishedRun
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate, value_name
+from levelfield.study.layout import StudyLayout
 from levelfield_reproductions.recipes.lpf import COVERAGES, SIZES
 
 _MAJORITY = "control_effectiveness_majority"
@@ -28,6 +29,17 @@ _COVERAGES = {
     "extended coverage": "keywords.ext-cov",
 }
 _DEPTHS = ("", "*/", "*/*/", "*/*/*/")
+
+
+def _published_files(where: Path) -> list[Path]:
+    return [
+        path
+        for depth in _DEPTHS
+        for pattern in ("evaluation_results_*.json", "processed_*.csv")
+        for path in where.glob(depth + pattern)
+        # a folder may have further files, with partial results
+        if path.stem.endswith(("_results_" + path.parent.name, "processed_" + path.parent.name))
+    ]
 
 
 def published_cells(folder: Path | str) -> list[Cell]:
@@ -48,14 +60,7 @@ def published_cells(folder: Path | str) -> list[Cell]:
         UserError: there is no run, or a file or folder is not as the study's are.
     """
     where = Path(folder).expanduser()
-    files = [
-        path
-        for depth in _DEPTHS
-        for pattern in ("evaluation_results_*.json", "processed_*.csv")
-        for path in where.glob(depth + pattern)
-        # a folder may have further files, with partial results
-        if path.stem.endswith(("_results_" + path.parent.name, "processed_" + path.parent.name))
-    ]
+    files = _published_files(where)
     if not files:
         raise UserError(
             f"{where}: no evaluation_results_<run>.json or processed_<run>.csv in a folder <run>; "
@@ -170,3 +175,15 @@ def _value(name: str, control: str) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _weights(cells: Sequence[Cell]) -> Mapping[str, float] | None:
+    """The sizes of the prompt sets, if the study has no other ones."""
+    return SIZES if {cell.key.dataset for cell in cells} <= set(SIZES) else None
+
+
+LAYOUT = StudyLayout(
+    recognises=lambda folder: bool(_published_files(folder)),
+    cells=published_cells,
+    weights=_weights,
+)

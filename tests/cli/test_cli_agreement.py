@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from command_line import Run, Write, records
 
+from command_line import Run, Write, records
 from levelfield.agree.agreement import agreement
 from levelfield.io import load_ratings
 

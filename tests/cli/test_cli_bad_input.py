@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from command_line import Run, Write, records
 
 RAIN = "It rained all night. The river rose and the cellar filled with water."

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Ran, Run, Write, values
 
+from command_line import Ran, Run, Write, values
 from levelfield.scoring.cache import SegmentCache, cache_path
 
 N = 150

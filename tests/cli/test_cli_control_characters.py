@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Ran, Run, Write
-from levelfield_rating.plan.freezing import freeze
-from levelfield_rating.store import RatingStore
 
 import levelfield
+from command_line import Ran, Run, Write
 from levelfield.cli import terminal
 from levelfield.core.strings import visible
 from levelfield.io.writing import atomic_writer
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store import RatingStore
 
 EVIL = "\x1b]0;taken\x07\x1b[31mred\x9b2J\x7f\u202eback\u2066"
 RAW = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

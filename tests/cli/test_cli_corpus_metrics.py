@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from command_line import Run, Write, values
 
 Announce = Callable[..., None]

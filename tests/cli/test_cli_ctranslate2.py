@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 import tiny_ctranslate2
 from command_line import Run, Write, records
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Run
 
+from command_line import Run
 from levelfield import datasets
 from levelfield.datasets.registry import DataSet
 from levelfield.io import load_samples

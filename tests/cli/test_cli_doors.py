@@ -121,9 +121,8 @@ def test_the_help_of_a_command_begins_with_a_verb_or_a_noun():
 
 
 def test_what_schemas_say_of_a_key_begins_with_a_verb_or_a_noun():
-    from levelfield_rating.plan.file import schema as rating_schema
-
     from levelfield.study.plan_file import schema as study_schema
+    from levelfield_rating.plan.file import schema as rating_schema
 
     texts = [*descriptions(rating_schema()), *descriptions(study_schema())]
     assert len(texts) > 100

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Run, Write, records
 
+from command_line import Run, Write, records
 from levelfield.models.load import forget
 from levelfield.models.loading import ENGINES, LOADERS, Engine
 from levelfield.scoring.cache import SegmentCache, cache_path

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, Write, finish, records, start
 
+from command_line import Run, Write, finish, records, start
 from levelfield.generation.table import TECHNIQUES
 from levelfield.io.outputs import KINDS, FileHead
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, finish, records, start, values
 
+from command_line import Run, Write, finish, records, start, values
 from levelfield.core.metric import PARTITION
 from levelfield.scoring.cache import SegmentCache, cache_path
 

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write
 
+from command_line import Run, Write
 from levelfield.core.strings import finite_number, json_text, whole_number
 
 LONG = "x" * 300

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import Run, Write, finish, start, values
 from safetensors.torch import load_file, save_file
 from transformers import (
     BartConfig,
@@ -19,6 +18,8 @@ from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
 )
+
+from command_line import Run, Write, finish, start, values
 
 Folders = dict[str, Path]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from command_line import Run, Write, records, values
 
 pytest.importorskip("openvino")

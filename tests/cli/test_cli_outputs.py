@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import Run, Write
-from levelfield_rating.export.documents import documents
-from levelfield_rating.plan.freezing import freeze
-from levelfield_rating.store import RatingStore
 
+from command_line import Run, Write
 from levelfield.cli import levelfield
 from levelfield.cli.outputs import InputType, OutputType, Writing
 from levelfield.io.outputs import KINDS
+from levelfield_rating.export.documents import documents
+from levelfield_rating.plan.freezing import freeze
+from levelfield_rating.store import RatingStore
 
 WORDS = {
     *("--aspect", "--attribute", "--base-path", "--by", "--content", "--control", "--corpus-by"),

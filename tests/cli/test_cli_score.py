@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Run, Write, finish, records, start, values
 
+from command_line import Run, Write, finish, records, start, values
 from levelfield.io import load_samples
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "texts.jsonl"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from command_line import Run, Write, finish, records, start
 
 SYSTEM = """

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from command_line import Run, finish, start
 
 REWRITES = Path(__file__).parents[2] / "examples" / "rewrites.jsonl"

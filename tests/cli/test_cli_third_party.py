@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from command_line import Run, Write, records, values
 
 Announce = Callable[..., None]

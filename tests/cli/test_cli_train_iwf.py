@@ -12,9 +12,9 @@ from pathlib import Path
 
 import punkt
 import pytest
-from command_line import Ran, Run, Write, values
 from transformers import AutoTokenizer
 
+from command_line import Ran, Run, Write, values
 from levelfield.models.resolve import OFFLINE_MODEL, resolve
 
 Folders = dict[str, Path]

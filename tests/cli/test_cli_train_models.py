@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write
 
+from command_line import Run, Write
 from levelfield.models.resolve import resolve
 
 LINES = "".join(

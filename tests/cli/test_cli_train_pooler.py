@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 from click.testing import CliRunner
 
+import tiny
 from levelfield.cli.train_files import pooler as command
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Ran, Run, Write
 from transformers import AutoTokenizer
 
+from command_line import Ran, Run, Write
 from levelfield.core.sample import Sample
 from levelfield.metrics import unigram
 from levelfield.metrics.fluency import SLOR

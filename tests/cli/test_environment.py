@@ -10,8 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from command_line import Run
 
+from command_line import Run
 from levelfield.core.errors import UserError
 from levelfield.metrics import environments
 from levelfield.metrics.environments import EnvironmentRecipe

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 import tiny
 from command_line import Run, Write
 

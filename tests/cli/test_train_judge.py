@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from command_line import Run, Write
 
 GOOD, BAD = ("a fine day", "we loved it", "fine soup"), ("a sad day", "we hated it", "sad soup")

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.contracts import Gapped
 from levelfield.models.fim import FIM

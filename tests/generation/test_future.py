@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import tiny
-import tiny_future
 import torch
 
+import tiny
+import tiny_future
 from levelfield.core.errors import ModelError
 from levelfield.generation.techniques.fudge import future
 from levelfield.generation.techniques.fudge.future import FutureRows, future_model, rotated

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 
+import tiny
 from levelfield.models.torch.decoding import CausalRows, prefix_cache
 
 PREFIX = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]

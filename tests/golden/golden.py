@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from own_cache import own_cache
-
 from levelfield.cli import main
+from own_cache import own_cache
 
 GOLDEN = Path(__file__).parent
 MATERIAL = GOLDEN / "material"

@@ -18,9 +18,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 GOLDEN = Path(__file__).parent
 sys.path[:0] = [str(GOLDEN), str(GOLDEN.parent)]
 
-import golden  # noqa: E402
 from cases import GROUPS  # noqa: E402
 from settings import changes, lacking, prepare, server  # noqa: E402
+
+import golden  # noqa: E402
 
 
 def make(group: str, folder: Path) -> None:

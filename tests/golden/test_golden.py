@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
-import golden
 import pytest
 from cases import GROUPS, UNSCORED
-from own_cache import KEPT_MODELS
 from settings import changes, lacking, prepare, server
+
+import golden
+from own_cache import KEPT_MODELS
 
 CASES = [
     pytest.param(

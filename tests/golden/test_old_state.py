@@ -12,9 +12,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import golden
 import pytest
 from old_state import RENEWED, SCORED, SPECIAL, WITH_SPECIAL_TOKENS
+
+import golden
 
 OLD = golden.GOLDEN / "old"
 

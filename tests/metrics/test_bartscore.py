@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.bartscore import (

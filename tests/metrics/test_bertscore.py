@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 from transformers import BertConfig, BertModel, BertTokenizer
 
+import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.bertscore import BERTScoreReferences, BERTScoreSource, greedy

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
@@ -26,6 +25,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import Undefined

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from composite_stubs import StubAspect, put_stubs
 
+from composite_stubs import StubAspect, put_stubs
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import fields_read
 from levelfield.core.sample import Sample

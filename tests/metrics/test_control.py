@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_classifier
 from hypothesis import given
 from hypothesis import strategies as st
 
 import levelfield
+import tiny_classifier
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.control import (

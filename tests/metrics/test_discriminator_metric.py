@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
-import tiny_classifier
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import tiny
+import tiny_classifier
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.metric import fields_read
 from levelfield.core.sample import Sample

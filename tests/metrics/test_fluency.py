@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import levelfield
+import tiny
 from levelfield.core.corpus import GroupStates
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample

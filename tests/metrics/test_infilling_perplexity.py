@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.ctrleval import CTRLEvalCoherence

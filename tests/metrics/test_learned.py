@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_classifier
 from tokenizers import processors
 
+import tiny_classifier
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import environments, learned

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import tiny
-from chat_server import KEY, Reply, asked_text, completion, error, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tiny
+from chat_server import KEY, Reply, asked_text, completion, error, serving
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.core.undefined import NO_MASS, QUESTION_TOO_LONG, UNRESOLVED

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import ot
 import pytest
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
+import tiny
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics.movers import (

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import questions

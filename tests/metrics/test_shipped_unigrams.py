@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
 import levelfield
+import tiny
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import unigram

@@ -7,9 +7,9 @@ import gc
 import threading
 
 import pytest
-import tiny
 import torch
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.generation.techniques.class_lm.adapters import (
     AdaptedModel,

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import tiny
 
+import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models import guides
 from levelfield.models.guides import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.models.torch.early_exit import with_lower_layers
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_classifier
 
+import tiny_classifier
 from levelfield.core.errors import UserError
 from levelfield.models import converted
 from levelfield.models.contracts import Gapped

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 
+import tiny
 from levelfield.core.errors import UserError
 from levelfield.generation.techniques.latent.prefixes import (
     PrefixDecoder,

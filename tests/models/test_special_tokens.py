@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 import tiny
 import tiny_classifier
-
 from levelfield.models.load import load
 from levelfield.models.tokens import Tokens
 from levelfield.models.torch.classifier import TorchClassifier, TorchPairRegressor

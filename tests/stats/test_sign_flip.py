@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.stats
-from flips import clustered, flips, p_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from flips import clustered, flips, p_of
 from levelfield.stats.resampling import Resampling
 from levelfield.stats.sign_flip import sign_flips
 

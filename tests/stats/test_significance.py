@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from flips import clustered, p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flips import clustered, p_of
 from levelfield.stats.bootstrap import cluster_bootstrap_mean
 from levelfield.stats.effect import cohen_dz
 from levelfield.stats.multiplicity import holm

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.core.errors import UserError
+from levelfield.core.extensions import Extensible
 from levelfield.io.formats import table, text
 from levelfield.io.formats.ctrleval import ctrleval_rows
 from levelfield.io.formats.parquet import parquet_rows
@@ -33,7 +34,7 @@ class Format:
     is_table: bool = False
 
 
-FORMATS = {
+_OWN = {
     "jsonl": Format(text.jsonl, (".jsonl", ".ndjson")),
     "json": Format(text.json_list, (".json",), unit="item "),
     "csv": Format(table.comma_separated, (".csv",), cells=True, is_table=True),
@@ -42,6 +43,9 @@ FORMATS = {
     "text": Format(text.plain, (".txt",), is_table=True),
     "ctrleval": Format(ctrleval_rows, cells=True, is_table=True),
 }
+
+FORMATS: Mapping[str, Format] = Extensible("levelfield.formats", Format, _OWN)
+"""Name -> format; those of other distributions come last."""
 
 
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")

@@ -1,9 +1,9 @@
 """Environments of their own, for packages whose requirements clash with ours.
 
 An environment is a folder with a Python of its own, made by `create` and never imported from: a
-small script of ours runs in it and answers on a pipe (`levelfield.metrics.environments.worker`). The file
-`levelfield-environment.json` in the folder says what it is; its `packages` are written last, so an
-environment without them was interrupted and is made anew.
+small script of ours runs in it and answers on a pipe (`levelfield.metrics.environments.worker`).
+The file `levelfield-environment.json` in the folder says what it is; its `packages` are written
+last, so an environment without them was interrupted and is made anew.
 """
 
 from __future__ import annotations

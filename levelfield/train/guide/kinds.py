@@ -73,9 +73,9 @@ class TrainedGuide:
     """
 
     settings: Mapping[str, Any]
-    tensors: "Mapping[str, torch.Tensor]"
+    tensors: Mapping[str, torch.Tensor]
     facts: Mapping[str, str]
-    history: "list[HistoryRow]"
+    history: list[HistoryRow]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class GuideTraining:
         summary: what the guide does, in a few words, for the card.
     """
 
-    train: "Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]"
+    train: Callable[[LabelledTexts, GuideSpec, Workplace], TrainedGuide]
     summary: str
 
 

@@ -22,8 +22,9 @@ OLD = Path(__file__).parent
 GOLDEN = OLD.parent
 sys.path[:0] = [str(GOLDEN), str(GOLDEN.parent), str(GOLDEN.parent / "rating")]
 
-import golden  # noqa: E402
 from old_state import SCORED  # noqa: E402
+
+import golden  # noqa: E402
 
 PLACES = ("The lake", "The road", "The 🐈")
 STUDY = """

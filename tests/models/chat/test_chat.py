@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
 import torch
-from chat_server import KEY, Reply, completion, error, serving
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+import tiny
+from chat_server import KEY, Reply, completion, error, serving
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.chat import client as chat_client
 from levelfield.models.chat import failures

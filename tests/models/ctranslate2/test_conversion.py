@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import tiny
 import tiny_ctranslate2
-
 from levelfield.core.errors import LevelfieldError, ModelError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load

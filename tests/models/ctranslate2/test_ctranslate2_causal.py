@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import tiny
 import tiny_ctranslate2
-
 from levelfield.models.contracts import Frame, Gapped, Target
 from levelfield.models.ctranslate2.conversion import CONVERTERS
 from levelfield.models.load import load

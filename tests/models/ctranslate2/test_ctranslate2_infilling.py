@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 
+import tiny
 from levelfield.models.contracts import Gapped, LogLikelihoods, Target
 from levelfield.models.load import load
 from levelfield.models.loading import Loading

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import tiny
 import torch
 from transformers import RobertaConfig, RobertaModel
 
+import tiny
 from levelfield.models.load import load
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_classifier
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, BertConfig, BertModel
 
+import tiny_classifier
 from levelfield.core.errors import ModelError
 from levelfield.models.load import load
 from levelfield.models.loading import Loading

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +27,7 @@ from transformers import (
     XLNetLMHeadModel,
 )
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.models import causal
 from levelfield.models.causal_tokens import WITHOUT_LIMIT, CausalTokens

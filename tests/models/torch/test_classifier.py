@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tiny
-import tiny_classifier
 import torch
 
+import tiny
+import tiny_classifier
 from levelfield.core.errors import ModelError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.gaps import PLAIN

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tiny
 
+import tiny
 from levelfield.core.errors import ModelError
 from levelfield.models.contracts import Gapped, Target
 from levelfield.models.load import load

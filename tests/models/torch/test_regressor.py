@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_classifier
 import torch
 from tokenizers import processors
 
+import tiny_classifier
 from levelfield.core.errors import ModelError
 from levelfield.models.load import load
 from levelfield.models.torch.classifier import TorchPairRegressor

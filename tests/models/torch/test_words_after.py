@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma2ForCausalLM, OPTConfig, OPTForCausalLM
 
+import tiny
 from levelfield.models import causal
 from levelfield.models.contracts import Frame
 from levelfield.models.torch import causal as torch_causal

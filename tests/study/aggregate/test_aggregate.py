@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import levelfield_reproductions as papers
 import numpy as np
 import pytest
 import scipy.stats
-from flips import flips, p_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from levelfield_reproductions.recipes import lpf as recipe
-from levelfield_reproductions.study_layout import published_cells
 
+import levelfield_reproductions as papers
+from flips import flips, p_of
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import lpf
@@ -32,6 +30,8 @@ from levelfield.study.aggregate.numbers import comparison_rows
 from levelfield.study.aggregate.results import StudySummary
 from levelfield.study.cells import Cell, CellKey, Cost, GroupValue, Rate
 from levelfield.study.observations import ALL
+from levelfield_reproductions.recipes import lpf as recipe
+from levelfield_reproductions.study_layout import published_cells
 
 QUICK = Resampling(resamples=200, permutations=400)
 NAN = float("nan")

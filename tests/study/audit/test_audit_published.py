@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from levelfield_reproductions.study_layout import published_cells
 
 from levelfield.core.errors import UserError
 from levelfield.study.audit import Finding, audit
 from levelfield.study.cells import CellKey, GroupValue, Rate
+from levelfield_reproductions.study_layout import published_cells
 
 GEDI = "gedi-sts_benchmark_test-sentiment-None-len100-789"
 FALCON = "falcon-40b-instruct-pplm_prompts-keywords-zero_shot-len100-9817"

@@ -25,7 +25,6 @@ from faults import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from levelfield_reproductions.study_layout import published_cells
 from scipy.stats import binom, fisher_exact
 from varied_study import varied_cells
 
@@ -37,6 +36,7 @@ from levelfield.study.audit.findings import AuditedStudy, p_of_fewer, p_of_more,
 from levelfield.study.audit.prompts import shifted_texts
 from levelfield.study.audit.wording import wrong_encoding
 from levelfield.study.cells import Cell, CellKey, GroupValue, Rate
+from levelfield_reproductions.study_layout import published_cells
 
 
 @pytest.fixture(scope="module")

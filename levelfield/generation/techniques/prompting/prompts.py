@@ -135,7 +135,7 @@ def read_instructions(file: str) -> Instructions:
 @functools.cache
 def shipped() -> Instructions:
     """The instructions that come with the package."""
-    folder = resources.files("levelfield.generation.prompting")
+    folder = resources.files(__package__)
     return _read_instructions(folder / "instructions.toml", "")
 
 
@@ -278,7 +278,7 @@ def read_examples(file: str) -> Examples:
 @functools.cache
 def shipped_examples() -> Examples:
     """The examples that come with the package."""
-    folder = resources.files("levelfield.generation.prompting")
+    folder = resources.files(__package__)
     return _read_examples(folder / "examples.toml", "")
 
 

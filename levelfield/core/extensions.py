@@ -1,0 +1,89 @@
+"""What other distributions add to levelfield, by entry point.
+
+| group | an entry is |
+|---|---|
+| `levelfield.commands` | a `Verb`: a command beside `levelfield score` |
+| `levelfield.techniques` | a `TechniqueEntry` of `levelfield.generation.table` |
+| `levelfield.formats` | a `Format` of `levelfield.io.formats` |
+| `levelfield.datasets` | a `DataSet` of `levelfield.datasets.registry` |
+| `levelfield.study_layouts` | a `StudyLayout` of `levelfield.study.layout` |
+
+The name of an entry is the name by which users call it. An entry is loaded when it is first used,
+so an entry's module should import little. `levelfield.metrics`, whose entries are classes, has
+`levelfield.core.registry`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, NamedTuple, TypeVar
+
+from levelfield.core.errors import UserError, first_line
+
+T = TypeVar("T")
+
+
+class Verb(NamedTuple):
+    """A command that another distribution adds.
+
+    Attributes:
+        target: `MODULE:NAME` of a click command, imported when it is called.
+        help: one line for `levelfield --help`.
+    """
+
+    target: str
+    help: str
+
+
+@functools.cache
+def entries(group: str) -> Mapping[str, EntryPoint]:
+    """Returns what installed distributions announce in a group, by name, in alphabetical order."""
+    return {e.name: e for e in sorted(entry_points(group=group), key=lambda e: e.name)}
+
+
+class Extensible(Mapping[str, T], Generic[T]):
+    """Things by name: those of levelfield, then those of other distributions.
+
+    A name of levelfield's own goes before an entry of the same name. Looking a name up raises
+    `UserError` where its entry can't be loaded or is not of the kind of the group.
+    """
+
+    def __init__(self, group: str, kind: type[T], own: Mapping[str, T]) -> None:
+        self._group = group
+        self._kind = kind
+        self._own = dict(own)
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._own:
+            return self._own[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(entries(self._group)[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in entries(self._group)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (name for name in entries(self._group) if name not in self._own)
+
+    def __len__(self) -> int:
+        return len(self._own.keys() | entries(self._group).keys())
+
+    def _load(self, entry: EntryPoint) -> T:
+        where = f"entry point '{entry.name}' of {self._group} ({entry.value})"
+        try:
+            value = entry.load()
+        except (UserError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # whatever a third party's module raises when imported
+            what = f"{type(error).__name__}: {first_line(error)}"
+            raise UserError(f"{where} can't be loaded: {what}") from error
+        if not isinstance(value, self._kind):
+            raise UserError(
+                f"{where}: expected a {self._kind.__name__}, got a {type(value).__name__}"
+            )
+        return value

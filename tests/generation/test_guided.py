@@ -1,0 +1,102 @@
+"""Which guide serves a control, which label it means, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+import technique_cases as cases
+from levelfield.core.errors import UserError
+from levelfield.generation.contract import Request
+from levelfield.generation.guided import meant
+from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
+from levelfield.generation.techniques.class_lm.dexperts import DExperts
+from levelfield.generation.techniques.class_lm.gedi import GeDi
+
+every = pytest.mark.parametrize("technique", [CTRLLite, DExperts, GeDi])
+BOTH = {"sentiment": "positive", "topic": "Sports"}
+
+
+def both_guides() -> str:
+    base = cases.model()
+    return f"{cases.class_guide(base)}, {cases.class_guide(base, 'topic')}"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "wanted", "labels", "label"),
+    [
+        ("sentiment", " Positive ", ("negative", "positive"), "positive"),
+        ("sentiment", "pos", ("negative", "positive"), "positive"),
+        ("topic", "Science/Technology", ("World", "Sci/Tech"), "Sci/Tech"),
+        ("topic", "Sci/Tech", ("world", "science and technology"), "science and technology"),
+        ("topic", "Sport", ("SPORTS", "WORLD"), "SPORTS"),
+        ("topic", "science", ("World", "Sci/Tech"), None),
+        ("sentiment", "Science/Technology", ("World", "Sci/Tech"), None),
+        ("style", "b", ("B", "b"), "b"),
+        ("style", "", ("B", "b"), None),
+    ],
+)
+def test_a_value_means_the_label_that_judges_take_it_for(attribute, wanted, labels, label):
+    assert meant(attribute, wanted, labels) == label
+
+
+@every
+@pytest.mark.parametrize(
+    ("control", "why"),
+    [
+        (
+            {"sentiment": "mixed"},
+            '{}: sentiment "mixed" is no label of guide sentiment: there are negative, positive',
+        ),
+        ({"sentiment": ("negative", "positive")}, "{}: sentiment has 2 values; expected one"),
+        ({"sentiment": ()}, "{}: sentiment has 0 values; expected one"),
+        ({"topic": "Sports"}, '{}: no guide for "topic" among sentiment (for sentiment)'),
+        ({"keywords": ("court", "culture")}, '{}: no guide for "keywords"'),
+    ],
+)
+def test_what_no_label_serves_is_refused_with_what_there_is(technique, control, why):
+    made = technique(model=cases.model(), guide=cases.class_guide(cases.model()))
+    assert made.refusal(control).startswith(why.format(made.name))
+    with pytest.raises(UserError, match="'1': "):
+        next(made.generate([Request("1", "a", control)]))
+
+
+@every
+def test_without_a_guide_the_shipped_ones_serve_the_default_base_only(technique):
+    assert "levelfield train guide" in technique(model="no/such").refusal({"sentiment": "positive"})
+    assert technique().refusal({"sentiment": "Positive"}) == ""
+    assert technique().refusal({"sentiment": ("positive",)}) == ""
+    assert "offline/sentiment-lm" in technique().refusal({"style": "formal"})
+
+
+@every
+def test_the_signature_has_the_checksums_of_all_guides(technique):
+    signature = technique(model=cases.model(), guide=both_guides()).signature
+    assert "|guide:sentiment@" in signature
+    assert ",topic@" in signature
+    assert "|guide:offline/sentiment-lm@" in technique().signature
+
+
+@pytest.mark.parametrize("technique", [DExperts, GeDi])
+def test_a_text_does_not_depend_on_how_the_label_is_spelt(technique):
+    made = technique(model=cases.model(), guide=both_guides())
+    spelt = [
+        {"sentiment": "POS", "topic": "Science/Technology"},
+        {"sentiment": ("positive",), "topic": "sci/tech"},
+    ]
+    first, second = (next(made.generate([Request("1", "The lake", of)])).text for of in spelt)
+    assert first == second
+
+
+@pytest.mark.parametrize("technique", [DExperts, GeDi])
+def test_without_control_the_base_writes(technique):
+    made = technique(model=cases.model(), guide=both_guides())
+    base = cases.CASES["base"].make()
+    asked = [Request("1", "The lake")]
+    assert [one.text for one in made.generate(asked)] == [one.text for one in base.generate(asked)]
+
+
+def test_a_code_stands_for_one_attribute():
+    made = CTRLLite(model=cases.model(), guide=both_guides())
+    expected = "ctrl-lite: takes one attribute at a time; there are sentiment, topic"
+    assert made.refusal(BOTH) == expected
+    assert DExperts(model=cases.model(), guide=both_guides()).refusal(BOTH) == ""

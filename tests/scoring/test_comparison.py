@@ -1,0 +1,186 @@
+"""Verdicts where values are undefined: what is left alone never decides."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flips import p_of
+from levelfield.core.sample import Sample
+from levelfield.core.scores import Scores
+from levelfield.scoring.comparison import (
+    Bounds,
+    Comparison,
+    adjusted_comparisons,
+    verdict,
+)
+from levelfield.scoring.joint import Criterion, joint
+from levelfield.scoring.summary import adjusted, summarise
+from levelfield.scoring.system_comparisons import ValuesOfSystems, compared_systems
+from levelfield.scoring.tally import RunTally
+
+NAN = float("nan")
+
+
+def scores(ids, values, metric):
+    undefined = {id: "empty text" for id, v in zip(ids, values, strict=True) if np.isnan(v)}
+    return Scores(metric, tuple(ids), values, undefined, f"{metric}|v:0", True)
+
+
+def compared(values, answered=None):
+    values = np.asarray(values, dtype=np.float64)
+    texts = np.ones(values.shape, np.intp) if answered is None else np.asarray(answered) * 1
+    clusters = np.arange(1, len(values) + 1, dtype=np.uint64)
+    names = [chr(ord("a") + i) for i in range(values.shape[1])]
+    run = ValuesOfSystems(
+        names,
+        values,
+        texts,
+        texts * np.isnan(values),
+        clusters,
+        seeded=None,
+        why_empty=lambda *_: "nothing shared",
+    )
+    return compared_systems([run])[0]
+
+
+def adjusted_alone(c):
+    return replace(c, p_adjusted=c.p_bounded, p_unbounded=c.p)
+
+
+def test_a_system_that_is_undefined_where_it_would_be_bad_does_not_win():
+    a = np.r_[np.ones(60), np.full(40, NAN)]
+    b = np.r_[np.ones(40), np.zeros(20), np.ones(40)]
+    (c,) = compared(np.column_stack([a, b]))
+    assert c.difference == pytest.approx(1 / 3)
+    assert c.p < 0.001
+    assert c.bounds == Bounds(
+        pytest.approx(-0.2), pytest.approx(0.2), pytest.approx(c.bounds.p_lowest),
+        pytest.approx(c.bounds.p_highest), only_a=40, only_b=0, inputs=100,
+    )  # fmt: skip
+    assert verdict(adjusted_alone(c), higher_is_better=True) == "withheld"
+
+
+def test_a_difference_that_no_undefined_value_could_turn_is_shown():
+    rng = np.random.default_rng(0)
+    values = rng.normal([3, 0], size=(60, 2))
+    values[:2, 0] = NAN
+    (c,) = compared(values)
+    assert c.bounds is not None
+    assert 0 < c.bounds.lowest < c.difference < c.bounds.highest
+    assert verdict(adjusted_alone(c), higher_is_better=True) == "a > b"
+    lowest = np.where(np.isnan(values[:, 0]), np.nanmin(values), values[:, 0]) - values[:, 1]
+    assert c.bounds.lowest == pytest.approx(lowest.mean())
+    assert c.bounds.p_lowest == pytest.approx(p_of(lowest))
+    assert c.p_bounded == max(c.p, c.bounds.p_lowest)
+
+
+def test_what_no_system_has_a_value_for_bounds_nothing():
+    values = np.random.default_rng(1).normal(size=(30, 2))
+    values[:9] = NAN
+    (c,) = compared(values)
+    assert c.bounds is None
+    assert (c.inputs, c.left_out) == (21, 9)
+
+
+def test_a_text_that_is_not_there_bounds_nothing():
+    values = np.random.default_rng(1).normal(size=(30, 2))
+    values[:9, 0] = NAN
+    (c,) = compared(values, ~np.isnan(values))
+    assert c.bounds is None
+
+
+def test_a_third_system_takes_inputs_away_and_bounds_its_own_pairs_only():
+    values = np.random.default_rng(1).normal(size=(30, 3))
+    values[:9, 2] = NAN
+    assert [c.bounds is None for c in compared(values)] == [True, False, False]
+
+
+def test_a_system_without_any_value_is_not_compared():
+    values = np.column_stack([np.arange(9.0), np.full(9, NAN)])
+    (c,) = compared(values)
+    assert c.inputs == 0
+    assert math.isnan(c.p_bounded)
+    assert verdict(adjusted_alone(c), higher_is_better=True) == "not compared"
+
+
+def test_a_system_without_any_value_takes_no_input_from_the_others():
+    values = np.random.default_rng(2).normal(size=(20, 3))
+    values[:, 1] = NAN
+    assert [c.inputs for c in compared(values)] == [0, 20, 0]
+
+
+def test_swapping_systems_turns_the_bounds():
+    values = np.random.default_rng(5).normal(size=(40, 2))
+    values[:5, 0] = NAN
+    values[3:20, 1] = NAN
+    (one,), (other,) = compared(values), compared(values[:, ::-1])
+    assert (one.bounds.lowest, one.bounds.highest) == pytest.approx(
+        (-other.bounds.highest, -other.bounds.lowest)
+    )
+    assert (
+        (one.bounds.only_a, one.bounds.only_b)
+        == (3, 15)
+        == (other.bounds.only_b, other.bounds.only_a)
+    )
+    assert one.p_bounded == pytest.approx(other.p_bounded)
+
+
+def test_a_value_that_some_seeds_lack_alone_does_not_win():
+    rng = np.random.default_rng(0)
+    tally, ids = RunTally(), []
+    for system, i, seed in itertools.product("ab", range(100), range(3)):
+        ids.append(f"{system}{i}/{seed}")
+        tally.add(Sample(ids[-1], "Rain.", prompt=f"P {i}", seed=seed, system=system), system)
+    of_a = np.where(rng.random(300) < 0.4, NAN, 1.0)
+    values = np.r_[of_a, np.full(300, 0.8)]
+    tally.add_scores(scores(ids, values, "keen"))
+    (summary,) = summarise(tally)
+    (c,) = summary.comparisons
+    assert c.difference == pytest.approx(0.2)
+    assert c.p < 0.05
+    lacking = int(np.isnan(values).sum())
+    # the worst value of the run is 0.8
+    assert c.bounds.lowest == pytest.approx(0.2 - 0.2 * lacking / 300, abs=0.02)
+    assert c.bounds.only_a > 50
+    assert c.bounds.only_b == 0
+
+
+def test_the_joint_mean_is_bounded_too():
+    tally = RunTally()
+    samples = [
+        Sample(id=f"{s}{i}", text="Rain.", source=f"Source {i}", system=s)
+        for s in "ab"
+        for i in range(40)
+    ]
+    for sample in samples:
+        tally.add(sample, sample.system)
+    rng = np.random.default_rng(2)
+    content = rng.uniform(0.5, 0.7, 80)
+    content[:15] = NAN  # a's
+    style = np.r_[rng.uniform(0.7, 0.8, 40), rng.uniform(0.5, 0.6, 40)]
+    ids = [sample.id for sample in samples]
+    tally.add_scores(scores(ids, content, "content"))
+    tally.add_scores(scores(ids, style, "style"))
+    for summary in adjusted(joint(tally, Criterion("content"), Criterion("style"))):
+        (c,) = summary.comparisons
+        assert c.p < 0.001
+        assert (c.bounds.only_a, c.bounds.only_b, c.bounds.inputs) == (15, 0, 40)
+        assert c.bounds.lowest < c.difference < c.bounds.highest
+        assert "undefined on 15 of 40 inputs for a alone" in c.note
+
+
+def test_so_few_inputs_for_so_many_comparisons_are_said():
+    values = np.arange(8.0)[:, None] / 100 + np.arange(6) * np.ones((8, 1))
+    values += np.random.default_rng(0).normal(size=values.shape) / 1000
+    (comparisons,) = adjusted_comparisons([compared(values)])
+    assert len(comparisons) == 15
+    assert all(c.p == 2 / 2**8 for c in comparisons)
+    assert all("few independent inputs for 15 comparisons" in c.note for c in comparisons)
+
+
+def test_a_comparison_without_bounds_rests_on_its_p():
+    c = Comparison("a", "b", 9, 0, 9, 1.0, 0.5, 1.5, 1.0, 0.01, 0.01, "")
+    assert c.p_bounded == 0.01
