@@ -45,9 +45,9 @@ def test_visible_text_keeps_lines_tabs_and_emoji_and_escapes_the_rest():
 def test_commands_print_through_the_terminal_only():
     printing = re.compile(r"click\.s?echo\(|[^.\w]print\(|sys\.std(out|err)\.write|\bConsole\(\w")
     root = Path(levelfield.__file__).parent
-    paths = [*(root / "cli").rglob("*.py"), *(root / "report" / "terminal").rglob("*.py")]
+    paths = [*(root / "cli").rglob("*.py"), *(root / "show" / "terminal").rglob("*.py")]
     using = {path.name for path in paths if printing.search(path.read_text("utf-8"))}
-    assert using == {"terminal.py", "visible_console.py"}
+    assert using == {"terminal.py", "blocks.py"}
 
 
 def test_score_and_correlate_escape_names_of_systems_and_aspects(

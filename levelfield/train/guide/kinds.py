@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from safetensors.torch import save_file
-
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.io import atomic_writer
@@ -116,6 +114,8 @@ def write_guide(
         settings: what readers of the guide's kind understand.
         tensors: the weights.
     """
+    from safetensors.torch import save_file
+
     save_file(dict(tensors), folder / WEIGHTS)
     about = {
         "kind": kind,

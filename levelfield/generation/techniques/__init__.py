@@ -1,0 +1,3 @@
+"""Techniques of controlled generation: a file or a folder each, with its network, its loader and
+its training.
+"""

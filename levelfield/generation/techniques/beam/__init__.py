@@ -1,0 +1,1 @@
+"""Constrained beam search: likely texts that have every keyword."""

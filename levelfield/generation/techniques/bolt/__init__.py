@@ -1,0 +1,1 @@
+"""BOLT: biases at the logits, tuned by gradients through whole continuations."""

@@ -1,0 +1,1 @@
+"""CBART: an editor that mends and lengthens a draft of keywords."""

@@ -1,0 +1,1 @@
+"""Techniques with class-conditional language models: CTRL-lite, DExperts, GeDi."""

@@ -1,0 +1,1 @@
+"""DisCup: soft prompts, distilled from a discriminator."""

@@ -1,0 +1,1 @@
+"""FUDGE: a discriminator of what a text will be when it is complete."""

@@ -1,0 +1,1 @@
+"""Techniques with latent prefixes: MultiCTG and PriorCTG."""

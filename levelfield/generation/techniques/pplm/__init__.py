@@ -1,0 +1,1 @@
+"""PPLM: gradients on the states that a base has of a text."""

@@ -1,0 +1,1 @@
+"""A fine-tuned encoder-decoder that rewrites a source."""

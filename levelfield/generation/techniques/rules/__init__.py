@@ -1,0 +1,1 @@
+"""Baselines that rewrite without a model: a copy, and rules of formality."""
