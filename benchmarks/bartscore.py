@@ -27,8 +27,7 @@ from tokenizers.models import WordLevel
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 from turns import by_turns
 
-from levelfield.models.contracts import Gapped, Target
-from levelfield.models.gaps import PLAIN
+from levelfield.models.contracts import PLAIN, Gapped, Target
 from levelfield.models.torch.infilling import TorchInfillingModel
 from levelfield.models.torch.loading import fuse_activations
 

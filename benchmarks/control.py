@@ -42,9 +42,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.datasets import prompts
 from levelfield.generation.contract import Decoding, Request, Technique
-from levelfield.generation.making import make_technique, technique_class
-from levelfield.generation.requests import read_requests
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.run import read_requests
+from levelfield.generation.table import TECHNIQUES, make_technique, technique_class
 
 KEYWORDS = Path(__file__).parents[1] / "examples/techniques/keywords.jsonl"
 SENTIMENTS = ("positive", "negative")

@@ -27,9 +27,8 @@ import torch
 
 from levelfield.datasets import prompts
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.making import make_technique
 from levelfield.generation.sampling import Draw
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, make_technique
 from levelfield.generation.technique import LocalTechnique
 from levelfield.models.torch.draws import Exponentials
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from levelfield.train.corpus import tokenise
 from levelfield.train.infiller import Size
-from levelfield.train.infiller.architecture import new_model
 from levelfield.train.infiller.examples import InfillingFormat, sentence_ends
-from levelfield.train.infiller.infilling import Infilling
+from levelfield.train.infiller.infilling import Infilling, new_model
 from levelfield.train.infiller.tokenizer import train_tokenizer
 
 DOCUMENTS = [

@@ -28,7 +28,6 @@ import tiny_soft_prompt
 from chat_server import Reply, serving
 from levelfield.core.sample import Control
 from levelfield.generation.techniques.base import UncontrolledBase
-from levelfield.generation.techniques.beam.constrained_beam import ConstrainedBeam
 from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.cat_paw import CATPAW
 from levelfield.generation.techniques.cbart.cbart import CBART
@@ -36,6 +35,7 @@ from levelfield.generation.techniques.class_lm.ctrl_lite import CTRLLite
 from levelfield.generation.techniques.class_lm.dexperts import DExperts
 from levelfield.generation.techniques.class_lm.gedi import GeDi
 from levelfield.generation.techniques.combination import Combination, ModelTerm
+from levelfield.generation.techniques.constrained_beam import ConstrainedBeam
 from levelfield.generation.techniques.contrastive import ContrastiveDecoding
 from levelfield.generation.techniques.ctrl import CTRL
 from levelfield.generation.techniques.discup.discup import DisCup

@@ -21,11 +21,10 @@ from levelfield.cli.generate import generate
 from levelfield.cli.score import score
 from levelfield.core.options import Declaration, choices, parsed
 from levelfield.core.registry import MetricFile, create, installed, matching, metric_class, options
-from levelfield.generation.making import technique_class
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, technique_class
 from levelfield.io.reading import pairs
 from levelfield.metrics.judges import choose
-from levelfield.scoring.tasks import TASKS
+from levelfield.scoring.options import TASKS
 from levelfield.study.plan_file import load_plan
 from levelfield.train.cdm.plan import load_cdm_plan
 from levelfield.train.guide.settings import SETTINGS

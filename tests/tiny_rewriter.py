@@ -6,10 +6,7 @@ import json
 from pathlib import Path
 
 import tiny
-from levelfield.generation.techniques.rewriter.rewriter_folder import (
-    REWRITER,
-    RewriterFile,
-)
+from levelfield.generation.techniques.rewriter.rewriter import REWRITER, RewriterFile
 
 LABELS = ("formal", "informal")
 

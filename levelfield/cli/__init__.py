@@ -16,8 +16,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.ending import orderly_end
-from levelfield.cli.terminal import say, tell
+from levelfield.cli.terminal import orderly_end, say, tell
 from levelfield.core.errors import LevelfieldError, UserError, first_line
 from levelfield.core.extensions import Extensible, Verb
 from levelfield.version import __version__

@@ -13,7 +13,7 @@ from levelfield.cli.terminal import say
 from levelfield.core.strings import json_text
 
 if TYPE_CHECKING:
-    from levelfield.agree.agreement_report import AgreementReport
+    from levelfield.agree.agreement import AgreementReport
 
 
 @click.command(cls=Writing)

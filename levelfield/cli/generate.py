@@ -11,7 +11,7 @@ from levelfield.cli.outputs import INPUT, Delivery, OutputType, Writing, deliver
 from levelfield.cli.terminal import console, progress_bar, say
 from levelfield.core.errors import UserError
 from levelfield.datasets.prompts import PROMPT_SETS, prompts
-from levelfield.generation.options import GenerationOptions
+from levelfield.generation.contract import GenerationOptions
 from levelfield.show.terminal import plain_table
 
 if TYPE_CHECKING:

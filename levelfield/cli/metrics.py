@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import JSON
-from levelfield.cli.parameters import choice_documents, choice_lines
+from levelfield.cli.options import JSON, choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.errors import LevelfieldError
 from levelfield.core.registry import installed, matching, metric_class, options

@@ -159,7 +159,7 @@ def report(target: str, out: str | None, options: StudyReportOptions, pairs: boo
     from levelfield.show.study_page import FILES, write_study_report
     from levelfield.show.terminal.study_tables import print_summary
     from levelfield.study import load_study
-    from levelfield.study.audit.report import counted_findings
+    from levelfield.study.audit.findings import counted_findings
 
     loaded = load_study(target)
     if not out:

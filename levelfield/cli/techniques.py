@@ -8,12 +8,10 @@ from typing import Any
 
 import click
 
-from levelfield.cli.options import JSON
-from levelfield.cli.parameters import choice_documents, choice_lines
+from levelfield.cli.options import JSON, choice_documents, choice_lines
 from levelfield.cli.terminal import console, tell, tell_json
 from levelfield.core.options import choices
-from levelfield.generation.making import technique_class, technique_entry
-from levelfield.generation.table import TECHNIQUES, TechniqueEntry
+from levelfield.generation.table import TECHNIQUES, TechniqueEntry, technique_class, technique_entry
 from levelfield.show.terminal import plain_table
 
 

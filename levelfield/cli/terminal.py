@@ -7,9 +7,12 @@ escape.
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -105,3 +108,35 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+_ENDING = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
+
+
+@contextmanager
+def orderly_end() -> Iterator[list[int]]:
+    """Makes `KeyboardInterrupt` of the signals that end a program; yields those that have come.
+
+    A signal that is ignored, as under `nohup`, stays ignored.
+    """
+    arrived: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        arrived.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield arrived
+        return
+    before = {
+        number: signal.signal(number, interrupt)
+        for number in _ENDING
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
+    try:
+        yield arrived
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

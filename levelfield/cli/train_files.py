@@ -16,7 +16,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, group, option, parsed
 from levelfield.io.reading import ReadingOptions
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.train.held_out import ONE_FILE
+from levelfield.train.recipe import ONE_FILE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from levelfield.core.sample import Sample
-from levelfield.datasets.loading import Parts, paths
-from levelfield.datasets.rows import number, numbered, records, wrong
+from levelfield.datasets.loading import Parts, number, numbered, paths, records, wrong
 
 SENTIMENT = {"0": "negative", "1": "positive"}
 _NOT_WORD = re.compile(r"[^a-z0-9]+")

@@ -15,9 +15,8 @@ from typing import Any
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Control, Sample
-from levelfield.datasets.loading import Parts, paths
+from levelfield.datasets.loading import Parts, paths, records, wrong
 from levelfield.datasets.prompts import prompts
-from levelfield.datasets.rows import records, wrong
 from levelfield.io.json_input import read_json
 
 CONTROLS = ("sentiment", "topic", "keywords", "multiple")

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from levelfield.core.sample import Control, Sample
-from levelfield.datasets.loading import Parts
-from levelfield.datasets.rows import TURN, lines, number, numbered, turns, wrong
+from levelfield.datasets.loading import TURN, Parts, lines, number, numbered, turns, wrong
 from levelfield.io import load_samples
 
 QUALITY = {"good": 1.0, "medium": 0.5, "bad": 0.0}

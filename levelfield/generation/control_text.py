@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from string import Formatter
 
 from levelfield.core.sample import Control
-from levelfield.io.digest import content_digest
+from levelfield.io.streams import content_digest
 from levelfield.metrics.aspects import shipped
 
 OPENING = "Here is a text {wishes}:\n\n"

@@ -10,8 +10,7 @@ from safetensors.torch import load_file
 
 from levelfield.core.errors import ModelError
 from levelfield.models.guides import Guide, GuideKind
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved
 from levelfield.models.torch.language_model import LanguageModel, language_model
 

@@ -1,4 +1,4 @@
-"""All techniques by name: what each controls, what it costs, and where its class is.
+"""All techniques by name: what each controls, what it costs, and how it is made.
 
 A new technique is a module and an entry here; a distribution of its own announces the entry in the
 group `levelfield.techniques`.
@@ -6,11 +6,17 @@ group `levelfield.techniques`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from levelfield.core.errors import UserError
 from levelfield.core.extensions import Extensible
+from levelfield.core.options import choices, make, parsed, required
+from levelfield.generation.contract import Technique
+from levelfield.models.loading import Loading
 
 Mechanism = Literal["none", "logits", "input", "gradient", "editing", "search"]
 
@@ -223,7 +229,7 @@ _ENTRIES = (
     ),
     TechniqueEntry(
         "constrained-beam",
-        "levelfield.generation.techniques.beam.constrained_beam:ConstrainedBeam",
+        "levelfield.generation.techniques.constrained_beam:ConstrainedBeam",
         "search",
         "Likely texts of the base that have every keyword, by beam search.",
         "keywords, all of them always, in any order or in the given one",
@@ -256,3 +262,72 @@ TERMS: Mapping[str, str] = {
     "TechniqueTerm": "levelfield.generation.techniques.combination",
 }
 """What techniques are combined of: class -> module."""
+
+
+def technique_entry(name: str) -> TechniqueEntry:
+    """What is known of a technique without loading it.
+
+    Raises:
+        UserError: there is no such technique; names those that are spelt alike.
+    """
+    if name not in TECHNIQUES:
+        near = difflib.get_close_matches(name, TECHNIQUES, n=3, cutoff=0.5)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else "`levelfield techniques` lists them"
+        )
+        raise UserError(f"there is no technique '{name}'; {hint}")
+    return TECHNIQUES[name]
+
+
+def technique_class(name: str) -> Callable[..., Technique]:
+    """The class behind a technique's name.
+
+    Raises:
+        UserError: there is no such technique.
+    """
+    module, _, attribute = technique_entry(name).target.partition(":")
+    made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
+    return made
+
+
+def make_technique(
+    name: str, options: Mapping[str, object] = {}, loading: Loading | None = None
+) -> Technique:
+    """A technique with options; loads no model.
+
+    Args:
+        options: by name, as the user wrote them or as values.
+        loading: how models are loaded, in place of the default; options go before it.
+
+    Raises:
+        UserError: there is no such technique or option, or a value is none of the option's.
+
+    >>> make_technique("base", {"batch": "8"}).batch  # doctest: +SKIP
+    8
+    """
+    technique = technique_class(name)
+    values = technique_options(name, options)
+    if missing := required(choices(technique), values):
+        raise UserError(f"technique '{name}' needs --option {missing[0]}=…")
+    if loading is not None:
+        values["loading"] = loading
+    made: Technique = make(technique, values)
+    return made
+
+
+def technique_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """The values of a technique's options.
+
+    Args:
+        options: by name, as the user wrote them or as values.
+
+    Raises:
+        UserError: there is no such technique or option, or a value is none of the option's.
+    """
+    known = choices(technique_class(name))
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise UserError(f"{name}: there is no option '{option}'; {hint}")
+    return parsed(name, known, options)

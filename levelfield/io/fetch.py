@@ -14,9 +14,9 @@ from pathlib import Path
 
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
-from levelfield.io.digest import sha256
 from levelfield.io.http import get, within
-from levelfield.io.user_cache import user_cache
+from levelfield.io.streams import sha256
+from levelfield.io.writing import user_cache
 
 RAW = "https://raw.githubusercontent.com"
 _CHUNK = 1 << 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import queue
@@ -110,3 +111,18 @@ def read_text(path: Path, most: int = LIST_BYTES, errors: str = "strict") -> str
         UnicodeDecodeError: it is not UTF-8.
     """
     return read_bytes(path, most).decode("utf-8", errors)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_digest(content: object) -> str:
+    """A short name for what plain values say, by their `repr`."""
+    return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -24,6 +24,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+import platformdirs
+
 from levelfield.core.errors import UserError
 from levelfield.core.strings import visible
 from levelfield.io.problems import printable
@@ -305,3 +307,9 @@ def _stdout() -> Iterator[TextIO]:
     finally:
         file.flush()
         file.detach()
+
+
+def user_cache() -> Path:
+    """`$LEVELFIELD_CACHE`, else the user's cache folder; it need not exist."""
+    folder = os.environ.get("LEVELFIELD_CACHE")
+    return Path(folder or platformdirs.user_cache_path("levelfield"))

@@ -22,8 +22,8 @@ import numpy as np
 
 from levelfield.core.options import option
 from levelfield.core.undefined import NO_WEIGHT, Undefined
-from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import StateComparison, Weighted
+from levelfield.metrics.sample_metric import AgainstReferences, AgainstSource
 
 
 class PRF(NamedTuple):

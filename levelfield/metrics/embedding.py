@@ -26,8 +26,17 @@ from levelfield.core.undefined import (
     unreadable,
 )
 from levelfield.io.streams import read_text
-from levelfield.metrics.against import MISSING, Against, AgainstReferences, AgainstSource, compared
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import (
+    MISSING,
+    Against,
+    AgainstReferences,
+    AgainstSource,
+    SampleMetric,
+    SampleValue,
+    compared,
+    in_groups,
+    of_defined,
+)
 from levelfield.metrics.wordvectors import label
 from levelfield.models.contracts import TextStates, TokenEncoder
 from levelfield.models.files import depth

@@ -42,13 +42,13 @@ from levelfield.metrics.unigram import SHIPPED, Unigrams
 from levelfield.metrics.unigram import count as count_unigrams
 from levelfield.metrics.unigram import load as load_unigrams
 from levelfield.models.contracts import (
+    GAP_STYLES,
     CausalLikelihood,
     CausalModel,
     CausalVocabulary,
     Gapped,
     Target,
 )
-from levelfield.models.gaps import GAP_STYLES
 from levelfield.models.load import load
 from levelfield.models.loading import Kind, LoadingOptions
 from levelfield.models.resolve import OFFLINE_LM, Resolved, resolve

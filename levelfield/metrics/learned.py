@@ -28,9 +28,16 @@ from levelfield.core.sample import Sample
 from levelfield.core.signature import signature
 from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, UNREADABLE, Undefined
 from levelfield.metrics import environments
-from levelfield.metrics.against import MISSING, Against, compared
 from levelfield.metrics.environments import Environment
-from levelfield.metrics.sample_metric import SampleMetric, SampleValue, in_groups, of_defined
+from levelfield.metrics.sample_metric import (
+    MISSING,
+    Against,
+    SampleMetric,
+    SampleValue,
+    compared,
+    in_groups,
+    of_defined,
+)
 from levelfield.models.load import load
 from levelfield.models.loading import AS_USUAL, Kind, Loading, LoadingOptions
 from levelfield.models.resolve import Resolved, folder_digest, from_hub, resolve

@@ -13,11 +13,14 @@ from typing import ClassVar, Literal, NamedTuple
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.signature import signature
-from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
-from levelfield.metrics.sample_metric import SampleValue
-from levelfield.text.stems import stem, stemmer_label
-from levelfield.text.treebank import treebank_label, treebank_words
+from levelfield.metrics.sample_metric import (
+    AgainstReferences,
+    AgainstSource,
+    SampleValue,
+    TextComparison,
+)
 from levelfield.text.wordnet import WordNet, installed_wordnet
+from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words
 
 Variant = Literal["nltk", "lai-2022"]
 Synonyms = Callable[[str], Iterable[str]]

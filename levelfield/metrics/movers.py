@@ -30,7 +30,6 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.undefined import NO_VECTOR, NO_WEIGHT, NOT_SOLVED, Undefined, no_vector
 from levelfield.io.streams import read_text
-from levelfield.metrics.against import AgainstReferences, AgainstSource
 from levelfield.metrics.embedding import (
     ComparedTexts,
     ComparisonMetric,
@@ -38,6 +37,7 @@ from levelfield.metrics.embedding import (
     StateComparison,
     Weighted,
 )
+from levelfield.metrics.sample_metric import AgainstReferences, AgainstSource
 from levelfield.metrics.wordvectors import label, word_vectors
 from levelfield.models.load import load
 from levelfield.models.loading import REFERENCE

@@ -29,15 +29,15 @@ from levelfield.core.undefined import (
     no_field,
     texts_without,
 )
-from levelfield.metrics.against import (
+from levelfield.metrics.sample_metric import (
     Against,
     AgainstReferences,
     AgainstSource,
+    SampleValue,
     TextComparison,
     compared,
 )
-from levelfield.metrics.sample_metric import SampleValue
-from levelfield.text.treebank import Rules, treebank_label, treebank_words
+from levelfield.text.words import Rules, treebank_label, treebank_words
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

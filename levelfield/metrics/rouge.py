@@ -20,11 +20,13 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.signature import signature
 from levelfield.core.undefined import NO_TOKEN, Undefined, no_unit
-from levelfield.metrics.against import AgainstReferences, AgainstSource, TextComparison
-from levelfield.metrics.sample_metric import SampleValue
-from levelfield.text.stems import stem, stemmer_label
-from levelfield.text.treebank import treebank_label, treebank_words
-from levelfield.text.words import words
+from levelfield.metrics.sample_metric import (
+    AgainstReferences,
+    AgainstSource,
+    SampleValue,
+    TextComparison,
+)
+from levelfield.text.words import stem, stemmer_label, treebank_label, treebank_words, words
 
 Tokens = tuple[str, ...]
 Value = Literal["f", "precision", "recall"]

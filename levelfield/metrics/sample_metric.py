@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from levelfield.core.metric import Level, partitions
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.core.scores import PARTS_SCHEMA, Scores, concatenate
-from levelfield.core.undefined import Undefined
+from levelfield.core.undefined import EMPTY_SOURCE, EMPTY_TEXT, NO_REFERENCES, Undefined
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -101,3 +101,57 @@ def in_groups(
     """
     results = iter(compute([one for group in groups for one in group]))
     return [[next(results) for _ in group] for group in groups]
+
+
+Against = Literal["source", "references"]
+MISSING: dict[Against, str] = {"source": EMPTY_SOURCE, "references": NO_REFERENCES}
+"""Why a sample that has nothing to compare its text with is undefined."""
+
+
+def compared(sample: Sample, against: Against) -> dict[str, str]:
+    """What the text is compared with, its source or its references, by the name that it has among
+    a value's parts. Blank ones are left out; the others keep their numbers."""
+    if against == "source":
+        written = {"source": sample.source}
+    else:
+        written = {f"reference {n}": one for n, one in enumerate(sample.references, 1)}
+    return {name: one for name, one in written.items() if one.strip()}
+
+
+class AgainstSource:
+    """A metric of each text against its source."""
+
+    against: ClassVar[Against] = "source"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "source"})
+
+
+class AgainstReferences:
+    """A metric of each text against its references."""
+
+    against: ClassVar[Against] = "references"
+    requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
+
+
+class TextComparison(SampleMetric):
+    """A metric of samples that compares strings.
+
+    `AgainstSource` or `AgainstReferences` says with what.
+    """
+
+    against: ClassVar[Against]
+
+    @abc.abstractmethod
+    def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
+        """What comes out for a text and what it is compared with, by name: at least one, and none
+        is blank."""
+
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        return [self._sample_value(sample) for sample in samples]
+
+    def _sample_value(self, sample: Sample) -> SampleValue | Undefined:
+        if not sample.text.strip():
+            return Undefined(EMPTY_TEXT)
+        references = compared(sample, self.against)
+        if not references:
+            return Undefined(MISSING[self.against])
+        return self._compare(sample.text, references)

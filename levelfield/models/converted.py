@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import printable
-from levelfield.io.user_cache import user_cache
 from levelfield.io.writing import (
     FULL,
     file_replacement,
     folder_replacement,
     temporary_file,
     temporary_folder,
+    user_cache,
 )
 from levelfield.models import llama_gguf
-from levelfield.models.reading import reading
+from levelfield.models.loading import reading
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

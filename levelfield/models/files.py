@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import ModelError
+from levelfield.models.contracts import FIM
 from levelfield.models.converted import converted
-from levelfield.models.gaps import FIM
-from levelfield.models.reading import reading
+from levelfield.models.loading import reading
 from levelfield.models.resolve import Resolved
 
 

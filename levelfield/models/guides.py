@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from levelfield.core.errors import ModelError, UserError, first_line
-from levelfield.io.digest import sha256
 from levelfield.io.json_input import read_json, reason
 from levelfield.io.problems import shown
+from levelfield.io.streams import sha256
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_LM, resolve
 

@@ -23,8 +23,8 @@ from levelfield.models.loading import (
     Loading,
     check_usable,
     engine_of,
+    reading,
 )
-from levelfield.models.reading import reading
 from levelfield.models.resolve import resolve
 
 SMALL: Mapping[str, Loader] = {

@@ -7,16 +7,17 @@ that it serves. `load` compares the first numbers of every engine but PyTorch wi
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 
 # Annotations stay objects here: subclasses of `LoadingOptions` live in modules that need not know
 # the names in them, and options are read from annotations.
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from levelfield.core.errors import ModelError, UserError
+from levelfield.core.errors import LevelfieldError, ModelError, UserError, first_line
 from levelfield.core.options import Options, group, option
 
 Kind = Literal[
@@ -37,7 +38,7 @@ Loader = str | Callable[..., Any]
 
 _TORCH = "levelfield.models.torch"
 _CTRANSLATE2 = "levelfield.models.ctranslate2"
-_OPENVINO = "levelfield.models.openvino.encoders"
+_OPENVINO = "levelfield.models.openvino"
 LOADERS: dict[tuple[Kind, str], Loader] = {
     ("infilling", "torch"): f"{_TORCH}.infilling:load_infilling",
     ("encoder-decoder", "torch"): f"{_TORCH}.infilling:load_encoder_decoder",
@@ -216,3 +217,22 @@ class LoadingOptions(Options):
         """
         foreign = self.loading.engine not in ("auto", REFERENCE)
         return computation(self.kinds() if foreign else (), self.loading)
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[None]:
+    """The one place where a model's files are read: whatever is raised there is their damage, since
+    libraries raise anything on files that are not what they should be.
+
+    Raises:
+        ModelError: names the model and what was said of it.
+    """
+    try:
+        yield
+    except (LevelfieldError, MemoryError):
+        raise
+    except Exception as error:
+        first = first_line(error)
+        if isinstance(error, KeyError):
+            first = f"{first} is missing"
+        raise ModelError(f"model '{name}' can't be loaded: {first}") from error

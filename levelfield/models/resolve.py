@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.core.errors import ModelError, first_line
-from levelfield.io.digest import sha256
 from levelfield.io.http import asking_the_hub
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import kind, printable
+from levelfield.io.streams import sha256
 from levelfield.models.converted import converted
 from levelfield.models.loading import AS_USUAL, Loading
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
-from levelfield.io.user_cache import user_cache
+from levelfield.io.writing import user_cache
 
 _SCHEMA = 2
 _WITHOUT_CHECKSUMS = 1

@@ -14,8 +14,7 @@ from levelfield.core.scores import Scores
 from levelfield.io.opening import load_samples
 from levelfield.io.tables import booktabs, escape_latex
 from levelfield.scoring.comparison import Comparison, verdict
-from levelfield.scoring.grouping import Grouping
-from levelfield.scoring.result import ScoreSummary, comparison_documents
+from levelfield.scoring.result import Grouping, ScoreSummary, comparison_documents
 from levelfield.scoring.score import Texts, score
 from levelfield.scoring.summary import MetricSummary, summarise
 from levelfield.scoring.tally import RunTally

@@ -21,11 +21,12 @@ from levelfield.io.tables import (
     spanning_heads,
 )
 from levelfield.scoring.comparison import WITHHELD, Comparison, verdict
-from levelfield.scoring.scale import Scale, scale_of
 from levelfield.scoring.standing import (
+    Scale,
     Standing,
     best_in_words,
     letters_in_words,
+    scale_of,
     standings,
 )
 from levelfield.scoring.summary import CORPUS, OVERALL, GroupSummary, MetricSummary

@@ -12,9 +12,13 @@ import numpy as np
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.scores import Scores
 from levelfield.core.signature import with_run
-from levelfield.scoring.comparison import Comparison, adjusted_comparisons
+from levelfield.scoring.comparison import (
+    Comparison,
+    ValuesOfSystems,
+    adjusted_comparisons,
+    compared_systems,
+)
 from levelfield.scoring.seeds import mean_with_seeds
-from levelfield.scoring.system_comparisons import ValuesOfSystems, compared_systems
 from levelfield.scoring.tally import Pairing, RunTally
 from levelfield.stats.bootstrap import BootstrapMeans
 from levelfield.stats.clusters import coded

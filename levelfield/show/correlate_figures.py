@@ -17,8 +17,18 @@ from levelfield.agree.drift import Drift
 from levelfield.agree.evaluation import MetaEvaluation
 from levelfield.core.arrays import Codes, Floats
 from levelfield.core.strings import natural
-from levelfield.show.figures import dots_note, names_beside, svg
-from levelfield.show.marks import DOT, GRID, INK, MUTED, SHAPES, SeriesMark, series_mark
+from levelfield.show.figures import (
+    DOT,
+    GRID,
+    INK,
+    MUTED,
+    SHAPES,
+    SeriesMark,
+    dots_note,
+    names_beside,
+    series_mark,
+    svg,
+)
 from levelfield.stats.system_means import means_of
 
 MOST_POINTS = 1000

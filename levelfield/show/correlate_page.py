@@ -24,7 +24,7 @@ from levelfield.show.correlate_figures import (
     series_marks,
     system_figure,
 )
-from levelfield.show.marks import series_mark
+from levelfield.show.figures import series_mark
 from levelfield.show.page import environment
 from levelfield.stats.estimands import Statistic
 from levelfield.stats.estimate import Estimate

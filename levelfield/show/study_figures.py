@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from levelfield.show.figures import names_beside, svg
-from levelfield.show.marks import COLOURS, GRID, INK, MUTED, VARIABLES
+from levelfield.show.figures import COLOURS, GRID, INK, MUTED, VARIABLES, names_beside, svg
 from levelfield.show.words import shown_name
 from levelfield.study.aggregate.results import ControlSummary, Correspondence, TableEntry
 from levelfield.study.observations import ALL, Measure

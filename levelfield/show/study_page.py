@@ -18,7 +18,7 @@ from levelfield.io import atomic_writer
 from levelfield.io.tables import csv_text
 from levelfield.scoring.comparison import NOT_SHOWN, WITHHELD, Comparison, verdict
 from levelfield.scoring.gallery import ShownSample
-from levelfield.scoring.scale import Scale
+from levelfield.scoring.standing import Scale
 from levelfield.show import words
 from levelfield.show.page import environment
 from levelfield.show.study_figures import (
@@ -38,8 +38,7 @@ from levelfield.study.aggregate.results import (
     TableEntry,
     grouped_columns,
 )
-from levelfield.study.audit.findings import SEVERITIES, Finding
-from levelfield.study.audit.report import counted_findings
+from levelfield.study.audit.findings import SEVERITIES, Finding, counted_findings
 from levelfield.study.cells import bytes_in_words
 from levelfield.study.observations import ALL, AVERAGE, BOTH, MAJORITY, Measure
 from levelfield.study.report import StudyReport

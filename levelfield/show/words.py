@@ -16,7 +16,7 @@ from levelfield.scoring.comparison import (
     Comparison,
     verdict,
 )
-from levelfield.scoring.scale import Scale, scale_of
+from levelfield.scoring.standing import Scale, scale_of
 from levelfield.scoring.summary import GroupSummary, MetricSummary
 from levelfield.stats.estimate import Estimate
 

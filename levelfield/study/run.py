@@ -15,8 +15,7 @@ from levelfield.core.errors import LevelfieldError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
 from levelfield.io.problems import printable
-from levelfield.study.ask.intake import TimedAnswer
-from levelfield.study.ask.requests import requests_of
+from levelfield.study.ask.requests import TimedAnswer, requests_of
 from levelfield.study.ask.systems import AskOutcome, answer
 from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, Cost, SystemAnswer
@@ -25,7 +24,7 @@ from levelfield.study.plan import FilesSource, Plan, TechniqueSource
 from levelfield.study.postprocess import process
 from levelfield.study.status import CellStatus, cell_status, status_of
 from levelfield.study.store.folder import StudyStore
-from levelfield.study.store.record import CellRecord
+from levelfield.study.store.journal import CellRecord
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _MOST_PROBLEMS = 20

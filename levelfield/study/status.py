@@ -16,7 +16,7 @@ from levelfield.study.cells import CellKey, Cost, bytes_in_words, passes_per_tok
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import Plan, SystemTechnique
 from levelfield.study.store.folder import StudyStore
-from levelfield.study.store.record import State
+from levelfield.study.store.journal import State
 
 CellState = State | Literal["held"]
 """As of the store; `held` if another process is at the cell."""

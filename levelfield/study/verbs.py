@@ -25,7 +25,7 @@ from levelfield.scoring.readiness import check_engine, ready
 from levelfield.study.aggregate import aggregate
 from levelfield.study.ask.targets import lacking
 from levelfield.study.audit import audit
-from levelfield.study.audit.report import AuditReport
+from levelfield.study.audit.findings import AuditReport
 from levelfield.study.cells import Cell, CellKey
 from levelfield.study.layout import layout_of
 from levelfield.study.measure import measure, metrics_of

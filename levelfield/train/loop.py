@@ -8,21 +8,24 @@ checkpoint has the loss curve of one that was not.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
+from levelfield.core.arrays import Codes
 from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.writing import file_replacement
@@ -223,3 +226,55 @@ def _resume(
         raise UserError(f"{path} is damaged; delete it to begin again: {error}") from error
     history = [HistoryRow(**json.loads(line)) for line in about["history"].splitlines()]
     return step, history
+
+
+POOL = 50
+"""Texts of so many batches are sorted by length together."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Batches of texts, pass after pass.
+
+    Every pass has all texts, each as often as it is to be learnt from, in an order of its own.
+    Texts of `POOL` batches are sorted by length, so that little of a batch is padding, and the
+    batches of a pool come in random order.
+
+    Attributes:
+        times: (texts,) how often each is learnt from in a pass.
+        lengths: of each text, in tokens.
+        batch: texts a step.
+        seed: of the orders.
+    """
+
+    times: Codes
+    lengths: Sequence[int]
+    batch: int
+    seed: int
+
+    def rows(self, step: int) -> Codes:
+        """The texts of a step."""
+        each = -(-len(self._repeated) // self.batch)
+        epoch, at = divmod(step, each)
+        if epoch not in self._orders:
+            self._orders.clear()
+            self._orders[epoch] = self._order(np.random.default_rng([self.seed, epoch]))
+        return self._orders[epoch][at]
+
+    @functools.cached_property
+    def _repeated(self) -> Codes:
+        return np.repeat(np.arange(len(self.times)), self.times)
+
+    @functools.cached_property
+    def _orders(self) -> dict[int, list[Codes]]:
+        return {}
+
+    def _order(self, rng: np.random.Generator) -> list[Codes]:
+        order = rng.permutation(self._repeated)
+        batches = []
+        for begin in range(0, len(order), POOL * self.batch):
+            pool = order[begin : begin + POOL * self.batch]
+            pool = pool[np.argsort([self.lengths[i] for i in pool], kind="stable")]
+            of_pool = [pool[i : i + self.batch] for i in range(0, len(pool), self.batch)]
+            batches += [of_pool[i] for i in rng.permutation(len(of_pool))]
+        return batches

@@ -1,12 +1,16 @@
 """How a model is trained: updates, rates, seed and precision."""
 
-# Annotations stay objects here, since options are read from them.
+from __future__ import annotations
 
+# Annotations stay objects here, since options are read from them.
 import dataclasses
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from levelfield.core.options import Options, group, option
+
+# Annotations stay objects here, since options are read from them.
+from levelfield.io.reading import ReadingOptions
 
 DETAILS = ("warmup", "decay", "weight_decay", "embeddings", "clip")
 """Choices of a recipe that commands leave as they are."""
@@ -63,7 +67,7 @@ class Recipe(Options):
         500, "Number of steps between validations; each leaves a checkpoint.", least=1
     )
 
-    def settled(self, on_gpu: bool, *, embeddings: float = 1.0) -> "Recipe":
+    def settled(self, on_gpu: bool, *, embeddings: float = 1.0) -> Recipe:
         """Returns the recipe with a value for each choice that was left to the machine or model.
 
         Args:
@@ -107,3 +111,24 @@ class Stepwise(Options):
     def settled(self, on_gpu: bool) -> Self:
         """Returns it with a value for each choice that was left to the machine or model."""
         return dataclasses.replace(self, recipe=self.recipe.settled(on_gpu))
+
+
+ONE_FILE = ("source_file", "reference_files", "control", "system", "prompt", "ids")
+"""Choices of reading that files of labelled texts and of pairs do not have."""
+
+
+@dataclass(frozen=True)
+class HeldOutOptions(Options):
+    """How files are read, and what of them is held out."""
+
+    held_out: tuple[str, ...] = option(
+        (), "File to test the model on; may be given again.", is_file=True, metavar="FILE"
+    )
+    share: float | None = option(
+        0.1,
+        "Share of the pairs to test the model on, if no file is held out.",
+        least=0,
+        below=1,
+    )
+    seed: int = option(0, "Seed of the choice of what is held out.", least=0)
+    reading: ReadingOptions = group(ReadingOptions(), without=ONE_FILE)

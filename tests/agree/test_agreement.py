@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from levelfield.agree.agreement import agreement, rater_agreement
-from levelfield.agree.agreement_report import ALL_ASPECTS
-from levelfield.agree.ratings import part_of, rating_table, z_scores
+from levelfield.agree.agreement import ALL_ASPECTS, agreement, rater_agreement
+from levelfield.agree.sources import part_of, rating_table, z_scores
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating

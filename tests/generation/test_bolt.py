@@ -12,7 +12,6 @@ from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.open_rows import ReadPrompts, frozen
-from levelfield.generation.techniques.bolt.biases import Biases, BiasTuning
 from levelfield.generation.techniques.bolt.bolt import BOLT
 from levelfield.generation.techniques.bolt.discriminators import (
     ClassReader,
@@ -20,6 +19,7 @@ from levelfield.generation.techniques.bolt.discriminators import (
     HeadReader,
 )
 from levelfield.generation.techniques.bolt.rollout import roll_out, unwanted
+from levelfield.generation.techniques.bolt.search import Biases, BiasTuning
 from levelfield.generation.techniques.pplm.perturbed import keyword_energy, label_energy
 from levelfield.metrics.keywords import KeywordsCoverage
 from levelfield.models.loading import Loading

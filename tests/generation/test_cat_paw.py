@@ -15,7 +15,7 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
 from levelfield.generation.logits.processor import SteeringProcessor
 from levelfield.generation.logits.terms import BaseLM, Stateless, Term
-from levelfield.generation.making import make_technique
+from levelfield.generation.table import make_technique
 from levelfield.generation.techniques.cat_paw import CATPAW
 from levelfield.generation.techniques.guidance import ClassifierFreeGuidance
 from levelfield.generation.techniques.pplm.bags import bag_words

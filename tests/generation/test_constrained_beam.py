@@ -16,15 +16,15 @@ import technique_cases as cases
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.generation.contract import Decoding, Request
-from levelfield.generation.techniques.beam.beams import (
+from levelfield.generation.techniques.constrained_beam import (
     BeamSearch,
+    ConstrainedBeam,
+    KeywordState,
     Need,
     _Beam,
     search_all,
     shared_out,
 )
-from levelfield.generation.techniques.beam.constrained_beam import ConstrainedBeam
-from levelfield.generation.techniques.beam.keyword_states import KeywordState
 from levelfield.metrics.keywords import KeywordsAll
 from levelfield.models.torch.language_model import LanguageModel
 from levelfield.text.words import whole_word

@@ -23,7 +23,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.contracts import Gapped
-from levelfield.models.fim import FIM
+from levelfield.models.infilling import FIM
 from levelfield.models.loading import Loading
 from levelfield.models.tokens import check_same_vocabulary
 from levelfield.models.torch.draws import inverse_cdf, most_likely

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.generation.techniques.latent import intersection
-from levelfield.generation.techniques.latent.intersection import intersection_centres
+from levelfield.generation.techniques.latent import latents
+from levelfield.generation.techniques.latent.latents import intersection_centres
 
 
 def cloud(n: int, d: int = 3, *, seed: int = 0, shift: float = 0.0) -> torch.Tensor:
@@ -86,5 +86,5 @@ def test_the_search_is_that_of_the_paper_point_by_point():
 def test_parts_of_the_points_change_nothing(monkeypatch: pytest.MonkeyPatch):
     clouds = [cloud(50, seed=7), cloud(40, seed=8, shift=0.5)]
     whole = intersection_centres(clouds, [1.0, 2.0], 10, 5)
-    monkeypatch.setattr(intersection, "ROWS", 7)
+    monkeypatch.setattr(latents, "ROWS", 7)
     torch.testing.assert_close(intersection_centres(clouds, [1.0, 2.0], 10, 5), whole)

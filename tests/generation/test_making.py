@@ -8,12 +8,7 @@ import math
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.generation.making import (
-    make_technique,
-    technique_class,
-    technique_entry,
-)
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, make_technique, technique_class, technique_entry
 
 pytest.importorskip("torch")
 

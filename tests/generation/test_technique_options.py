@@ -13,8 +13,7 @@ import pytest
 from levelfield.core.errors import UserError
 from levelfield.core.options import Declaration, Options, choices
 from levelfield.generation.contract import Decoding
-from levelfield.generation.making import make_technique, technique_class
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, make_technique, technique_class
 
 pytest.importorskip("torch")
 

@@ -17,16 +17,17 @@ import levelfield
 import tiny_classifier
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
+from levelfield.metrics import control as judged_module
 from levelfield.metrics.control import (
+    AttributeVerdicts,
     ControlAverage,
     ControlBalancedAccuracy,
     ControlBoth,
     ControlMajority,
     ControlProbability,
+    ControlVotes,
+    leaders,
 )
-from levelfield.metrics.control import judged as judged_module
-from levelfield.metrics.control.effectiveness import ControlVotes
-from levelfield.metrics.control.judged import AttributeVerdicts, leaders
 from levelfield.metrics.judges import Judge, JudgeVerdict, LoadedJudge, choose, vote
 from levelfield.models.loading import Loading
 

@@ -397,9 +397,9 @@ def test_the_docstrings_examples_run():
     pytest.importorskip("torch")
 
     import levelfield.core.signature
-    from levelfield.models import batching
+    from levelfield.models import tokens
     from levelfield.text import segmenter
 
-    for module in (family, segmenter, batching, levelfield.core.signature):
+    for module in (family, segmenter, tokens, levelfield.core.signature):
         failed, tried = doctest.testmod(module)
         assert (failed, tried > 0) == (0, True)

@@ -29,8 +29,8 @@ from levelfield.metrics.llm_judge import (
     LLMJudgeRelevance,
 )
 from levelfield.metrics.llm_prompts import read_template, shipped
+from levelfield.models.chat import client
 from levelfield.models.chat import client as chat_client
-from levelfield.models.chat import failures
 from levelfield.models.contracts import Alternative, AnswerToken
 from levelfield.models.load import load
 from levelfield.scoring.cache import SegmentCache
@@ -419,7 +419,7 @@ def test_a_text_that_the_server_does_not_take_is_undefined_and_others_are_not():
     with serving(picky) as (url, _):
         judge = LLMJudgeOverall(model="judge", base_url=url, expectation="samples", samples=1)
         scores = judge.score(samples(3))
-    assert scores.undefined == {"1": failures.TOO_LONG}
+    assert scores.undefined == {"1": client.TOO_LONG}
     assert scores.values[[0, 2]].tolist() == [7.0, 7.0]
 
 

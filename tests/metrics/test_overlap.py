@@ -22,7 +22,7 @@ from levelfield.metrics.overlap import (
     CorpusCHRFSource,
     OverlapCounts,
 )
-from levelfield.text.treebank import treebank_words
+from levelfield.text.words import treebank_words
 
 NASTY = (
     "a",

@@ -16,8 +16,8 @@ from levelfield.core.sample import Sample
 from levelfield.metrics import meteor
 from levelfield.metrics.meteor import Match, METEORReferences, METEORSource, aligned, chunks
 from levelfield.text import wordnet
-from levelfield.text.treebank import treebank_words
 from levelfield.text.wordnet import WordNet, read_wordnet
+from levelfield.text.words import treebank_words
 
 SYNSETS = {
     "noun": [("child", "baby", "Kid"), ("rain", "rainfall", "wet_weather"), ("dog",)],

@@ -9,8 +9,8 @@ from levelfield.datasets import load
 from levelfield.metrics.meteor import METEORSource
 from levelfield.metrics.overlap import BLEUSource, CHRFSource
 from levelfield.metrics.rouge import ROUGE1Source, ROUGE2Source, ROUGELSource
-from levelfield.text.treebank import treebank_words
 from levelfield.text.wordnet import installed_wordnet
+from levelfield.text.words import treebank_words
 
 RELEASED = {
     "BLEU": (BLEUSource(variant="lai-2022"), 100),

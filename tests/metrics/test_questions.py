@@ -17,9 +17,13 @@ import tiny
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.sample import Sample
 from levelfield.metrics import questions
-from levelfield.metrics.questions import CustomQuestion
-from levelfield.metrics.questions.metrics import QuestionInput
-from levelfield.metrics.questions.question import YesNoQuestion, load_question, shipped
+from levelfield.metrics.questions import (
+    CustomQuestion,
+    QuestionInput,
+    YesNoQuestion,
+    load_question,
+    shipped,
+)
 from levelfield.models.loading import Loading
 
 Folders = dict[str, Path]

@@ -11,7 +11,7 @@ import torch
 
 import tiny
 from levelfield.core.errors import ModelError
-from levelfield.generation.techniques.class_lm.adapters import (
+from levelfield.generation.techniques.class_lm.class_lm import (
     AdaptedModel,
     Adapter,
     linear_layers,

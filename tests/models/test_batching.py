@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.models.batching import buckets, padded, token_mask, unique, window
+from levelfield.models.tokens import buckets, padded, token_mask, unique, window
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 2000))

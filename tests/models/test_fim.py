@@ -10,11 +10,11 @@ from levelfield.core.errors import ModelError
 from levelfield.core.sample import Sample
 from levelfield.metrics.cdm import CDMMomentum
 from levelfield.models.contracts import Gapped, Target
-from levelfield.models.fim import FIM, FimModel
+from levelfield.models.infilling import FIM, FimModel
 from levelfield.models.load import load
 from levelfield.models.torch.causal import TorchCausalModel
 from levelfield.train.infiller import Size
-from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller.infilling import new_model
 from levelfield.train.infiller.tokenizer import train_tokenizer
 
 TEXTS = [

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from levelfield.core.errors import ModelError
-from levelfield.io.digest import sha256
+from levelfield.io.streams import sha256
 from levelfield.models import resolve as module
 from levelfield.models.converted import WEIGHTS
 from levelfield.models.files import load_tokenizer, whole_folder

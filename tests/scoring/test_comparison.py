@@ -13,12 +13,13 @@ from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import (
     Bounds,
     Comparison,
+    ValuesOfSystems,
     adjusted_comparisons,
+    compared_systems,
     verdict,
 )
 from levelfield.scoring.joint import Criterion, joint
 from levelfield.scoring.summary import adjusted, summarise
-from levelfield.scoring.system_comparisons import ValuesOfSystems, compared_systems
 from levelfield.scoring.tally import RunTally
 
 NAN = float("nan")

@@ -15,8 +15,7 @@ from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
 from levelfield.scoring.comparison import Comparison
 from levelfield.scoring.result_table import result_table
-from levelfield.scoring.scale import scale_for
-from levelfield.scoring.standing import standings
+from levelfield.scoring.standing import scale_for, standings
 from levelfield.scoring.summary import adjusted, summarise, summarise_corpus
 from levelfield.scoring.tally import RunTally
 

@@ -18,7 +18,7 @@ from levelfield.show.correlate_page import (
     render_correlate_page,
     write_correlate_page,
 )
-from levelfield.show.marks import SHAPES
+from levelfield.show.figures import SHAPES
 from levelfield.stats.resampling import Resampling
 
 QUICK = Resampling(resamples=60, permutations=199)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.show.figures import MOST_POINTS, means_figure
-from levelfield.show.marks import SHAPES, VARIABLES, series_mark
+from levelfield.show.figures import MOST_POINTS, SHAPES, VARIABLES, means_figure, series_mark
 
 
 def figure_of(shown, metric=METRICS[0]):

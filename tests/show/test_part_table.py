@@ -9,7 +9,7 @@ from made_up import METRICS, report_of, run
 
 from levelfield.scoring.result import PartMean
 from levelfield.show import render
-from levelfield.show.part_table import part_table
+from levelfield.show.page import part_table
 
 PARTS = tuple(
     PartMean(system, part, mean, weight, 10)

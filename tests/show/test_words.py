@@ -5,7 +5,7 @@ import math
 import pytest
 from made_up import METRICS, one, report_of, run
 
-from levelfield.scoring.scale import Scale, scale_of
+from levelfield.scoring.standing import Scale, scale_of
 from levelfield.show.words import best_first, headline, p_value
 
 COHERENCE = METRICS[:1]

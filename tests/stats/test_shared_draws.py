@@ -7,7 +7,7 @@ import pytest
 
 from levelfield.core.sample import Sample
 from levelfield.core.scores import Scores
-from levelfield.scoring import system_comparisons
+from levelfield.scoring import comparison
 from levelfield.scoring.summary import summarise
 from levelfield.scoring.tally import RunTally
 from levelfield.stats import bootstrap, clusters, sign_flip, tilting
@@ -22,7 +22,7 @@ FEW = Resampling(resamples=50, permutations=400, seed=4)
 @pytest.fixture
 def sharing(monkeypatch):
     """Every number of clusters is many."""
-    for module in (bootstrap, sign_flip, system_comparisons):
+    for module in (bootstrap, sign_flip, comparison):
         monkeypatch.setattr(module, "MANY", 1)
     monkeypatch.setattr(clusters, "_HELD", 200)
     monkeypatch.setattr(clusters, "BLOCK", 7)
@@ -207,7 +207,7 @@ def test_a_summary_is_the_same_whether_metrics_share_draws(monkeypatch):
         undefined = {ids[i]: "empty text" for i in np.flatnonzero(np.isnan(v))}
         tally.add_scores(Scores(f"m{m}", tuple(ids), v, undefined, f"m{m}|v:1", True))
     alone = summarise(tally, resampling=FEW)
-    for module in (bootstrap, sign_flip, system_comparisons):
+    for module in (bootstrap, sign_flip, comparison):
         monkeypatch.setattr(module, "MANY", 1)
     for one, other in zip(alone, summarise(tally, resampling=FEW), strict=True):
         rows = zip((one.overall, *one.groups), (other.overall, *other.groups), strict=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield.core.errors import UserError
-from levelfield.train.folder import opened
+from levelfield.train.builder import opened
 
 RUN = {"spec": {}, "data": ""}
 TEMPORARY = ".levelfield-00000000-0123456789ab.tmp"

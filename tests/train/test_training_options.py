@@ -23,10 +23,10 @@ from levelfield.generation.techniques.rewriter.rewriter_options import (
 )
 from levelfield.models.loading import Loading
 from levelfield.models.small.shapes import Settings, Shape
+from levelfield.train.builder import opened, run_of
 from levelfield.train.cdm import PerturbOptions
 from levelfield.train.cdm.plan import NegativesPlan
 from levelfield.train.discriminator import DiscriminatorSpec
-from levelfield.train.folder import opened, run_of
 from levelfield.train.guide.kinds import GuideSpec
 from levelfield.train.guide.settings import (
     SETTINGS,
@@ -34,11 +34,10 @@ from levelfield.train.guide.settings import (
     GuideData,
     settings_of,
 )
-from levelfield.train.held_out import HeldOutOptions
 from levelfield.train.infiller import InfillerSpec, Size
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge.options import JudgeOptions
-from levelfield.train.recipe import Recipe
+from levelfield.train.recipe import HeldOutOptions, Recipe
 
 KINDS: dict[str, tuple[type[Options], ...]] = {
     "infiller": (InfillerSpec, Size, Recipe),

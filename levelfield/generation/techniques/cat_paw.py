@@ -18,9 +18,8 @@ from levelfield.generation.contract import Decoding, Request
 from levelfield.generation.logits.pace import BagMass, LargestPace, Paced
 from levelfield.generation.logits.processor import SteeringProcessor, Support
 from levelfield.generation.logits.terms import BaseLM, Formula
-from levelfield.generation.making import make_technique
 from levelfield.generation.sampling import Choice, Continuation
-from levelfield.generation.table import TECHNIQUES
+from levelfield.generation.table import TECHNIQUES, make_technique
 from levelfield.generation.technique import LocalTechnique, Prompted
 from levelfield.generation.techniques.pplm.bags import (
     bag_label,

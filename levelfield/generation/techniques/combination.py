@@ -23,7 +23,7 @@ from levelfield.generation.control_text import (
 from levelfield.generation.logits.processor import Support
 from levelfield.generation.logits.readers import Prefix
 from levelfield.generation.logits.terms import BaseLM, Formula, HelperLM, Term
-from levelfield.generation.making import make_technique, technique_entry
+from levelfield.generation.table import make_technique, technique_entry
 from levelfield.generation.technique import LocalTechnique
 from levelfield.io.toml import TomlTable, read_toml
 

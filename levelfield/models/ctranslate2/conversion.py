@@ -17,8 +17,7 @@ from levelfield.core.errors import ModelError, first_line
 from levelfield.core.machine import model_threads
 from levelfield.models.causal import has_windows
 from levelfield.models.files import load_tokenizer
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Kind, Resolved
 
 CONVERTERS: Mapping[str, Mapping[str, str]] = {

@@ -11,10 +11,9 @@ import numpy as np
 
 from levelfield.core.arrays import Floats, Ints, Singles
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets
 from levelfield.models.causal import BatchedCausalModel
 from levelfield.models.causal_tokens import CausalTokens
-from levelfield.models.contracts import InfillingModel, Target
+from levelfield.models.contracts import PLAIN, GapStyle, InfillingModel, Target
 from levelfield.models.converted import conversion
 from levelfield.models.ctranslate2.conversion import (
     VERSION,
@@ -25,11 +24,10 @@ from levelfield.models.ctranslate2.conversion import (
     open_converted,
 )
 from levelfield.models.files import load_tokenizer
-from levelfield.models.gaps import PLAIN, GapStyle
 from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
+from levelfield.models.tokens import buckets
 
 WHOLE_LOGITS = 2**23, 2**28
 """So many logits a batch has at most on a CPU, whose caches hold them (32 MiB in float32), and on a

@@ -20,11 +20,11 @@ from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError, UserError
 from levelfield.io.json_input import read_json
 from levelfield.io.writing import temporary_folder
-from levelfield.models.batching import unique
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.small.shapes import PLAIN, SPLITTERS, Settings
 from levelfield.models.small.textcnn import check_words
+from levelfield.models.tokens import unique
 
 _MAGIC = 793_712_314
 _ARGUMENTS = struct.calcsize("<12id")

@@ -18,12 +18,11 @@ from levelfield.core.arrays import Bools, Floats, Singles
 from levelfield.core.errors import ModelError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.io.json_input import read_json
-from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite
 from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import OFFLINE_MODEL, Resolved, resolve
-from levelfield.models.tokens import Tokens
+from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
 from levelfield.models.torch.classifier import positions
 from levelfield.models.torch.loading import load_pretrained, pick_device
 

@@ -17,11 +17,11 @@ from torch import nn
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
 from levelfield.io.json_input import read_json
-from levelfield.models.batching import buckets, padded, unique
 from levelfield.models.files import check_finite
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
 from levelfield.models.small.shapes import PLAIN, SPLITTERS, Shape
+from levelfield.models.tokens import buckets, padded, unique
 from levelfield.models.torch.loading import pick_device
 
 MODEL_TYPE = "levelfield-textcnn"

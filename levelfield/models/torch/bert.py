@@ -65,7 +65,7 @@ def tokenizer_file(folder: Path) -> TokenizerFile | None:
     what it does.
 
     Raises:
-        Exception: whatever their damage leads to; see `levelfield.models.reading`.
+        Exception: whatever their damage leads to; see `levelfield.models.loading`.
     """
     files = [folder / name for name in ("tokenizer_config.json", "tokenizer.json")]
     if not all(file.is_file() for file in files):
@@ -212,7 +212,7 @@ def load_bert_mean(folder: Path, loading: Loading) -> BertMean | None:
     than it is written today.
 
     Raises:
-        Exception: whatever its files' damage leads to; see `levelfield.models.reading`.
+        Exception: whatever its files' damage leads to; see `levelfield.models.loading`.
     """
     device, dtype = placement(loading)
     file = folder / "model.safetensors"

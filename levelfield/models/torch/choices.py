@@ -11,12 +11,11 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import padded, unique
 from levelfield.models.causal_tokens import CausalTokens
-from levelfield.models.contracts import ChoosingModel, Gapped, Target
-from levelfield.models.gaps import PLAIN
+from levelfield.models.contracts import PLAIN, ChoosingModel, Gapped, Target
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
+from levelfield.models.tokens import padded, unique
 from levelfield.models.torch.infilling import TorchInfillingModel
 from levelfield.models.torch.loading import load_pretrained
 

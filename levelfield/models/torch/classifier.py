@@ -13,11 +13,10 @@ from scipy.special import softmax
 
 from levelfield.core.arrays import Bools, Floats
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import ATTRIBUTE, resolve
-from levelfield.models.tokens import UNLIMITED, Tokens
+from levelfield.models.tokens import UNLIMITED, Tokens, buckets, padded, token_mask, unique
 from levelfield.models.torch.loading import ForwardPass, load_pretrained, places
 
 

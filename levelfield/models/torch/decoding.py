@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import torch
 
-from levelfield.models.batching import padded, token_mask
+from levelfield.models.tokens import padded, token_mask
 
 COLUMNS = 32
 """So many tokens a row are read at once where all of their logits are needed."""

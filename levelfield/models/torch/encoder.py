@@ -11,12 +11,11 @@ from safetensors import safe_open
 
 from levelfield.core.arrays import Singles
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped
 from levelfield.models.files import check_finite, quiet
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens
+from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
 from levelfield.models.torch.bert import load_bert_mean
 from levelfield.models.torch.loading import ForwardPass, load_body, pick_device, placement, places
 

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.models.batching import buckets, padded, token_mask
-from levelfield.models.contracts import InfillingModel, Target
-from levelfield.models.gaps import GAP_STYLES, PLAIN, GapStyle
+from levelfield.models.contracts import GAP_STYLES, PLAIN, GapStyle, InfillingModel, Target
 from levelfield.models.infilling import BatchedInfillingModel, load_gap_filler
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.models.torch.loading import load_pretrained
 from levelfield.models.torch.softmax import Block, token_log_p
 

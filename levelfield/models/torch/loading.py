@@ -12,8 +12,7 @@ import torch
 from levelfield.core.errors import ModelError
 from levelfield.core.machine import usable_processors
 from levelfield.models.files import check_finite, load_tokenizer, quiet, whole_folder
-from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable
-from levelfield.models.reading import reading
+from levelfield.models.loading import REFERENCE, Loading, Precision, check_usable, reading
 from levelfield.models.resolve import OURS, Kind, Resolved
 from levelfield.models.torch.early_exit import first_layers, leave_early
 

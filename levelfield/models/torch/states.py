@@ -11,12 +11,11 @@ import torch
 
 from levelfield.core.arrays import Bools, Singles
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import buckets, padded, token_mask, unique
 from levelfield.models.contracts import Gapped, TextStates
 from levelfield.models.infilling import WITHOUT_LIMIT
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
-from levelfield.models.tokens import Tokens
+from levelfield.models.tokens import Tokens, buckets, padded, token_mask, unique
 from levelfield.models.torch.loading import ForwardPass, load_body, places
 
 KEPT_BYTES = 1 << 28

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from levelfield.agree.agreement_report import (
+from levelfield.agree.agreement import (
     Agreement,
     AgreementReport,
     Disagreement,

@@ -11,7 +11,7 @@ from levelfield.io.problems import printable
 from levelfield.scoring.comparison import Comparison, verdict
 from levelfield.scoring.result import ScoreSummary
 from levelfield.scoring.result_table import ResultCell, ResultTable
-from levelfield.scoring.scale import Scale, scale_of
+from levelfield.scoring.standing import Scale, scale_of
 from levelfield.show.terminal import console
 from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from levelfield.scoring.scale import Scale
+from levelfield.scoring.standing import Scale
 from levelfield.show.terminal import console, plain_table
 from levelfield.show.terminal.blocks import BlockColumn, print_blocks, print_wrapped
 from levelfield.show.terminal.score_tables import BEST, marked, print_pairs
 from levelfield.study.aggregate.results import Column, grouped_columns
-from levelfield.study.audit.report import counted_findings
+from levelfield.study.audit.findings import counted_findings
 from levelfield.study.cells import bytes_in_words
 from levelfield.study.status import STATES
 
 if TYPE_CHECKING:
     from levelfield.study.aggregate.results import ControlSummary, StudySummary
-    from levelfield.study.audit.findings import Finding
-    from levelfield.study.audit.report import AuditReport
+    from levelfield.study.audit.findings import AuditReport, Finding
     from levelfield.study.status import StudyStatus
 
 _MOST_LINES = 20

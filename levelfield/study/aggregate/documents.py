@@ -14,8 +14,8 @@ from levelfield.io.tables import (
     markdown_table,
     spanning_heads,
 )
-from levelfield.scoring.scale import Scale
 from levelfield.scoring.seeds import seeds_in_words
+from levelfield.scoring.standing import Scale
 from levelfield.study.aggregate.results import (
     ControlSummary,
     Correspondence,

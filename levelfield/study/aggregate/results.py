@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from levelfield.scoring.comparison import Comparison
-from levelfield.scoring.scale import scale_for
 from levelfield.scoring.standing import (
     Standing,
     best_in_words,
     letters_in_words,
+    scale_for,
     standings,
 )
 from levelfield.stats.estimate import Estimate

@@ -13,9 +13,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.limits import CELL_BYTES
 from levelfield.io.json_input import DECODER, reason
 from levelfield.io.problems import Wrong, shown
-from levelfield.study.ask.intake import Intake, TimedAnswer
 from levelfield.study.ask.pipes import MOST_BYTES, LineReader, StderrLog
-from levelfield.study.ask.requests import parse_answer
+from levelfield.study.ask.requests import Intake, TimedAnswer, parse_answer
 from levelfield.study.ask.running import SystemProcess
 from levelfield.study.cells import CellRequest
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from levelfield.core.errors import UserError
 from levelfield.study.ask.attempt import Attempt, Endpoint
 from levelfield.study.ask.files import read
-from levelfield.study.ask.intake import Intake, TimedAnswer
-from levelfield.study.ask.requests import request_record
+from levelfield.study.ask.requests import Intake, TimedAnswer, request_record
 from levelfield.study.ask.running import SystemProcess
 from levelfield.study.ask.techniques import TechniqueProcess
 from levelfield.study.cells import CellKey, CellRequest, SystemAnswer

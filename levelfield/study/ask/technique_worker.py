@@ -17,10 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from levelfield.core.errors import LevelfieldError, UserError
-from levelfield.generation.batched import BatchedTechnique
 from levelfield.generation.contract import Decoding, Request, Technique
-from levelfield.generation.making import make_technique
-from levelfield.generation.technique import LocalTechnique
+from levelfield.generation.table import make_technique
+from levelfield.generation.technique import BatchedTechnique, LocalTechnique
 from levelfield.study.ask.techniques import identity
 
 _CHANGED = "a model or guide is not the one that it was when levelfield was started; start it again"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from levelfield.generation.contract import Decoding, Technique
-from levelfield.generation.making import make_technique
+from levelfield.generation.table import make_technique
 from levelfield.study.ask.requests import request_record
 from levelfield.study.ask.running import SystemProcess
 from levelfield.study.cells import CellRequest

@@ -1,21 +1,26 @@
-"""Do the texts of one system look unlike those of all others?"""
+"""Do the texts of a system look unlike those of others? Their length and their style."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import fmean, median
 
 from levelfield.study.audit.findings import (
     EXAMPLES,
     LEVEL,
     AuditedStudy,
     Finding,
+    Limits,
+    Severity,
+    common,
     grouped,
+    p_of_more,
     p_of_shares,
     percent,
     shown,
 )
-from levelfield.study.audit.texts import STYLE, Text
+from levelfield.study.audit.texts import STYLE, Text, length_of
 
 FOREIGN = "hold mostly words that none of the others use"
 SCRIPT = "are in another script than most texts"
@@ -130,3 +135,148 @@ def _range(shares: Sequence[tuple[int, int]]) -> str:
     ends = [pick(shares, key=lambda share: share[0] / share[1]) for pick in (min, max)]
     low, high = (percent(*end) for end in ends)
     return low if low == high else f"{low} to {high}"
+
+
+_RATIO = 1.49
+_ENOUGH_LENGTHS = 30
+_PILED = 0.1
+
+
+def length_differs(study: AuditedStudy) -> list[Finding]:
+    """Systems that write much more than others for the same requests.
+
+    Compared: the median number of words after the prompt, of the longest and the shortest system
+    in a dataset and kind of control. A warning from a factor of 2 on, serious from 4 on, without a
+    test: diversity, fluency and judges all depend on length. One finding a kind of control, for the
+    dataset where the factor is largest. If no median differs by a factor of 2, a warning where the
+    means over the datasets that all systems have differ by a factor of 1.49, that factor less 4 of
+    its standard errors is 1.3 or more, and both have 30 texts. Words are separated by white space;
+    scripts without blanks are counted in characters.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        texts = grouped(study.of_system(cells), lambda text: text.key.dataset)
+        worst = max(map(_of_dataset, texts.items()), default=None, key=lambda of: of[0])
+        severity = Limits(4, 2).severity(worst[0]) if worst else None
+        if severity and worst:
+            factor, dataset, medians = worst
+            where = dataset if len(texts) == 1 else ""
+            kind = "medians"
+        else:
+            severity, where, kind = "warning", "", "means"
+            factor, dataset, medians = _of_means(study.of_system(cells))
+            if not medians:
+                continue
+        order = sorted(medians, key=lambda system: medians[system])
+        shortest, longest = order[0], order[-1]
+        on = f" on {dataset}" if dataset else ""
+        what = (
+            f"texts of {longest} are {factor:.1f} times as long as those of {shortest}{on}: "
+            f"{kind} of {medians[longest]:.4g} and {medians[shortest]:.4g} words "
+            f"after the prompt; all systems: "
+            + ", ".join(f"{system} {medians[system]:.4g}" for system in order)
+        )
+        n = sum(2 * medians[s] <= medians[longest] for s in order)
+        numbers = (what, n, len(order))
+        findings.append(Finding("length-differs", severity, "", where, control, None, *numbers))
+    return findings
+
+
+def _of_dataset(item: tuple[str, Sequence[Text]]) -> tuple[float, str, Mapping[str, float]]:
+    """The factor between the medians of the systems; 0 with one system."""
+    dataset, texts = item
+    systems = grouped(texts, lambda text: text.key.system)
+    medians = {system: float(median(t.length for t in own)) for system, own in systems.items()}
+    if len(medians) < 2:
+        return 0.0, dataset, medians
+    return max(medians.values()) / max(min(medians.values()), 1), dataset, medians
+
+
+def _of_means(texts: Sequence[Text]) -> tuple[float, str, Mapping[str, float]]:
+    """The factor between the means of the systems; no means if it is not large, or not sure."""
+    systems = grouped(texts, lambda text: text.key.system)
+    datasets = [{text.key.dataset for text in own} for own in systems.values()]
+    shared = set.intersection(*datasets) if datasets else set()
+    lengths = {
+        system: [text.length for text in own if text.key.dataset in shared]
+        for system, own in systems.items()
+    }
+    means = {system: fmean(own) for system, own in lengths.items() if len(own) >= _ENOUGH_LENGTHS}
+    if len(means) < 2 or not min(means.values()):
+        return 0.0, "", {}
+    shortest, longest = (pick(means, key=lambda s: means[s]) for pick in (min, max))
+    factor = means[longest] / means[shortest]
+    error = sum(
+        _variance(lengths[s]) / means[s] ** 2 / len(lengths[s]) for s in (shortest, longest)
+    )
+    sure = factor * (1 - 4 * error**0.5) >= 1.3
+    return factor, "", means if factor >= _RATIO and sure else {}
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return fmean((value - mean) ** 2 for value in values)
+
+
+_UNITS: Mapping[str, Callable[[Text], int]] = {
+    "words after the prompt": lambda text: text.length,
+    "words": lambda text: length_of(text.sample.text),
+    "characters after the prompt": lambda text: len(text.written),
+    "characters": lambda text: len(text.sample.text),
+}
+
+
+def cut_at_length(study: AuditedStudy) -> list[Finding]:
+    """Texts that pile up at the largest length: they were cut at a number of words or characters.
+
+    Counted: the texts of a system, or of one seed, that have exactly the largest number of words
+    or characters, with the prompt or without it. Lengths that nothing cuts thin out towards the
+    largest: the finding needs 10 % of the texts there, and so many more than have the next smaller
+    number that halves of a coin would do it with p < 1e-7. A warning; a note if it is the same for
+    all systems, which then had one budget. Silent below 30 texts, and where all texts of all
+    systems have one length each.
+    """
+    findings = []
+    for control, cells in study.controls.items():
+        piled: dict[str, tuple[int, str, list[Text], list[Text]]] = {}
+        varied = False
+        systems = grouped(study.of_system(cells), lambda text: text.key.system)
+        for system, texts in systems.items():
+            texts = [text for text in texts if text.letters]
+            varied |= len({text.length for text in texts}) > 1
+            seeds = list(grouped(texts, lambda text: text.key.seed).values())
+            for of in (texts, *(seeds if len(seeds) > 1 else ())):
+                if found := _piled(of):
+                    piled[system] = (*found, texts)
+                    break
+        ends = {(number, unit) for number, unit, *_ in piled.values()}
+        severity: Severity = "warning"
+        if len(ends) == 1 and len(piled) == len(systems) > 1:
+            severity = "note"
+        for system, (number, unit, hits, texts) in piled.items() if varied else ():
+            what = (
+                f"{len(hits):,} texts ({percent(len(hits), len(texts))}) have exactly {number} "
+                f"{unit} and none has more, as if they had been cut there"
+            )
+            dataset, seed = common(hits, texts)
+            where = (system, dataset, control, seed)
+            numbers = (what, len(hits), len(texts), shown(hits[:EXAMPLES]))
+            findings.append(Finding("cut-at-length", severity, *where, *numbers))
+    return findings
+
+
+def _piled(texts: Sequence[Text]) -> tuple[int, str, list[Text]] | None:
+    """The largest number, its unit, and the texts that have it, if too many do."""
+    if len(texts) < _ENOUGH_LENGTHS:
+        return None
+    for unit, length in _UNITS.items():
+        counts = Counter(map(length, texts))
+        largest = max(counts)
+        # texts that were said twice are counted once
+        hits = [text for text in texts if length(text) == largest]
+        n = len({text.letters for text in hits})
+        if n >= _PILED * len(texts):
+            below = max(counts[largest - 1], counts[largest - 2])
+            if p_of_more(n, n + below, 0.5) < LEVEL:
+                return largest, unit, hits
+    return None

@@ -16,7 +16,7 @@ from levelfield.core.errors import InputError
 from levelfield.core.limits import CELL_REQUESTS, STUDY_REQUESTS
 from levelfield.core.options import Options, json_schema, option, schema_document
 from levelfield.generation.contract import Decoding
-from levelfield.generation.making import technique_class
+from levelfield.generation.table import technique_class
 from levelfield.io.problems import printable, shown
 from levelfield.io.toml import TomlTable, read_toml
 from levelfield.models.resolve import OFFLINE_LM

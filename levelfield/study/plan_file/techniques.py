@@ -11,12 +11,12 @@ from typing import Any
 from levelfield.core.options import Declaration, choices, option, required
 from levelfield.core.sample import Control
 from levelfield.generation.contract import Decoding
-from levelfield.generation.making import (
+from levelfield.generation.table import (
+    TECHNIQUES,
     make_technique,
     technique_class,
     technique_options,
 )
-from levelfield.generation.table import TECHNIQUES
 from levelfield.io.problems import shown
 from levelfield.io.toml import TomlTable, suggestion
 from levelfield.models.resolve import OFFLINE_LM

@@ -29,11 +29,12 @@ from levelfield.io import as_record, atomic_writer
 from levelfield.io.formats.text import jsonl
 from levelfield.io.problems import Wrong, printable
 from levelfield.io.records import BadRecord, Rules
-from levelfield.study.ask.intake import TimedAnswer
-from levelfield.study.ask.requests import parse_answer
+from levelfield.study.ask.requests import TimedAnswer, parse_answer
 from levelfield.study.cells import CellKey, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint
 from levelfield.study.store.journal import (
+    CellRecord,
+    State,
     answer_record,
     file_digest,
     journal_writer,
@@ -41,7 +42,6 @@ from levelfield.study.store.journal import (
     read_journal,
     seal,
 )
-from levelfield.study.store.record import CellRecord, State
 
 _MEASURED = ("scores.jsonl", "parts.jsonl", "groups.jsonl")
 _RECORD, _STAMP = "cell.json", "measured.json"

@@ -20,14 +20,19 @@ import torch
 
 from levelfield.core.arrays import Floats
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import buckets, padded, token_mask, window
 from levelfield.models.causal_tokens import CausalTokens
-from levelfield.models.contracts import Gapped
-from levelfield.models.gaps import FIM, GAP_STYLES
+from levelfield.models.contracts import FIM, GAP_STYLES, Gapped
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Tokens, check_same_vocabulary
+from levelfield.models.tokens import (
+    Tokens,
+    buckets,
+    check_same_vocabulary,
+    padded,
+    token_mask,
+    window,
+)
 from levelfield.models.torch.decoding import CausalRows, EncoderDecoderRows, GrowingRows
 from levelfield.models.torch.draws import Key, inverse_cdf, most_likely, uniform
 from levelfield.models.torch.loading import load_pretrained

@@ -14,24 +14,50 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Bools, Codes, Floats, VocabularyIds
-from levelfield.models.batching import buckets
 from levelfield.models.resolve import resolve
+from levelfield.models.tokens import buckets
 from levelfield.models.torch.classifier import TorchClassifier
-from levelfield.models.torch.loading import load_to_tune
+from levelfield.models.torch.loading import classes, load_to_tune
 from levelfield.train.builder import (
     Account,
     Beginning,
     Workplace,
     build,
+    digest_of_weights,
+    saved_tokenizer,
     start_of,
     stepwise,
 )
 from levelfield.train.discriminator import DiscriminatorSpec
-from levelfield.train.discriminator.architecture import MARKED, new_model
 from levelfield.train.discriminator.pairs import TrainingPairs, check_enough, held_out, read_rows
-from levelfield.train.folder import digest_of_weights, saved_tokenizer
+from levelfield.train.infiller import Size
 from levelfield.train.infiller.tokenizer import train_tokenizer
 from levelfield.train.loop import HistoryRow, Loss, seeded
+
+MARKED = "</s> $A </s>"
+"""A text `$A` as it is read: the head reads the state of the first token, which should say nothing
+itself."""
+
+
+def new_model(size: Size, vocabulary: int, positions: int, labels: Sequence[str]) -> Any:
+    """A BERT that tells labels apart, with random weights."""
+    import transformers
+
+    assert size.inner
+    assert size.head
+    return transformers.BertForSequenceClassification(
+        transformers.BertConfig(
+            vocab_size=vocabulary,
+            hidden_size=size.width,
+            num_hidden_layers=size.layers,
+            num_attention_heads=max(1, size.width // size.head),
+            intermediate_size=size.inner,
+            max_position_embeddings=positions,
+            pad_token_id=0,
+            **classes(labels),
+        )
+    )
+
 
 VALIDATION_TOKENS = 8192
 UNSEEN = "they differ only where the model does not read"

@@ -10,7 +10,7 @@ from levelfield.core.errors import UserError
 from levelfield.core.options import Options, choices, option, parsed
 from levelfield.io.problems import shown
 from levelfield.models.guides import GuideKind
-from levelfield.train.held_out import HeldOutOptions
+from levelfield.train.recipe import HeldOutOptions
 
 EPOCHS = "Number of passes over the texts."
 BATCH = "Texts per step."

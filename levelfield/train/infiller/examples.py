@@ -11,8 +11,8 @@ import torch
 
 from levelfield.core.arrays import Bools, Codes, VocabularyIds
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import padded
-from levelfield.models.gaps import FIM
+from levelfield.models.contracts import FIM
+from levelfield.models.tokens import padded
 from levelfield.train.corpus import Corpus
 from levelfield.train.infiller import Family
 

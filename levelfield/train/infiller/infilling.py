@@ -13,7 +13,7 @@ import torch
 
 from levelfield.core.arrays import Bools, Codes
 from levelfield.core.errors import UserError
-from levelfield.models.gaps import FIM
+from levelfield.models.contracts import FIM
 from levelfield.models.resolve import Kind, resolve
 from levelfield.models.torch.loading import fuse_activations, load_pretrained
 from levelfield.train.builder import (
@@ -21,16 +21,59 @@ from levelfield.train.builder import (
     Beginning,
     Workplace,
     build,
+    digest_of_weights,
+    save_model,
+    saved_tokenizer,
     start_of,
     stepwise,
 )
 from levelfield.train.corpus import Corpus, digest_of_texts, tokenise
-from levelfield.train.folder import digest_of_weights, save_model, saved_tokenizer
-from levelfield.train.infiller import InfillerSpec
-from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller import Family, InfillerSpec, Size
 from levelfield.train.infiller.examples import IGNORED, Batch, InfillingFormat, draw, sentence_ends
 from levelfield.train.infiller.tokenizer import sample_of, train_tokenizer
 from levelfield.train.loop import HistoryRow, Loss, seeded
+
+
+def new_model(family: Family, size: Size, vocabulary: int, seed: int, *, positions: int) -> Any:
+    """A model with random weights."""
+    import transformers
+
+    size = size.settled()
+    assert size.inner
+    assert size.head
+
+    with seeded(seed):
+        if family == "t5":
+            return transformers.T5ForConditionalGeneration(
+                transformers.T5Config(  # type: ignore[call-arg]
+                    vocab_size=vocabulary,
+                    d_model=size.width,
+                    d_kv=size.head,
+                    d_ff=size.inner,
+                    num_layers=size.layers,
+                    num_heads=max(1, size.width // size.head),
+                    feed_forward_proj="gated-gelu",
+                    dropout_rate=0.0,
+                    n_positions=positions,
+                    pad_token_id=0,
+                    eos_token_id=1,
+                    decoder_start_token_id=0,
+                )
+            )
+        return transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=vocabulary,
+                hidden_size=size.width,
+                intermediate_size=size.inner,
+                num_hidden_layers=size.layers,
+                num_attention_heads=max(1, size.width // size.head),
+                max_position_embeddings=positions,
+                tie_word_embeddings=True,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=1,
+            )
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from levelfield.models.gaps import FIM
+from levelfield.models.contracts import FIM
 from levelfield.train.infiller.examples import SENTINELS
 
 SAMPLE = 20_000_000

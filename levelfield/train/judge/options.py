@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from levelfield.core.errors import UserError
 from levelfield.core.options import choices, group, option
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.train.held_out import HeldOutOptions
 from levelfield.train.judge import ARCHITECTURES, JudgeSpec
+from levelfield.train.recipe import HeldOutOptions
 
 if TYPE_CHECKING:
     from levelfield.core.sample import Sample

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from levelfield.models.batching import padded
 from levelfield.models.contracts import Classifier
 from levelfield.models.small.textcnn import PAD, TextCNN, TextCNNClassifier, Vocabulary
+from levelfield.models.tokens import padded
 from levelfield.train.builder import Workplace
 from levelfield.train.judge import JudgeSpec
-from levelfield.train.judge.architectures import Architecture, splitter
-from levelfield.train.judge.classification import Classification, passes
+from levelfield.train.judge.architectures import Architecture, Classification, passes, splitter
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import HistoryRow, fit, seeded
 from levelfield.train.recipe import Recipe

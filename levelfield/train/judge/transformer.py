@@ -8,8 +8,7 @@ from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.loading import load_to_tune
 from levelfield.train.builder import Workplace
 from levelfield.train.judge import JudgeSpec
-from levelfield.train.judge.architectures import Architecture
-from levelfield.train.judge.classification import Classification, passes
+from levelfield.train.judge.architectures import Architecture, Classification, passes
 from levelfield.train.labelled import Labelled
 from levelfield.train.loop import HistoryRow, fit, seeded
 from levelfield.train.recipe import Recipe

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from levelfield.agree.agreement import rater_agreement
-from levelfield.agree.agreement_report import ALL_ASPECTS, AgreementReport
-from levelfield.agree.ratings import z_scores
+from levelfield.agree.agreement import ALL_ASPECTS, AgreementReport, rater_agreement
+from levelfield.agree.sources import z_scores
 from levelfield.core.sample import Sample
 from levelfield.io import Rated, Rating
 from levelfield.stats.bootstrap import cluster_bootstrap_mean

@@ -24,7 +24,7 @@ from levelfield.generation.techniques.cbart.editor import (
     EditingHead,
 )
 from levelfield.models.files import quiet
-from levelfield.models.reading import reading
+from levelfield.models.loading import reading
 from levelfield_reproductions.convert import Converted, Converter
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
 from levelfield_reproductions.convert.tokenizer import write_tokenizer

@@ -8,8 +8,7 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.models.files import quiet
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve_causal
 from levelfield_reproductions.convert.reading import PublishedFiles, Tensors, shapes_of
 from levelfield_reproductions.convert.tokenizer import write_tokenizer

@@ -24,11 +24,10 @@ import transformers
 from levelfield.core.errors import ModelError, UserError
 from levelfield.core.options import Options, option
 from levelfield.generation.techniques.latent.prefixes import PrefixShape
-from levelfield.models.batching import buckets, padded, token_mask
 from levelfield.models.files import load_tokenizer
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve, resolve_causal
+from levelfield.models.tokens import buckets, padded, token_mask
 from levelfield.train.guide.kinds import write_guide
 from levelfield.train.guide.texts import at_most, by_attribute, columns, labelled_texts
 from levelfield_reproductions.convert import Converted, Converter

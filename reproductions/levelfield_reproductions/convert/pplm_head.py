@@ -14,8 +14,7 @@ from typing import Literal
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.models.files import quiet
-from levelfield.models.loading import Loading
-from levelfield.models.reading import reading
+from levelfield.models.loading import Loading, reading
 from levelfield.models.resolve import Resolved, resolve_causal
 from levelfield.train.guide.kinds import write_guide
 from levelfield_reproductions.convert import Converted, Converter

@@ -14,7 +14,7 @@ import torch
 from levelfield.core.errors import ModelError, first_line
 from levelfield.io.json_input import read_json
 from levelfield.io.problems import printable
-from levelfield.models.reading import reading
+from levelfield.models.loading import reading
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 """Suffixes of files that `torch.save` wrote."""

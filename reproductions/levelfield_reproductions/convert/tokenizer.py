@@ -8,7 +8,7 @@ from typing import Any
 
 from levelfield.core.errors import ModelError
 from levelfield.models.files import load_tokenizer
-from levelfield.models.reading import reading
+from levelfield.models.loading import reading
 from levelfield.models.resolve import resolve
 
 _TOKENIZER = (

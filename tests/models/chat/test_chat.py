@@ -26,7 +26,6 @@ import tiny
 from chat_server import KEY, Reply, completion, error, serving
 from levelfield.core.errors import ModelError, UserError
 from levelfield.models.chat import client as chat_client
-from levelfield.models.chat import failures
 from levelfield.models.chat.client import ChatClient, in_threads
 from levelfield.models.chat.server import Asking, Server
 from levelfield.models.contracts import ChatAnswer, Refusal
@@ -54,9 +53,9 @@ def ask(client: ChatClient, *prompts: str, n: int = 1, log_probabilities: bool =
     return client.answers(prompts, n=n, temperature=0.5, log_probabilities=log_probabilities)
 
 
-def after(failures: list[Reply], good: Reply):
+def after(client: list[Reply], good: Reply):
     """Fails as often as there are failures, then does well."""
-    return lambda _, number: failures[number] if number < len(failures) else good
+    return lambda _, number: client[number] if number < len(client) else good
 
 
 def test_a_request_says_what_is_asked_for_and_nothing_that_is_not():
@@ -146,9 +145,9 @@ def test_retry_after_is_obeyed_by_all_threads():
 
 def test_retry_after_may_be_a_date_and_nonsense_is_no_wait():
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
-    assert 25 < failures.retry_after(email.utils.format_datetime(soon, usegmt=True)) <= 30
-    assert [failures.retry_after(x) for x in ("", "soon", "-3", "nan", "inf")] == [0.0] * 5
-    assert failures.retry_after("1.5") == 1.5
+    assert 25 < chat_client.retry_after(email.utils.format_datetime(soon, usegmt=True)) <= 30
+    assert [chat_client.retry_after(x) for x in ("", "soon", "-3", "nan", "inf")] == [0.0] * 5
+    assert chat_client.retry_after("1.5") == 1.5
 
 
 def test_a_server_that_wants_an_hour_is_not_waited_for():
@@ -214,7 +213,7 @@ def test_one_prompt_that_is_too_long_or_filtered_does_not_stop_the_others():
     }
     with serving(lambda body, _: replies[body["messages"][0]["content"]]) as (url, _):
         found = ask(client(url), *replies)
-    long, filtered = Refusal(failures.TOO_LONG), Refusal(failures.FILTERED)
+    long, filtered = Refusal(chat_client.TOO_LONG), Refusal(chat_client.FILTERED)
     assert found == [long, long, long, filtered, [ChatAnswer("7")]]
 
 

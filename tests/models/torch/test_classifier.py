@@ -9,8 +9,7 @@ import torch
 import tiny
 import tiny_classifier
 from levelfield.core.errors import ModelError
-from levelfield.models.contracts import Gapped, Target
-from levelfield.models.gaps import PLAIN
+from levelfield.models.contracts import PLAIN, Gapped, Target
 from levelfield.models.load import load
 from levelfield.models.torch.classifier import TorchClassifier
 from levelfield.models.torch.infilling import TorchInfillingModel

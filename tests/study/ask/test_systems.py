@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from studies import KEY, Source, command, lines, requests
 
 from levelfield.study.ask import attempt, running
-from levelfield.study.ask.intake import TimedAnswer
 from levelfield.study.ask.pipes import STDERR_BYTES, LineReader
+from levelfield.study.ask.requests import TimedAnswer
 from levelfield.study.ask.systems import AskOutcome, answer
 from levelfield.study.cells import CellRequest, SystemAnswer
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource

@@ -81,7 +81,7 @@ def texts(study: Plan, key: CellKey) -> dict[str, str]:
 
 def written(study: Plan, key: CellKey) -> dict[str, str]:
     """What the technique writes without a study."""
-    from levelfield.generation.making import make_technique
+    from levelfield.generation.table import make_technique
 
     source = study.system(key.system).source
     assert isinstance(source, TechniqueSource)
@@ -334,7 +334,7 @@ class TestWorker:
     """The other end, without a process."""
 
     def answers(self, source: TechniqueSource, **cell: object) -> list[dict[str, object]]:
-        from levelfield.generation.making import make_technique
+        from levelfield.generation.table import make_technique
         from levelfield.study.ask.technique_worker import TechniqueWorker
 
         worker = TechniqueWorker(make_technique(source.technique, source.options), source.decoding)

@@ -17,14 +17,13 @@ from studies import KEY, command, plan
 from levelfield.core.errors import UserError
 from levelfield.core.sample import Sample
 from levelfield.io import load_samples
-from levelfield.study.ask.intake import TimedAnswer
-from levelfield.study.ask.requests import requests_of
+from levelfield.study.ask.requests import TimedAnswer, requests_of
 from levelfield.study.cells import CellKey, Cost, GroupValue, SystemAnswer
 from levelfield.study.fingerprint import Fingerprint, fingerprint
 from levelfield.study.plan import CallableSource, CommandSource, FilesSource, Plan
 from levelfield.study.store.folder import StudyStore
+from levelfield.study.store.journal import CellRecord
 from levelfield.study.store.reading import export, read_cell
-from levelfield.study.store.record import CellRecord
 
 MARK = Fingerprint("answers", "texts")
 RECORD = CellRecord(MARK, asked=2, answered=2, cost=Cost(1.5, 2, None, 10), problems=("odd",))

@@ -32,9 +32,8 @@ from levelfield.models.torch.loading import load_to_tune
 from levelfield.train.figures import read_figures
 from levelfield.train.judge import JudgeSpec, Tuning
 from levelfield.train.judge import architectures as judge_build
-from levelfield.train.judge import classification as judge_task
-from levelfield.train.judge.architectures import build_judge
-from levelfield.train.judge.classification import Classification
+from levelfield.train.judge import architectures as judge_task
+from levelfield.train.judge.architectures import Classification, build_judge
 from levelfield.train.judge.textcnn import recipe_of
 from levelfield.train.labelled import Labelled, joined, merged, split
 

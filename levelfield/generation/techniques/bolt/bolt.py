@@ -10,26 +10,27 @@ from levelfield.core.arrays import Floats
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.batched import BatchedTechnique
 from levelfield.generation.contract import Answer, Decoding, Request
 from levelfield.generation.guided import GuidedTechnique
 from levelfield.generation.open_rows import frozen
 from levelfield.generation.sampling import Continuation
-from levelfield.generation.technique import Prompted
-from levelfield.generation.techniques.bolt.biases import BiasTuning, Gradients
+from levelfield.generation.technique import BatchedTechnique, Prompted
 from levelfield.generation.techniques.bolt.discriminators import (
     ClassReader,
+    EncoderModel,
     EncoderReader,
     FutureReader,
     HeadReader,
     LabelReader,
+    encoder_model,
 )
-from levelfield.generation.techniques.bolt.encoders import EncoderModel, encoder_model
 from levelfield.generation.techniques.bolt.search import (
     BiasGoal,
     BiasOutcome,
     BiasPlan,
     BiasSearch,
+    BiasTuning,
+    Gradients,
 )
 from levelfield.generation.techniques.class_lm.class_lm import ClassLM, class_lm
 from levelfield.generation.techniques.fudge.future import FutureModel, future_model

@@ -12,11 +12,10 @@ import regex
 from levelfield.core.errors import UserError
 from levelfield.core.options import option
 from levelfield.core.sample import Control
-from levelfield.generation.batched import BatchedTechnique
 from levelfield.generation.contract import Answer, Decoding, Request
-from levelfield.generation.techniques.cbart.draft import EditedText
+from levelfield.generation.technique import BatchedTechnique
 from levelfield.generation.techniques.cbart.editor import Editor, editor, resolve_editor
-from levelfield.generation.techniques.cbart.refinement import Refined, refine
+from levelfield.generation.techniques.cbart.refinement import EditedText, Refined, refine
 from levelfield.metrics.keywords import keywords_of
 from levelfield.models.load import load
 from levelfield.models.resolve import OFFLINE_EDITOR, OFFLINE_LM, resolve_causal

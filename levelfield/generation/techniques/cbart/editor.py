@@ -17,11 +17,11 @@ import torch
 
 from levelfield.core.arrays import Bools
 from levelfield.core.errors import ModelError, UserError
-from levelfield.models.batching import padded, token_mask
 from levelfield.models.files import check_finite
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import Resolved, resolve
+from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.loading import load_pretrained
 
 _MASKS = ("<extra_id_0>", "<mask_1>")

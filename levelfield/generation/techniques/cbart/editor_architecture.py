@@ -14,7 +14,7 @@ from levelfield.generation.techniques.cbart.editor import (
     add_head,
 )
 from levelfield.generation.techniques.cbart.editor_options import EditorSize
-from levelfield.train.folder import save_model
+from levelfield.train.builder import save_model
 from levelfield.train.loop import seeded
 
 EMBEDDINGS = 0.07

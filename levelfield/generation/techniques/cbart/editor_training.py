@@ -26,13 +26,19 @@ from levelfield.generation.techniques.cbart.editor_architecture import (
     save_editor,
 )
 from levelfield.generation.techniques.cbart.editor_options import EditorSpec, Learn
-from levelfield.models import batching
-from levelfield.models.batching import token_mask
+from levelfield.models import tokens
 from levelfield.models.resolve import resolve
+from levelfield.models.tokens import token_mask
 from levelfield.models.torch.loading import load_pretrained
-from levelfield.train.builder import Account, Beginning, Workplace, build, stepwise
+from levelfield.train.builder import (
+    Account,
+    Beginning,
+    Workplace,
+    build,
+    digest_of_weights,
+    stepwise,
+)
 from levelfield.train.corpus import Corpus, digest_of_texts, tokenise
-from levelfield.train.folder import digest_of_weights
 from levelfield.train.loop import HistoryRow, Loss
 
 
@@ -202,7 +208,7 @@ def padded(examples: Sequence[EditingExample], tokens: EditorTokens) -> EditingB
 
 
 def _tensor(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
-    return torch.from_numpy(batching.padded(rows, pad))
+    return torch.from_numpy(tokens.padded(rows, pad))
 
 
 def build_editor(

@@ -16,9 +16,13 @@ import numpy as np
 import torch
 
 from levelfield.core.arrays import Floats
-from levelfield.generation.techniques.class_lm.adapters import AdaptedModel, Adapter
-from levelfield.generation.techniques.class_lm.class_lm import Codes, codes_of
-from levelfield.models.batching import buckets, padded
+from levelfield.generation.techniques.class_lm.class_lm import (
+    AdaptedModel,
+    Adapter,
+    Codes,
+    codes_of,
+)
+from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
@@ -27,8 +31,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import ClassLMSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, fit
-from levelfield.train.passes import Passes
+from levelfield.train.loop import Loss, Passes, fit
 from levelfield.train.recipe import Recipe
 
 SCALE = 10.0

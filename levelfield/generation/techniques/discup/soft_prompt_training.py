@@ -27,7 +27,7 @@ from levelfield.generation.techniques.discup.teachers import (
     TextBatch,
     teacher_of,
 )
-from levelfield.models.batching import buckets
+from levelfield.models.tokens import buckets
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import normalised
 from levelfield.models.torch.language_model import LanguageModel, language_model
@@ -36,8 +36,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import Normalised, SoftPromptSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, fit, seeded
-from levelfield.train.passes import Passes
+from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
 
 

@@ -19,10 +19,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from levelfield.generation.guides import weights_on_base
-from levelfield.models.batching import padded, token_mask
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.tokens import padded, token_mask
 
 
 @dataclass(frozen=True)

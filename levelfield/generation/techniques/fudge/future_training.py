@@ -20,7 +20,7 @@ from levelfield.generation.techniques.fudge.future import (
     FutureShape,
     text_rows,
 )
-from levelfield.models.batching import buckets
+from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.figures import figures
@@ -28,8 +28,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import FutureSettings
 from levelfield.train.guide.texts import readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, fit, seeded
-from levelfield.train.passes import Passes
+from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
 
 EVERY = 200

@@ -22,10 +22,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from levelfield.generation.techniques.latent.latent_flow import Flow, FlowShape
-from levelfield.train.folder import STAGE
+from levelfield.train.builder import STAGE
 from levelfield.train.guide.texts import AttributeRows
-from levelfield.train.loop import Loss, fit, seeded
-from levelfield.train.passes import Passes
+from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
 
 FLOW_STAGE = f"{STAGE}flow"

@@ -46,9 +46,9 @@ from levelfield.generation.techniques.latent.prefixes import (
     keys_and_values,
 )
 from levelfield.io.writing import file_replacement
-from levelfield.models.batching import buckets, padded
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
+from levelfield.models.tokens import buckets, padded
 from levelfield.models.torch.causal import body_and_head
 from levelfield.models.torch.decoding import prefix_cache
 from levelfield.models.torch.encoder import load_encoder
@@ -58,8 +58,7 @@ from levelfield.train.guide.kinds import GuideSpec, GuideTraining, TrainedGuide,
 from levelfield.train.guide.settings import LatentSettings
 from levelfield.train.guide.texts import AttributeRows, at_most, by_attribute, columns, readable
 from levelfield.train.labelled import Labelled, LabelledTexts
-from levelfield.train.loop import Loss, fit, seeded
-from levelfield.train.passes import Passes
+from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
 
 LEAST = 1e-3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from levelfield.core.errors import LevelfieldError, UserError
 from levelfield.datasets.registry import dataset
 from levelfield.datasets.wordlists import wordlist
-from levelfield.io.digest import sha256
+from levelfield.io.streams import sha256
 
 if TYPE_CHECKING:
     from levelfield.models.torch.language_model import LanguageModel

@@ -10,10 +10,10 @@ import torch
 
 from levelfield.core.errors import ModelError
 from levelfield.generation.guides import weights_on_base
-from levelfield.models.batching import padded, token_mask
 from levelfield.models.guides import Guide
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import OFFLINE_LM
+from levelfield.models.tokens import padded, token_mask
 from levelfield.models.torch.language_model import LanguageModel
 
 KEPT = 8

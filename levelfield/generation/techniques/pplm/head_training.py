@@ -21,8 +21,8 @@ from levelfield.core.errors import UserError
 from levelfield.core.progress import Progress, no_progress
 from levelfield.generation.techniques.pplm.head import mean_states
 from levelfield.io.writing import file_replacement
-from levelfield.models.batching import buckets
 from levelfield.models.small.heads import Head, fit_head
+from levelfield.models.tokens import buckets
 from levelfield.models.torch.language_model import LanguageModel, language_model
 from levelfield.train.builder import Workplace
 from levelfield.train.figures import figures

@@ -20,7 +20,7 @@ from levelfield.generation.techniques.prompting.prompts import (
     filled,
     message,
 )
-from levelfield.io.digest import content_digest
+from levelfield.io.streams import content_digest
 from levelfield.models.files import load_tokenizer
 from levelfield.models.resolve import resolve_causal
 from levelfield.models.torch.language_model import KEPT, LanguageModel

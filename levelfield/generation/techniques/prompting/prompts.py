@@ -14,8 +14,8 @@ from typing import Any
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, option
 from levelfield.core.sample import Control, Wanted, wanted_values
-from levelfield.io.digest import content_digest
 from levelfield.io.problems import listed
+from levelfield.io.streams import content_digest
 from levelfield.io.toml import TomlTable, read_toml
 
 OTHER = "other"

@@ -15,7 +15,7 @@ from levelfield.models.loading import AS_USUAL, Loading
 from levelfield.models.resolve import resolve
 from levelfield.models.torch.loading import load_pretrained, pick_device
 from levelfield.train.infiller import Size
-from levelfield.train.infiller.architecture import new_model
+from levelfield.train.infiller.infilling import new_model
 from levelfield.train.loop import seeded
 
 VOCABULARY = "offline/infill-expert"

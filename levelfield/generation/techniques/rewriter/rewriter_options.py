@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from levelfield.core.errors import UserError
 from levelfield.core.options import Options, group, option
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.train.held_out import HeldOutOptions
-from levelfield.train.recipe import Recipe, Stepwise, by_command
+from levelfield.train.recipe import HeldOutOptions, Recipe, Stepwise, by_command
 
 
 @dataclass(frozen=True)

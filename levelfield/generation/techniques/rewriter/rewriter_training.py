@@ -18,7 +18,7 @@ from levelfield.core.metric import Metric
 from levelfield.core.registry import create
 from levelfield.core.sample import Sample
 from levelfield.generation.techniques.rewriter.copier import VOCABULARY, new_copier
-from levelfield.generation.techniques.rewriter.rewriter_folder import (
+from levelfield.generation.techniques.rewriter.rewriter import (
     REWRITER,
     RewriterFile,
     code,
@@ -41,10 +41,16 @@ from levelfield.generation.techniques.rewriter.seq2seq_writer import (
 )
 from levelfield.io import atomic_writer
 from levelfield.models.loading import AS_USUAL, Loading
-from levelfield.train.builder import Account, Beginning, Workplace, build, stepwise
-from levelfield.train.folder import digest_of_weights, save_model
-from levelfield.train.loop import HistoryRow, Loss
-from levelfield.train.passes import Passes
+from levelfield.train.builder import (
+    Account,
+    Beginning,
+    Workplace,
+    build,
+    digest_of_weights,
+    save_model,
+    stepwise,
+)
+from levelfield.train.loop import HistoryRow, Loss, Passes
 
 
 class Rewards:

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from levelfield.core.errors import ModelError
-from levelfield.models.batching import padded, token_mask
 from levelfield.models.infilling import positions
 from levelfield.models.loading import Loading
 from levelfield.models.resolve import resolve
-from levelfield.models.tokens import Tokens
+from levelfield.models.tokens import Tokens, padded, token_mask
 from levelfield.models.torch.decoding import EncoderDecoderRows, normalised
 from levelfield.models.torch.draws import penalised
 from levelfield.models.torch.language_model import KEPT

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from levelfield.io.digest import sha256
+from levelfield.io.streams import sha256
 from levelfield.io.toml import read_toml
 
 FORMAL, INFORMAL = "formal", "informal"

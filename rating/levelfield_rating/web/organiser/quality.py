@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from levelfield.agree.agreement_report import Agreement
+from levelfield.agree.agreement import Agreement
 from levelfield.scoring.summary import OVERALL
 from levelfield.stats.resampling import Resampling
 from levelfield_rating.model import Frozen, Item

@@ -1,1 +1,0 @@
-"""Constrained beam search: likely texts that have every keyword."""
