@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from levelfield.cli.terminal import orderly_end, say, tell
-from levelfield.core.errors import LevelfieldError, UserError, first_line
+from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
 from levelfield.core.extensions import Extensible, Verb
 from levelfield.version import __version__
 
@@ -109,7 +109,8 @@ def main() -> None:
 def _run(debug: bool, signals: Sequence[int]) -> int | None:
     """Runs the command that `sys.argv` names; returns its exit code."""
     try:
-        code: int | None = levelfield.main(standalone_mode=False)
+        with models_needed():
+            code: int | None = levelfield.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         tell(error.ctx.get_help() if error.ctx else "")
         code = 2

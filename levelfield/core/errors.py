@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 
 def first_line(error: BaseException) -> str:
@@ -40,3 +41,35 @@ class InputError(UserError):
         more = self.total - len(self.problems)
         lines = [*self.problems, *([f"… and {more:,} more problems"] if more > 0 else [])]
         super().__init__("\n".join(lines))
+
+
+_PACKAGES_OF_MODELS = (
+    "google",
+    "huggingface_hub",
+    "ot",
+    "safetensors",
+    "sentence_transformers",
+    "sentencepiece",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "wordfreq",
+)
+
+
+@contextlib.contextmanager
+def models_needed() -> Iterator[None]:
+    """Says what to install where a package of the extra `models` is missing.
+
+    Raises:
+        ModelError: in place of the `ModuleNotFoundError` of such a package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _PACKAGES_OF_MODELS:
+            raise
+        raise ModelError(
+            f"this reads models, and {package} is not installed: pip install 'levelfield[models]'"
+        ) from error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from levelfield.core.errors import LevelfieldError, UserError, first_line
+from levelfield.core.errors import LevelfieldError, UserError, first_line, models_needed
 from levelfield.core.patience import TimeIsUp, timed
 from levelfield.core.progress import Progress, no_progress
 from levelfield.core.sample import Sample
@@ -112,7 +112,7 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
             longer than `time_limit` allows.
     """
     try:
-        with timed():
+        with timed(), models_needed():
             yield
     except (LevelfieldError, MemoryError):
         raise

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from levelfield.core.errors import UserError
+from levelfield.core.errors import UserError, models_needed
 from levelfield.core.extensions import Extensible
 from levelfield.core.options import choices, make, parsed, required
 from levelfield.generation.contract import Technique
@@ -286,7 +286,8 @@ def technique_class(name: str) -> Callable[..., Technique]:
         UserError: there is no such technique.
     """
     module, _, attribute = technique_entry(name).target.partition(":")
-    made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
+    with models_needed():
+        made: Callable[..., Technique] = getattr(importlib.import_module(module), attribute)
     return made
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from levelfield.core.errors import models_needed
 from levelfield.models import contracts
 from levelfield.models.check import Checked
 from levelfield.models.loading import (
@@ -121,7 +122,8 @@ def load(kind: Kind, name: str, loading: Loading = Loading(), **options: int) ->
         UserError: it has no such layer, or the engine does not have the precision.
     """
     engine = engine_of(kind, loading.engine)
-    return _KEPT[kind](name, dataclasses.replace(loading, engine=engine), **options)
+    with models_needed():
+        return _KEPT[kind](name, dataclasses.replace(loading, engine=engine), **options)
 
 
 def forget() -> None:
