@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LIGHT := .venv-light
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
@@ -10,7 +11,7 @@ DISTRIBUTIONS := --editable ./rating --editable ./reproductions
 # worksteal: neighbours run in one process, which keeps the models they share
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo check test test-all lint format clean
+.PHONY: demo check test test-all light lint format clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -21,7 +22,7 @@ demo: $(INSTALLED)
 # what needs no model, browser or process of its own: after every change
 check: lint
 	$(PYTEST) --fast -m "not slow and not browser and not kill" \
-	    $(addprefix --ignore tests/,golden cli rating study)
+	    $(addprefix --ignore tests/,golden cli study) --ignore rating --ignore reproductions
 
 # hypothesis draws the same examples for the same commit; `test-all` and `check` draw new ones
 test: lint
@@ -29,6 +30,12 @@ test: lint
 
 test-all: lint
 	$(PYTEST)
+
+# the tests of the light core, on the built wheel, in an environment that has no extra
+light: $(INSTALLED_DEV) $(LIGHT)/.installed
+	$(LIGHT)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
+	rm -rf build *.egg-info
+	LEVELFIELD_LIGHT_PYTHON=$(LIGHT)/bin/python $(BIN)/pytest tests/test_light_core.py
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check --quiet
@@ -59,5 +66,11 @@ $(INSTALLED_DEV): $(INSTALLED)
 	./tools/debian
 	touch $@
 
+$(LIGHT)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install --quiet --constraint constraints.txt 'setuptools>=77'
+	$(LIGHT)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation .
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo build *.egg-info */*.egg-info
+	rm -rf $(VENV) $(LIGHT) demo build *.egg-info */*.egg-info

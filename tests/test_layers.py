@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,70 @@ def test_no_module_imports_from_a_folder_above_its_own():
         if layer(module) > layer(name)
     ]
     assert wrong == []
+
+
+DISTRIBUTIONS = {"rating": "levelfield_rating", "reproductions": "levelfield_reproductions"}
+"""Folder in the repository -> the package in it."""
+
+
+def distribution_modules() -> Iterator[tuple[str, Path]]:
+    for folder, package in DISTRIBUTIONS.items():
+        top = ROOT.parent / folder
+        for path in sorted((top / package).rglob("*.py")):
+            name = ".".join(path.relative_to(top).with_suffix("").parts)
+            yield name.removesuffix(".__init__"), path
+
+
+def imported_names(path: Path) -> Iterator[tuple[str, str]]:
+    """Module and name of every `from … import …`, at the top, in functions and for types."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    paths = dict([*modules(), *distribution_modules()])
+    graph: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        pairs = imported_names(path)
+        wanted = {
+            f"{module}.{item}" if f"{module}.{item}" in paths else module for module, item in pairs
+        }
+        graph[name] = {module for module in wanted if module in paths and module != name}
+    while leaves := {name for name, targets in graph.items() if not targets & graph.keys()}:
+        for leaf in leaves:
+            del graph[leaf]
+    assert graph == {}
+
+
+def test_distributions_use_public_names_only():
+    private = [
+        f"{name} imports {module}.{item}"
+        for name, path in distribution_modules()
+        for module, item in imported_names(path)
+        if module.partition(".")[0] == "levelfield"
+        and any(
+            part.startswith("_") and part != "__version__" for part in [*module.split("."), item]
+        )
+    ]
+    assert private == []
+
+
+def test_the_package_imports_from_no_distribution_beside_it():
+    wrong = [
+        f"{name} imports {module}"
+        for name, path in modules()
+        for module, _ in imported_names(path)
+        if module.partition(".")[0] in DISTRIBUTIONS.values()
+    ]
+    assert wrong == []
+
+
+def test_a_file_name_stands_at_most_three_times():
+    names = Counter(path.name for _, path in modules() if path.name != "__init__.py")
+    assert {name: n for name, n in names.items() if n > 3} == {}
 
 
 @pytest.mark.parametrize(
