@@ -105,15 +105,15 @@ def prompt_end(prompt: str, text: str, match: Match = "exact") -> int | None:
 
 
 def _end_of_letters(prompt: str, text: str) -> int | None:
-    wanted = letters(prompt)
+    beginning = letters(prompt)
     # white space and quotes may be of any length, but not most of what is read
     window = text[: 4 * len(prompt) + 40]
-    if not letters(window).startswith(wanted):
+    if not letters(window).startswith(beginning):
         return None
     seen = 0
     for end, character in enumerate(window, 1):
         seen += len(letters(character))
-        if seen >= len(wanted):
+        if seen >= len(beginning):
             return end
     return None
 

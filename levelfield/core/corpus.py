@@ -137,7 +137,7 @@ class GroupStates:
         """What `states` has scored of a partition: nothing, unless the metric is one `OfScores`."""
         if not isinstance(self.metric, OfScores):
             return []
-        return [(self.metric.of_samples, some) for some in self._members(samples).values()]
+        return [(self.metric.of_samples, members) for members in self._members(samples).values()]
 
     def _members(self, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
         """Group -> its samples."""
@@ -171,22 +171,22 @@ class GroupStates:
         Raises:
             MetricError: the metric failed on some group.
         """
-        found: dict[str, CorpusValue] = {}
+        values: dict[str, CorpusValue] = {}
         for name, runs in self._runs.items():
             with held_to_its_contract(self.metric, f"failed on group '{name}'"):
                 states = [state for _, state in runs]
                 value = self.metric.value(functools.reduce(self.metric.merge, states))
-                found[name] = value = CorpusValue(*value)
+                values[name] = value = CorpusValue(*value)
                 if math.isnan(value.value) != bool(value.undefined.strip()):
                     raise ValueError(f"NaN needs a reason and nothing else may have one: {value}")
         return Scores(
             metric=self.metric.name,
-            ids=tuple(found),
-            values=np.array([v.value for v in found.values()], np.float64),
-            undefined={name: v.undefined for name, v in found.items() if v.undefined},
+            ids=tuple(values),
+            values=np.array([v.value for v in values.values()], np.float64),
+            undefined={name: v.undefined for name, v in values.items() if v.undefined},
             signature=self.metric.signature,
             higher_is_better=self.metric.higher_is_better,
-            truncated=frozenset(name for name, v in found.items() if v.truncated),
+            truncated=frozenset(name for name, v in values.items() if v.truncated),
         )
 
 
@@ -205,7 +205,7 @@ def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
     for name in by:
         value: object = getattr(sample, name)
         if isinstance(value, Mapping):
-            words += [f"{attribute}={wanted_name(wanted)}" for attribute, wanted in value.items()]
+            words += [f"{attribute}={wanted_name(label)}" for attribute, label in value.items()]
         elif value not in ("", None):
             words.append(f"{name}={value}")
     return " ".join(words) or "all texts"

@@ -9,10 +9,10 @@ def first_line(error: BaseException) -> str:
     """The first line of what an error says, without its end if it is long; the name of its class if
     it says nothing, or can't."""
     try:
-        said = str(error).strip()
+        message = str(error).strip()
     except Exception:  # of a third party's class
-        said = ""
-    return (said.splitlines() or [type(error).__name__])[0][:300]
+        message = ""
+    return (message.splitlines() or [type(error).__name__])[0][:300]
 
 
 class LevelfieldError(Exception):

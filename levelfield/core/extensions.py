@@ -80,8 +80,8 @@ class Extensible(Mapping[str, T], Generic[T]):
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # whatever a third party's module raises when imported
-            what = f"{type(error).__name__}: {first_line(error)}"
-            raise UserError(f"{where} can't be loaded: {what}") from error
+            failure = f"{type(error).__name__}: {first_line(error)}"
+            raise UserError(f"{where} can't be loaded: {failure}") from error
         if not isinstance(value, self._kind):
             raise UserError(
                 f"{where}: expected a {self._kind.__name__}, got a {type(value).__name__}"

@@ -71,13 +71,13 @@ class _Classes:
 
     by_name: dict[str, type]
 
-    def named(self, wanted: MetricFile) -> type:
-        if wanted.cls in self.by_name:
-            return self.by_name[wanted.cls]
-        there = [f"{wanted.path}:{name}" for name in self.by_name]
+    def named(self, file: MetricFile) -> type:
+        if file.cls in self.by_name:
+            return self.by_name[file.cls]
+        names = [f"{file.path}:{name}" for name in self.by_name]
         raise UserError(
-            f"metric '{wanted}': {wanted.path} has no such metric; "
-            + (f"there is {', '.join(there)}" if there else "a metric is a class with a `score`")
+            f"metric '{file}': {file.path} has no such metric; "
+            + (f"there is {', '.join(names)}" if names else "a metric is a class with a `score`")
         )
 
 
@@ -128,8 +128,8 @@ def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> 
     """
 
     def signature(self: Any) -> str:
-        own: str = super(marked, self).signature  # type: ignore[arg-type]
-        return own + mark
+        plain: str = super(marked, self).signature  # type: ignore[arg-type]
+        return plain + mark
 
     def of_samples(self: Any) -> Metric:
         read: Metric = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type]
@@ -188,16 +188,16 @@ def metric_class(name: str) -> Callable[..., Metric]:
         if name in _in_files:
             return _in_files[name]
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    where = str(file.path) if file else installed()[name].value
+    origin = str(file.path) if file else installed()[name].value
     try:
         factory: Callable[..., Metric] = (file or installed()[name]).load()
     except (UserError, KeyboardInterrupt):
         raise
     except BaseException as error:  # whatever a third party's module raises when imported
-        what = f"{type(error).__name__}: {first_line(error)}"
-        raise UserError(f"metric '{name}' can't be loaded from {where}: {what}") from error
+        failure = f"{type(error).__name__}: {first_line(error)}"
+        raise UserError(f"metric '{name}' can't be loaded from {origin}: {failure}") from error
     if not callable(factory):
-        raise UserError(f"metric '{name}' can't be loaded: {where} is not a class")
+        raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
     if file:
         _in_files[str(getattr(factory, "name", name))] = factory
     return factory
@@ -229,21 +229,23 @@ def create(
             mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
-    known = {n: options(metric_class(n), name=n) for n in names}
-    mine = {name: _words_of(name, words) for name in names}
+    declared = {n: options(metric_class(n), name=n) for n in names}
+    words_of_metrics = {name: _words_of(name, words) for name in names}
     for word in words:
-        whose, _, option = word.rpartition(":")
-        having = {n: known[n] for n in names if not whose or _is_of(n, whose)}
-        if not having:
-            raise UserError(f"--option {word}=…: '{whose}' is none of {', '.join(names)}")
-        if not any(option in parameters for parameters in having.values()):
-            all_of = sorted({p for parameters in having.values() for p in parameters})
-            raise UserError(f"no option '{option}' in {', '.join(having)}; there are {all_of}")
+        scope, _, option = word.rpartition(":")
+        candidates = {n: declared[n] for n in names if not scope or _is_of(n, scope)}
+        if not candidates:
+            raise UserError(f"--option {word}=…: '{scope}' is none of {', '.join(names)}")
+        if not any(option in parameters for parameters in candidates.values()):
+            options_there = sorted({p for parameters in candidates.values() for p in parameters})
+            raise UserError(
+                f"no option '{option}' in {', '.join(candidates)}; there are {options_there}"
+            )
     metrics = []
-    for name, its_own in known.items():
-        values = {k: v for k, v in common.items() if k in its_own}
-        values |= parsed(name, its_own, mine[name])
-        if missing := required(its_own, values):
+    for name, choices_of_metric in declared.items():
+        values = {k: v for k, v in common.items() if k in choices_of_metric}
+        values |= parsed(name, choices_of_metric, words_of_metrics[name])
+        if missing := required(choices_of_metric, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
         metric_type = metric_class(name)
         with held_to_its_contract(metric_type, "can't be made", name=name):
@@ -255,15 +257,15 @@ def create(
 
 def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
     """The options among `words` that are for a metric; what names it more closely wins."""
-    mine: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
-        whose, _, option = word.rpartition(":")
-        if not whose or _is_of(name, whose):
-            mine[option] = words[word]
-    return mine
+        scope, _, option = word.rpartition(":")
+        if not scope or _is_of(name, scope):
+            values[option] = words[word]
+    return values
 
 
-def _is_of(name: str, whose: str) -> bool:
+def _is_of(name: str, scope: str) -> bool:
     """Whether a metric is what a word names: itself or a member of the family."""
-    own = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
-    return whose in (name, own) or own.startswith(f"{whose}.")
+    full_name = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
+    return scope in (name, full_name) or full_name.startswith(f"{scope}.")

@@ -61,7 +61,9 @@ class Scores:
                 f"{self.metric}: every NaN needs a reason and nothing else may have one; "
                 f"they differ for {sorted(nan ^ set(self.undefined))[:3]}"
             )
-        if not all(isinstance(why, str) and why.strip() for why in self.undefined.values()):
+        if not all(
+            isinstance(reason, str) and reason.strip() for reason in self.undefined.values()
+        ):
             raise ValueError(f"{self.metric}: a reason must be a string that is not empty")
         if self.parts is not None and self.parts.columns != list(PARTS_SCHEMA):
             raise ValueError(

@@ -18,7 +18,7 @@ _TIE = ": tie of "
 _SHARED = "|ties:share|"
 
 
-def part_name(of: str, labels: Sequence[str]) -> str:
+def part_name(vote: str, labels: Sequence[str]) -> str:
     """The name of the part of a vote that these labels lead.
 
     >>> part_name("sentiment/majority", ["negative", "positive"])
@@ -26,7 +26,7 @@ def part_name(of: str, labels: Sequence[str]) -> str:
     >>> part_name("sentiment/majority", ["positive"])
     'sentiment/majority: positive'
     """
-    return f"{of}{_TIE if len(labels) > 1 else ': '}{', '.join(labels)}"
+    return f"{vote}{_TIE if len(labels) > 1 else ': '}{', '.join(labels)}"
 
 
 def is_tie(signature: str, part: str) -> bool:

@@ -115,9 +115,9 @@ def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Pub
     else:
         complete = {name: files for name, files in parts.items() if all(map(local_copy, files))}
     if not complete:
-        what = f" ({', '.join(parts)})" if chosen.part else ""
+        selection = f" ({', '.join(parts)})" if chosen.part else ""
         raise FetchError(
-            f"of data set {data_set.name}{what} nothing is on this machine; "
+            f"of data set {data_set.name}{selection} nothing is on this machine; "
             f"`levelfield data fetch {data_set.name}` downloads it"
         )
     return complete
@@ -181,6 +181,6 @@ def turns(joined: str) -> tuple[str, ...]:
     return tuple(turn.strip() for turn in joined.removesuffix(TURN).split(TURN))
 
 
-def wrong(path: Path, line: int, what: str) -> InputError:
+def wrong(path: Path, line: int, problem: str) -> InputError:
     """The error for a row that is not as expected."""
-    return InputError([f"{path}:{line}: {what}; is it the published file?"])
+    return InputError([f"{path}:{line}: {problem}; is it the published file?"])

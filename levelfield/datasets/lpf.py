@@ -82,11 +82,11 @@ def runs(
         raise UserError(f"no kind of control '{control}'; there are {', '.join(CONTROLS)}")
     chosen = (control,) if control else CONTROLS
     if folder is None:
-        parts = [f"{one}-results" for one in chosen]
+        parts = [f"{kind}-results" for kind in chosen]
         files = list(paths("lpf", part=parts, here=here).values())
     else:
         where = Path(folder).expanduser() / "results"
-        files = [p for one in chosen for p in where.glob(f"{one}/*/evaluation_results_*.json")]
+        files = [p for kind in chosen for p in where.glob(f"{kind}/*/evaluation_results_*.json")]
         if not files:
             raise UserError(f"{where}: no run of {', '.join(chosen)} is there")
     # a folder may have further files, with partial results
@@ -187,8 +187,8 @@ def _prefix(run: PublishedRun, original_id: str, input: str) -> str:
     Instructed models read it in quotes, after any examples; PPLM's input begins with the
     names of its attributes and a colon, CTRL's with a control code.
     """
-    if known := _PPLM_PROMPTS.get(original_id):
-        return known
+    if prompt := _PPLM_PROMPTS.get(original_id):
+        return prompt
     if run.prompting:
         request = input.rpartition(_ASKED)[2]
         quoted, mark, _ = request.partition('" with a ')

@@ -55,19 +55,19 @@ def commongen(parts: Parts) -> list[Sample]:
         ratings: dict[Key, dict[str, float]] = {key: {} for key in groups}
         for judge in parts:
             for key, _, score in _sentences(local[f"commongen_{stem}{_JUDGES[judge]}"]):
-                given = ratings.setdefault(key, {})
+                scores = ratings.setdefault(key, {})
                 if score is not None:
-                    given[judge] = score
-        for n, (key, given) in enumerate(ratings.items(), 1):
+                    scores[judge] = score
+        for n, (key, scores) in enumerate(ratings.items(), 1):
             group = groups.get(key)
-            wanted: Control = {"keywords": concepts[group - 1]} if group else {}
+            control: Control = {"keywords": concepts[group - 1]} if group else {}
             samples.append(
                 Sample(
                     id=f"{quality}:{n}",
                     text=key[0],
-                    control=wanted,
+                    control=control,
                     dataset="commongen-trinity",
-                    ratings={"commonsense": given} if given else {},
+                    ratings={"commonsense": scores} if scores else {},
                     extra={"class": quality, "quality": QUALITY[quality], "concept_set": group},
                 )
             )
@@ -111,21 +111,23 @@ def _rated_dialogues(part: str, files: Mapping[str, Path]) -> list[Sample]:
                 joined, mark, rating = line.removesuffix(TURN).rpartition(TURN)
                 if not mark:
                     raise wrong(path, n, f"expected turns and a score, joined by {TURN}")
-                given = rated.setdefault((n, turns(joined)), {})
-                given[dialogue["aspect"]] = number(rating, path, n)
+                by_aspect = rated.setdefault((n, turns(joined)), {})
+                by_aspect[dialogue["aspect"]] = number(rating, path, n)
     times = Counter(n for n, _ in rated)
     samples = []
-    for (n, said), given in sorted(rated.items(), key=lambda one: one[0][0]):
+    for (n, utterances), by_aspect in sorted(rated.items(), key=lambda item: item[0][0]):
         # a line that differs between the files of two aspects gives two samples
-        id = f"{part}:{n}" if times[n] == 1 else f"{part}:{n}:{'+'.join(given)}"
-        own = {a: values[n - 1] for a, values in scores.items() if a in given and n <= len(values)}
+        id = f"{part}:{n}" if times[n] == 1 else f"{part}:{n}:{'+'.join(by_aspect)}"
+        predictions = {
+            a: values[n - 1] for a, values in scores.items() if a in by_aspect and n <= len(values)
+        }
         samples.append(
             Sample(
                 id=id,
-                text="\n".join(said),
+                text="\n".join(utterances),
                 dataset=part,
-                ratings={aspect: {"mean": value} for aspect, value in given.items()},
-                extra={"turns": list(said), **({"deam": own} if own else {})},
+                ratings={aspect: {"mean": value} for aspect, value in by_aspect.items()},
+                extra={"turns": list(utterances), **({"deam": predictions} if predictions else {})},
             )
         )
     return samples
@@ -136,14 +138,14 @@ def dialogues(parts: Parts) -> list[Sample]:
     return [
         Sample(
             id=f"{part}:{n}",
-            text="\n".join(said),
+            text="\n".join(utterances),
             dataset="topical-persona-chat",
-            extra={"turns": list(said)},
+            extra={"turns": list(utterances)},
         )
         for part, files in parts.items()
         for path in files.values()
         for n, line in numbered(path)
-        for said in (turns(line.strip()),)
+        for utterances in (turns(line.strip()),)
     ]
 
 
@@ -185,13 +187,13 @@ def formality(parts: Parts) -> list[Sample]:
                 fields = line.split("\t")
                 if len(fields) != _RATED and len(fields) <= _NORMED:
                     raise wrong(path, n, f"{len(fields)} fields, expected {_RATED} or more")
-                made = _sample(system, n, fields, path)
-                known = samples.setdefault((system, n), made)
-                if (known.source, known.text) != (made.source, made.text):
+                row = _sample(system, n, fields, path)
+                sample = samples.setdefault((system, n), row)
+                if (sample.source, sample.text) != (row.source, row.text):
                     raise wrong(path, n, "source or output differ from those in the other files")
                 if len(fields) > _NORMED:
-                    extra = {**known.extra, **_measured(kind, fields, path, n)}
-                    samples[system, n] = replace(known, extra=extra)
+                    extra = {**sample.extra, **_measured(kind, fields, path, n)}
+                    samples[system, n] = replace(sample, extra=extra)
     return [samples[key] for key in sorted(samples)]
 
 

@@ -58,8 +58,8 @@ class DataSet:
             UserError: there is no part of that name.
         """
         if name not in self.parts:
-            known = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"
-            raise UserError(f"data set {self.name} has no part '{name}'; {known}")
+            hint = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"
+            raise UserError(f"data set {self.name} has no part '{name}'; {hint}")
         patterns = self.parts[name]
         return tuple(f for f in self.files if any(fnmatchcase(f.path, p) for p in patterns))
 
@@ -95,8 +95,8 @@ def dataset(name: str) -> DataSet:
 
 @functools.cache
 def _registry() -> Mapping[str, DataSet]:
-    own = {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
-    return Extensible("levelfield.datasets", DataSet, own)
+    published = {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
+    return Extensible("levelfield.datasets", DataSet, published)
 
 
 def _toml(file: str) -> dict[str, Any]:
@@ -130,20 +130,20 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
     )
 
 
-def document(one: DataSet) -> dict[str, Any]:
+def document(data_set: DataSet) -> dict[str, Any]:
     """What is known of a data set, as `levelfield data --json` has it."""
     return {
-        "name": one.name,
-        "title": one.title,
-        "rows": one.rows,
-        "files": len(one.files),
-        "bytes": total_bytes(one.files),
-        "licence": one.licence or None,
-        "citation": one.citation,
-        "repository": one.repository,
-        "commit": one.commit,
-        "row": one.row,
-        "facts": list(one.facts),
+        "name": data_set.name,
+        "title": data_set.title,
+        "rows": data_set.rows,
+        "files": len(data_set.files),
+        "bytes": total_bytes(data_set.files),
+        "licence": data_set.licence or None,
+        "citation": data_set.citation,
+        "repository": data_set.repository,
+        "commit": data_set.commit,
+        "row": data_set.row,
+        "facts": list(data_set.facts),
     }
 
 

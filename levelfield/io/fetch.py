@@ -92,8 +92,8 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
     Raises:
         FetchError: it can't be downloaded or kept, or has other bytes.
     """
-    own = data_folder()
-    if own and (path := own / file.set / file.path).is_file():
+    folder = data_folder()
+    if folder and (path := folder / file.set / file.path).is_file():
         if not _readable_and_intact(file, path):
             raise FetchError(
                 f"{path} is not the file that was published: its sha256 is {sha256(path)[:12]}…, "

@@ -136,8 +136,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _parallel(reading: ReadingOptions) -> Parallel:
-    given = reading.reference_files
-    references = [given] if isinstance(given, str | os.PathLike) else given
+    files = reading.reference_files
+    references = [files] if isinstance(files, str | os.PathLike) else files
     sources = [] if reading.source_file is None else [reading.source_file]
     text = FORMATS["text"]
     return Parallel(

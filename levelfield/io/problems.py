@@ -18,9 +18,9 @@ class Wrong(ValueError):  # noqa: N818 (a finding that rows carry along, seldom 
         path: where inside a record, such as `control.sentiment`; whoever knows more puts it first.
     """
 
-    def __init__(self, what: str, path: str = "") -> None:
-        super().__init__(what, path)
-        self.what = what
+    def __init__(self, finding: str, path: str = "") -> None:
+        super().__init__(finding, path)
+        self.what = finding
         self.path = path
 
     def __str__(self) -> str:

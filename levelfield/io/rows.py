@@ -19,7 +19,7 @@ def inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence
 
 
 def records(
-    source: Input, problems: Problems, what: str
+    source: Input, problems: Problems, noun: str
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The records of a file that can be read; the others are reported."""
     rows = 0
@@ -34,7 +34,7 @@ def records(
         problems.add(f"{source.name}: can't be read: {printable(error.strerror or str(error))}")
         return
     if not rows:
-        problems.add(f"no {what} in {source.name}; is it the file you mean?")
+        problems.add(f"no {noun} in {source.name}; is it the file you mean?")
 
 
 class Places:

@@ -179,13 +179,13 @@ class Source:
                         if first != here:
                             report(self._used_twice(sample.id, here, first))
                             continue
-                    if why := self._refusal(sample):
-                        report(f"{source.place(number)}: {why}")
+                    if refusal := self._refusal(sample):
+                        report(f"{source.place(number)}: {refusal}")
                         continue
                     yield sample, source.name
             except OSError as error:
-                said = printable(error.strerror or str(error))
-                report(f"{source.name}: can't be read: {said}")
+                reason = printable(error.strerror or str(error))
+                report(f"{source.name}: can't be read: {reason}")
                 continue
             if not rows:
                 report(f"no samples in {source.name}; is it the file you mean?")
@@ -228,33 +228,33 @@ class Parallel:
 
     def _rows(self, outputs: Input) -> Iterator[Row]:
         counts = [0] * (len(self.all) + 1)
-        for rows in zip_longest(*(one.rows() for one in (outputs, *self.all))):
+        for rows in zip_longest(*(source.rows() for source in (outputs, *self.all))):
             counts = [n + (row is not None) for n, row in zip(counts, rows, strict=True)]
-            output, *others = rows
+            output, *parallel_rows = rows
             wrongs = [
-                Wrong(f"{one.place(row[0])}: {row[1]}")
-                for one, row in zip(self.all, others, strict=True)
+                Wrong(f"{source.place(row[0])}: {row[1]}")
+                for source, row in zip(self.all, parallel_rows, strict=True)
                 if row is not None and isinstance(row[1], Wrong)
             ]
-            if output is not None and None not in others:
+            if output is not None and None not in parallel_rows:
                 number, record = output
-                yield number, wrongs[0] if wrongs else self._record(record, others)
-        for one, n in zip(self.all, counts[1:], strict=True):
+                yield number, wrongs[0] if wrongs else self._record(record, parallel_rows)
+        for source, n in zip(self.all, counts[1:], strict=True):
             if n != counts[0]:
                 yield (
                     0,
                     Wrong(
-                        f"{counts[0]:,} lines, and {one.name} has {n:,}; line n of one belongs to "
-                        "line n of the other"
+                        f"{counts[0]:,} lines, and {source.name} has {n:,}; line n of one "
+                        "belongs to line n of the other"
                     ),
                 )
 
     def _record(
-        self, record: dict[str, Any] | Wrong, others: Sequence[Row]
+        self, record: dict[str, Any] | Wrong, parallel_rows: Sequence[Row]
     ) -> dict[str, Any] | Wrong:
         if isinstance(record, Wrong):
             return record
-        texts = [row["text"] for _, row in others if isinstance(row, dict)]
+        texts = [row["text"] for _, row in parallel_rows if isinstance(row, dict)]
         sources, references = texts[: len(self.sources)], texts[len(self.sources) :]
         return {
             **record,

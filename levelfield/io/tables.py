@@ -51,15 +51,15 @@ def spanning_heads(names: Sequence[str], *, first: int = 2) -> list[str]:
         names: one a column, not escaped; empty where a column has none.
         first: the number of the first of these columns.
     """
-    cells, rules, at = [""] * (first - 1), [], first
-    for name, of in itertools.groupby(names):
-        width = len(list(of))
+    cells, rules, column = [""] * (first - 1), [], first
+    for name, group in itertools.groupby(names):
+        width = len(list(group))
         if name:
             cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
-            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
+            rules.append(f"\\cmidrule(lr){{{column}-{column + width - 1}}}")
         else:
             cells += [""] * width
-        at += width
+        column += width
     return [" & ".join(cells) + " \\\\", " ".join(rules)] if rules else []
 
 

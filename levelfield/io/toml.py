@@ -45,9 +45,9 @@ def read_toml(
         raise UserError(f"{name}: not a TOML file: {error}") from error
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, candidates: Iterable[str]) -> str:
     """Returns the known name that a mistyped one resembles, else all names, in words."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(candidates))
     alike = difflib.get_close_matches(name, names, n=1)
     if alike:
         return f"did you mean {shown(alike[0])}?"
@@ -92,13 +92,13 @@ class TomlTable:
         self._problems = problems
         self._known: list[str] = []
 
-    def wrong(self, what: str) -> None:
+    def wrong(self, problem: str) -> None:
         """Note a mistake of the table as a whole."""
-        self._problems.append(f"{self.where}: {what}" if self.where else what)
+        self._problems.append(f"{self.where}: {problem}" if self.where else problem)
 
-    def wrong_field(self, key: str, what: str) -> None:
+    def wrong_field(self, key: str, problem: str) -> None:
         """Note a mistake in a field."""
-        self.wrong(f"{printable(key)}: {what}")
+        self.wrong(f"{printable(key)}: {problem}")
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -183,14 +183,14 @@ class TomlTable:
             complete: whether choices that are not there, or wrong, have their defaults; None where
                 there is none.
         """
-        known = {
+        declared = {
             name: choice
             for name, choice in choices(cls).items()
             if name not in without and choice.table is None
         }
-        values = {name: v for name, choice in known.items() for v in self._values_of(choice)}
+        values = {name: v for name, choice in declared.items() for v in self._values_of(choice)}
         if complete:
-            defaults = {n: None if c.required else c.default for n, c in known.items()}
+            defaults = {n: None if c.required else c.default for n, c in declared.items()}
             values = defaults | values
         return values
 
@@ -272,6 +272,6 @@ class TomlTable:
         values = value if isinstance(value, Mapping) else {}
         return TomlTable(values, where, self._problems, name)
 
-    def _expected(self, key: str, what: str, value: object, hint: str = "") -> None:
-        there = "there is none" if value is None else f"found {toml_kind(value)}"
-        self.wrong_field(key, f"expected {what}; {there}{f'; {hint}' if hint else ''}")
+    def _expected(self, key: str, expected: str, value: object, hint: str = "") -> None:
+        outcome = "there is none" if value is None else f"found {toml_kind(value)}"
+        self.wrong_field(key, f"expected {expected}; {outcome}{f'; {hint}' if hint else ''}")

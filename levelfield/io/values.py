@@ -152,7 +152,7 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
     if not isinstance(value, Mapping):
         value = {"1": rating(value, cells)}
     named = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
-    return {rater: one for rater, one in named.items() if not math.isnan(one)}
+    return {rater: number for rater, number in named.items() if not math.isnan(number)}
 
 
 def rating(value: Any, cells: bool) -> float:

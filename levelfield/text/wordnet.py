@@ -82,14 +82,14 @@ class WordNet:
         )
 
     def _base_forms(self, word: str, part: str, *, repeat: bool) -> set[str]:
-        known = self.index[part]
+        index = self.index[part]
         irregular = self.exceptions[part].get(word)
         cut = set(_without_ending([word], part)) if irregular is None else set(irregular)
-        found = {form for form in {word} | cut if form in known}
-        while repeat and irregular is None and cut and not found:
+        forms = {form for form in {word} | cut if form in index}
+        while repeat and irregular is None and cut and not forms:
             cut = set(_without_ending(cut, part))
-            found = {form for form in cut if form in known}
-        return found
+            forms = {form for form in cut if form in index}
+        return forms
 
 
 def _without_ending(forms: Iterable[str], part: str) -> Iterator[str]:
@@ -154,8 +154,8 @@ def _index(content: bytes) -> dict[str, str]:
 
 
 def _exceptions(content: bytes) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    base_forms: dict[str, list[str]] = defaultdict(list)
     for line in content.decode().splitlines():
         inflected, *base = line.split()
-        found[inflected] = base
-    return dict(found)
+        base_forms[inflected] = base
+    return dict(base_forms)

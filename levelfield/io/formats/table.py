@@ -43,12 +43,12 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
                 raise csv.Error(_TOO_LONG)
             yield line
 
-    found = decoded()
-    first = next(found, "")
+    text_lines = decoded()
+    first = next(text_lines, "")
     if or_else and or_else in first and separator not in first:
         separator = or_else
     # strict, because a text with a misplaced quote is better reported than quietly changed
-    reader = csv.reader(itertools.chain([first], found), delimiter=separator, strict=True)
+    reader = csv.reader(itertools.chain([first], text_lines), delimiter=separator, strict=True)
     header: list[str] | None = None
     while True:
         number, held = reader.line_num + 1, 0

@@ -71,37 +71,37 @@ def json_list(path: Path) -> Iterator[Row]:
     text = "".join(whole)
     del whole
     decode = DECODER.raw_decode
-    at = _next(text, 0)
-    if at == len(text):
+    position = _next(text, 0)
+    if position == len(text):
         return
-    if text[at] != "[":
+    if text[position] != "[":
         yield (
             0,
             Wrong(
-                f"expected a list of objects, which begins with [, found {shown(text[at])}; "
+                f"expected a list of objects, which begins with [, found {shown(text[position])}; "
                 "if it has one object a line: --format jsonl"
             ),
         )
         return
-    at = _next(text, at + 1)
+    position = _next(text, position + 1)
     number = 0
-    while number or text[at : at + 1] != "]":
+    while number or text[position : position + 1] != "]":
         number += 1
         try:
-            record, at = decode(text, at)
+            record, position = decode(text, position)
         except (ValueError, RecursionError) as error:
             yield number, Wrong(f"{reason(error)}; what follows was not read")
             return
         yield number, as_object(record)
-        at = _next(text, at)
-        if text[at : at + 1] == "]":
+        position = _next(text, position)
+        if text[position : position + 1] == "]":
             break
-        if text[at : at + 1] != ",":
-            unended = json.JSONDecodeError("expected , or ] after the object", text, at)
+        if text[position : position + 1] != ",":
+            unended = json.JSONDecodeError("expected , or ] after the object", text, position)
             yield number, Wrong(f"{reason(unended)}; what follows was not read")
             return
-        at = _next(text, at + 1)
-    if _next(text, at + 1) != len(text):
+        position = _next(text, position + 1)
+    if _next(text, position + 1) != len(text):
         yield 0, Wrong("there is more after the end of the list; remove it, or join the lists")
 
 
@@ -116,7 +116,7 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _next(text: str, at: int) -> int:
+def _next(text: str, start: int) -> int:
     """Where the next character that is not blank stands; the length of the text if none does."""
-    match = _NOT_SPACE.search(text, at)
+    match = _NOT_SPACE.search(text, start)
     return match.start() if match else len(text)
