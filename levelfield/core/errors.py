@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, without its end if it is long; the name of its class if
-    it says nothing, or can't."""
+    """Returns the first line of an error's message, cut if it is long.
+
+    It is the name of the error's class if there is no message.
+    """
     try:
         message = str(error).strip()
     except Exception:  # of a third party's class

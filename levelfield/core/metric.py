@@ -24,22 +24,23 @@ PARTITION = 64
 
 
 def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[list[Sample]]:
-    """The samples in lists of `size`, the last one shorter."""
+    """Yields the samples in lists of `size`, the last one shorter."""
     waiting = iter(samples)
     while partition := list(itertools.islice(waiting, size)):
         yield partition
 
 
 def fields_read(metric: Metric) -> frozenset[str]:
-    """The fields of a sample that a value depends on: those that the metric requires, and, where it
-    names some as `reads`, those that it can do without."""
+    """Returns the fields of a sample that a value depends on: `requires` and `reads`."""
     optional: frozenset[str] = getattr(metric, "reads", frozenset())
     return metric.requires | optional
 
 
 def part_names(metric: Metric) -> tuple[str, ...]:
-    """The names of the parts that every value of a metric is made of; none where they differ from
-    text to text, or are not named."""
+    """Returns the names of the parts of every value of a metric.
+
+    There are none where the parts differ from text to text, or are not named.
+    """
     names: tuple[str, ...] = getattr(metric, "part_names", ())
     return names
 
@@ -85,8 +86,10 @@ class LacksModels(Protocol):
     """A metric whose signature can be asked for without all models that it may need."""
 
     def lacking(self, attributes: Collection[str] | None) -> Sequence[UserError]:
-        """What it lacks to score texts that are wanted to have these attributes; None for any it
-        knows. Asked before work."""
+        """Returns what the metric lacks to score texts with these wanted attributes; None for all.
+
+        A run asks before it starts.
+        """
 
 
 @runtime_checkable
@@ -94,7 +97,7 @@ class CountsTexts(Protocol):
     """A metric that takes something from all texts of a run before it scores the first one."""
 
     def counting(self, texts: Iterable[str]) -> Metric:
-        """The metric that scores these texts; itself where it needs nothing of them."""
+        """Returns the metric that scores these texts; itself if it needs nothing from them."""
 
 
 @contextlib.contextmanager
@@ -130,12 +133,12 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
 
 
 def is_ours(metric: object) -> bool:
-    """Whether a metric, or what makes one, comes with this package."""
+    """Returns whether a metric, or what makes one, comes with this package."""
     return str(_maker(metric).__module__).partition(".")[0] == "levelfield"
 
 
 def _maker(metric: object) -> Any:
-    """The class or function behind a metric."""
+    """Returns the class or function behind a metric."""
     return metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
 
 
@@ -180,8 +183,7 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
 
 
 def checked_signature(metric: Metric) -> str:
-    """The signature; asking for it resolves the model, so whatever is wrong with that is said
-    before any work.
+    """Returns the signature; this resolves the model, so a wrong name is found before any work.
 
     Raises:
         MetricError: it has none.

@@ -682,7 +682,7 @@ def _check_group(name: str, inner: Options, changes: _Group) -> None:
 
 
 def _undeclared(factory: Callable[..., object]) -> Mapping[str, Declaration]:
-    """The choices of a class or factory that declares none: its parameters."""
+    """Returns the choices of a class or factory that declares none: its parameters."""
     parameters = inspect.signature(factory).parameters
     hints: Mapping[str, Any] = {}
     with contextlib.suppress(NameError, TypeError):
@@ -769,7 +769,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _is(kind: Any, value: object) -> bool:
-    """Whether a value is of a type; a type that is not understood takes all."""
+    """Returns whether a value is of a type; a type that is not understood takes all."""
     if typing.get_origin(kind) is Literal:
         return any(value == name and type(value) is type(name) for name in typing.get_args(kind))
     if kind is float:
@@ -788,7 +788,7 @@ def _is(kind: Any, value: object) -> bool:
 
 
 def _read(kind: Any, word: str) -> Any:
-    """The value of a type that a word stands for; `REQUIRED` for none."""
+    """Returns the value of a type that a word stands for; `REQUIRED` for none."""
     if typing.get_origin(kind) is Literal:
         return next((v for v in typing.get_args(kind) if str(v) == word), REQUIRED)
     if kind is bool:

@@ -155,7 +155,7 @@ GROUP = "levelfield.metrics"
 
 
 def installed() -> Mapping[str, EntryPoint]:
-    """Name -> entry point of every installed metric, sorted by name."""
+    """Returns name -> entry point of every installed metric, sorted by name."""
     return _installed(tuple(sys.path))
 
 
@@ -166,7 +166,7 @@ def _installed(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
 
 
 def matching(name: str) -> tuple[str, ...]:
-    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`.
+    """Returns the metrics of a name: itself, or all members of a family such as `ctrleval`.
 
     `PATH.py:CLASS` stands for the class in that file.
     """
@@ -182,7 +182,7 @@ def matching(name: str) -> tuple[str, ...]:
 
 
 def metric_class(name: str) -> Callable[..., Metric]:
-    """The class (or factory) behind one metric's name."""
+    """Returns the class (or factory) behind one metric's name."""
     file = MetricFile.parse(name)
     if file is None and name not in installed():
         if name in _in_files:
@@ -220,7 +220,7 @@ def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, Decla
 def create(
     names: Sequence[str], common: Mapping[str, Any], words: Mapping[str, object]
 ) -> list[Metric]:
-    """The metrics of these names with the options that each of them knows.
+    """Returns the metrics of these names, each with its options.
 
     Args:
         names: names of metrics, no families.
@@ -256,7 +256,7 @@ def create(
 
 
 def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
-    """The options among `words` that are for a metric; what names it more closely wins."""
+    """Returns the options among `words` that are for a metric; what names it more closely wins."""
     values: dict[str, Any] = {}
     for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
         scope, _, option = word.rpartition(":")
@@ -266,6 +266,6 @@ def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _is_of(name: str, scope: str) -> bool:
-    """Whether a metric is what a word names: itself or a member of the family."""
+    """Returns whether a metric is what a word names: itself or a member of the family."""
     full_name = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
     return scope in (name, full_name) or full_name.startswith(f"{scope}.")

@@ -90,7 +90,7 @@ class Scores:
         return float(defined.mean()) if defined.size else float("nan")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One object a sample, as in `scores.jsonl`: id, metric, value, undefined, signature."""
+        """Yields one record a sample, as `scores.jsonl` has it."""
         for id, value in zip(self.ids, self.values.tolist(), strict=True):
             record: dict[str, Any] = {"id": id, "metric": self.metric}
             if id in self.undefined:
@@ -101,7 +101,7 @@ class Scores:
 
 
 def concatenate(scores: Sequence[Scores]) -> Scores:
-    """Scores of one metric under one signature over several partitions, as one."""
+    """Returns scores of one metric under one signature over several partitions, as one."""
     first = scores[0]
     if any(s.signature != first.signature for s in scores):
         raise ValueError("scores under different signatures can't be put together")

@@ -26,8 +26,10 @@ INFINITE = "the value is infinite"
 
 
 def undefined_parts(reasons: Mapping[str, str]) -> str:
-    """Some parts of a value have none, part -> reason: the reason that they share, or all of them
-    with the parts that they are of."""
+    """Returns one reason for the parts without a value, part -> reason.
+
+    It is the reason that they share, else every reason with its parts.
+    """
     by_reason: dict[str, list[str]] = {}
     for part, reason in reasons.items():
         by_reason.setdefault(reason, []).append(part)

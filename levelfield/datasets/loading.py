@@ -47,7 +47,7 @@ def load(
     progress: Progress = no_progress,
     **words: Any,
 ) -> list[Sample]:
-    """The samples of a data set, with their ratings or labels.
+    """Returns the samples of a data set, with their ratings or labels.
 
     Files are looked for under `$LEVELFIELD_DATA/<set>/<path>` and in the cache, else downloaded.
 
@@ -80,7 +80,7 @@ def paths(
     progress: Progress = no_progress,
     **words: Any,
 ) -> dict[str, Path]:
-    """Path as published -> local copy, of all files or those of some parts; see `load`."""
+    """Returns path as published -> local copy, of all files or those of some parts; see `load`."""
     data_set = dataset(name)
     chosen = DataOptions.of(chosen, **words)
     if chosen.part is None:
@@ -91,7 +91,7 @@ def paths(
 
 
 def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
-    """The files that `load` reads, each once."""
+    """Returns the files that `load` reads, each once."""
     parts = _chosen(data_set, chosen).values()
     return list(dict.fromkeys(file for files in parts for file in files))
 
@@ -137,7 +137,7 @@ TURN = "</UTT>"
 
 
 def lines(path: Path) -> list[str]:
-    r"""Lines without their ends; only `\n` and `\r\n` end one. An empty last one is none."""
+    r"""Returns lines without their ends, `\n` or `\r\n`, and without an empty last line."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -147,12 +147,12 @@ def lines(path: Path) -> list[str]:
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are not blank."""
+    """Yields number and text of the lines that are not blank."""
     return ((n, line) for n, line in enumerate(lines(path), 1) if line.strip())
 
 
 def records(path: Path, *fields: str) -> list[dict[str, str]]:
-    """Rows of a CSV file with a header that has at least these fields."""
+    """Returns rows of a CSV file with a header that has at least these fields."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
@@ -165,7 +165,7 @@ def records(path: Path, *fields: str) -> list[dict[str, str]]:
 
 
 def number(text: str, path: Path, line: int) -> float:
-    """A finite number.
+    """Returns a finite number.
 
     Raises:
         InputError: it is none.
@@ -177,10 +177,10 @@ def number(text: str, path: Path, line: int) -> float:
 
 
 def turns(joined: str) -> tuple[str, ...]:
-    """The turns of a dialogue; a mark after the last one is allowed."""
+    """Returns the turns of a dialogue; a mark after the last one is allowed."""
     return tuple(turn.strip() for turn in joined.removesuffix(TURN).split(TURN))
 
 
 def wrong(path: Path, line: int, problem: str) -> InputError:
-    """The error for a row that is not as expected."""
+    """Returns the error for a row that is not as expected."""
     return InputError([f"{path}:{line}: {problem}; is it the published file?"])

@@ -26,7 +26,7 @@ _SCORES = re.compile(r"(?P<set>fed|dstc9)_test_(?P<aspect>\w+?)_orig_preds")
 
 
 def ctrleval(parts: Parts) -> list[Sample]:
-    """CTRLEval's rated texts; each part is one file of `levelfield.io`'s format `ctrleval`."""
+    """Returns CTRLEval's rated texts; each part is one file of the format `ctrleval`."""
     return [
         replace(sample, dataset="ctrleval")
         for files in parts.values()
@@ -36,7 +36,7 @@ def ctrleval(parts: Parts) -> list[Sample]:
 
 
 def commongen(parts: Parts) -> list[Sample]:
-    """Sentences of concept sets with one rating of the aspect `commonsense` a judge.
+    """Returns sentences of concept sets with one rating of the aspect `commonsense` a judge.
 
     A sentence that several judges scored is one sample. Only the files of GPT-4 show the concept
     sets; a sentence that is not in them has no keywords.
@@ -75,7 +75,7 @@ def commongen(parts: Parts) -> list[Sample]:
 
 
 def _sentences(path: Path) -> Iterator[tuple[Key, int, float | None]]:
-    """Every sentence with the number of its group between blank lines, and its score."""
+    """Yields every sentence with the number of its group between blank lines, and its score."""
     times: Counter[str] = Counter()
     group, after_blank = 0, True
     for n, line in enumerate(lines(path), 1):
@@ -134,7 +134,7 @@ def _rated_dialogues(part: str, files: Mapping[str, Path]) -> list[Sample]:
 
 
 def dialogues(parts: Parts) -> list[Sample]:
-    """Dialogues without ratings, one a line."""
+    """Returns dialogues without ratings, one a line."""
     return [
         Sample(
             id=f"{part}:{n}",
@@ -173,7 +173,7 @@ _NORMED = _RATED + len(ASPECTS) * len(RATERS)
 
 
 def formality(parts: Parts) -> list[Sample]:
-    """One sample a system and source; what several files say of it is put together.
+    """Returns one sample a system and source; joins what several files say of it.
 
     The files repeat source, output, reference and ratings, so any of them can be read alone.
     """

@@ -52,7 +52,7 @@ class DataSet:
     default: tuple[str, ...]
 
     def part(self, name: str) -> tuple[Published, ...]:
-        """The files of a part.
+        """Returns the files of a part.
 
         Raises:
             UserError: there is no part of that name.
@@ -64,7 +64,7 @@ class DataSet:
         return tuple(f for f in self.files if any(fnmatchcase(f.path, p) for p in patterns))
 
     def file(self, path: str) -> Published:
-        """The file at a path.
+        """Returns the file at a path.
 
         Raises:
             UserError: the set has no such file.
@@ -76,12 +76,12 @@ class DataSet:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all data sets, as in the registry; those of other distributions come last."""
+    """Returns the names of all data sets; those of other distributions come last."""
     return tuple(_registry())
 
 
 def dataset(name: str) -> DataSet:
-    """The data set of that name.
+    """Returns the data set of that name.
 
     Raises:
         UserError: there is none.
@@ -131,7 +131,7 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
 
 
 def document(data_set: DataSet) -> dict[str, Any]:
-    """What is known of a data set, as `levelfield data --json` has it."""
+    """Returns what is known of a data set, as `levelfield data --json` has it."""
     return {
         "name": data_set.name,
         "title": data_set.title,
@@ -148,7 +148,7 @@ def document(data_set: DataSet) -> dict[str, Any]:
 
 
 def state_of(file: Published) -> str:
-    """The state of a file in words."""
+    """Returns the state of a file in words."""
     path = local_copy(file)
     if path is None:
         return "not here"
@@ -159,16 +159,16 @@ def state_of(file: Published) -> str:
 
 
 def is_here(file: Published) -> bool:
-    """Whether a file is on this machine."""
+    """Returns whether a file is on this machine."""
     return local_copy(file) is not None
 
 
 def share_here(files: Sequence[Published]) -> str:
-    """How many of the files are on this machine, in words."""
+    """Returns how many of the files are on this machine, in words."""
     here = sum(map(is_here, files))
     return "all" if here == len(files) else f"{here} of {len(files)}" if here else "no"
 
 
 def total_bytes(files: Sequence[Published]) -> int:
-    """The size of the files together."""
+    """Returns the size of the files together."""
     return sum(file.bytes for file in files)

@@ -78,9 +78,9 @@ class Tally:
             for label in dict.fromkeys(wanted_values(values)):
                 is_counted = label in labels or len(labels) < MOST_LABELS
                 labels[label if is_counted else OTHER_LABELS] += 1
-        for aspect, values in sample.ratings.items():
+        for aspect, ratings in sample.ratings.items():
             raters = self._ratings.setdefault(aspect, defaultdict(int))
-            for rater in values:
+            for rater in ratings:
                 raters[rater] += 1
         for name in sample.extra:
             self._extra[name] += 1

@@ -24,7 +24,7 @@ _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
 
 
 def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
-    """The texts of all files in their order, as they are read; ids may repeat.
+    """Yields the texts of all files in their order, as they are read; ids may repeat.
 
     A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
     input (`-`) and a data set of the hub (`hf:NAME`) give the text of each record. Every other file

@@ -187,12 +187,12 @@ def rater_guess(record: Mapping[str, Any]) -> str:
 
 
 def _name(column: str) -> str:
-    """A name for what a column holds."""
+    """Returns a name for what a column holds."""
     return re.sub(r"[^0-9A-Za-z_-]+", "-", column.rpartition(".")[2] or column).lower()
 
 
 def _field(column: str) -> str | None:
-    """The field that a column's name is a word for: the whole name, else a part of it."""
+    """Returns the field that a column's name is a word for: the whole name, else a part of it."""
     plain = _plain(column)
     tokens = [token for token in plain.split("_") if token not in _NOISE]
     if _is_id(column):

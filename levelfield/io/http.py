@@ -178,7 +178,7 @@ _REMEMBERED_S = 60.0
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers; False where `HF_HUB_OFFLINE` is set. An answer holds a minute."""
+    """Returns whether the hub answered within the last minute; never with `HF_HUB_OFFLINE`."""
     from huggingface_hub import constants
 
     return not constants.HF_HUB_OFFLINE and _answers(int(time.monotonic() // _REMEMBERED_S))

@@ -73,7 +73,7 @@ class ReadOnce:
         self._passes = itertools.count()
 
     def __call__(self) -> Iterator[Row]:
-        """The rows from the start."""
+        """Yields the rows from the start."""
         if self._whole is None:
             yield from self._keeping(self._folder / str(next(self._passes)))
             return
@@ -97,7 +97,7 @@ class ReadOnce:
 
 
 def rows(hub: HubName) -> Iterator[Row]:
-    """Rows in the order of the split; numbers of classes are replaced by the classes' names."""
+    """Yields rows in the order of the split, with names of classes instead of their numbers."""
     try:
         import datasets
     except ImportError:

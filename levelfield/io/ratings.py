@@ -64,7 +64,7 @@ def load_ratings(
     mapping: Mapping[str, str] = {},
     optional: Collection[str] = (),
 ) -> Rated:
-    """The ratings in files of samples, or of one rating a row.
+    """Returns the ratings in files of samples, or of one rating a row.
 
     A record that has `aspect`, `rater` and `value` is one rating of the sample `id` (a file of one
     rater may leave `rater` out); its other fields (`system`, `source`, `survey`, …) are the
@@ -219,7 +219,7 @@ class _Book:
         )
 
     def _example(self, record: Mapping[str, Any]) -> str:
-        """Words that name what a record lacks: the columns of a rating a row, or of an aspect."""
+        """Returns `--map` words for what a record lacks: columns of ratings or of an aspect."""
         columns = {**self._rules.mapping, **self._columns}
         named = {o: t for o, t in columns.items() if o != t and has(record, o, t)}
         rest = {name: v for name, v in record.items() if name not in named.values()}
@@ -265,7 +265,7 @@ class _Book:
     def _one(
         self, place: str, record: Mapping[str, Any], cells: bool
     ) -> Iterator[tuple[str, str, float]]:
-        """The rating that a row is; none if its value is missing."""
+        """Yields the rating that a row is; none if its value is missing."""
         aspect, rater, value = (record[self._columns[name]] for name in COLUMNS)
         wrongs = []
         names = []

@@ -94,7 +94,7 @@ class Rules:
     def sample(
         self, record: Record, *, id: str, prefix: str = "", system: str = "", cells: bool = False
     ) -> Sample:
-        """The sample that a record holds.
+        """Returns the sample that a record holds.
 
         Args:
             id, system: for a record that has none.
@@ -147,7 +147,7 @@ class Rules:
     def _renamed(
         self, record: Record, extra: dict[str, Any], problems: list[Wrong], cells: bool
     ) -> Record:
-        """The record by our names; what the mapping pushes aside goes to `extra`."""
+        """Returns the record by our names; what the mapping pushes aside goes to `extra`."""
         mapped = {}
         for name, column in self.mapping.items():
             try:
@@ -185,7 +185,7 @@ class Rules:
 
 
 def as_record(sample: Sample) -> dict[str, Any]:
-    """The record that reads as this sample again: its fields, without the empty ones."""
+    """Returns the record that reads as this sample again: its fields, without the empty ones."""
     record = {name: getattr(sample, name) for name in FIELDS}
     return {
         name: value
@@ -195,12 +195,12 @@ def as_record(sample: Sample) -> dict[str, Any]:
 
 
 def has(record: Record, field: str, column: str) -> bool:
-    """Whether the record has their field, or the dotted path leads somewhere."""
+    """Returns whether the record has their field, or the dotted path leads somewhere."""
     return all(_lookup(record, part) is not MISSING for part in _parts(record, field, column))
 
 
 def field_of(record: Record, field: str, column: str, cells: bool) -> Any:
-    """Their value of our field; `MISSING` if there is none.
+    """Returns the value of our field in a record with other names; `MISSING` if there is none.
 
     Raises:
         Wrong: of several columns, some are missing or empty.
@@ -225,9 +225,9 @@ def field_of(record: Record, field: str, column: str, cells: bool) -> Any:
 
 
 def _parts(record: Record, field: str, column: str) -> tuple[str, ...]:
-    """The columns behind a field: several if a `+` between them is part of no column's name.
+    """Returns the columns of a field: several if a `+` between them is not part of a name.
 
-    Of alternatives those that the record has, else the first.
+    Among alternatives it takes those that the record has, else the first.
     """
     if field not in NAMES or column in record:
         return (column,)

@@ -49,7 +49,7 @@ class ScoreColumn:
 def load_scores(
     paths: Sequence[PathLike] | PathLike, *, mapping: Mapping[str, str] = {}
 ) -> list[ScoreColumn]:
-    """The values in files, by metric, in the order they come.
+    """Returns the values in files, by metric, in the order they come.
 
     A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
     `levelfield score` wrote. Any other comes from elsewhere: `id`, `metric` and `score` (or
@@ -97,7 +97,7 @@ def load_score_files(
 
 
 def is_of_scores(field: str) -> bool:
-    """Whether a field of a mapping is one that only scores have."""
+    """Returns whether a field of a mapping is one that only scores have."""
     return field in _LONG or field.startswith(WIDE)
 
 
@@ -111,7 +111,7 @@ def _check(mapping: Mapping[str, str]) -> None:
 
 
 def _check_seen(mapping: Mapping[str, str], books: Sequence[_Book]) -> None:
-    """An `id` may be nowhere: files may have ids of that name already."""
+    """Raises `UserError` for a mapping that no file uses; an `id` may be unused."""
     fields = next((book.fields for book in books if book.fields), None)
     seen = set[str]().union(*(book.seen for book in books))
     for name, column in mapping.items():
@@ -183,7 +183,7 @@ class _Book:
             first = False
 
     def _lacking(self, record: Record) -> str:
-        """What a record from elsewhere lacks to be scores, with the words that would name it."""
+        """Returns what a foreign record lacks to be scores, with words that would name it."""
         no_id = not has(record, "id", self._theirs("id")) and "id" not in record
         no_scores = not self._wide(record) and not self._long(record)
         if not no_id and not no_scores:
@@ -213,7 +213,7 @@ class _Book:
         return [(metric, column) for column, metric in {**plain, **named}.items()]
 
     def _long(self, record: Record) -> tuple[str, str] | None:
-        """The columns with the name of a metric and its value; None if there are none."""
+        """Returns the columns with the name of a metric and its value; None if there are none."""
         score = self._mapping.get("score", "score" if "score" in record else "value")
         columns = (self._theirs("metric"), score)
         is_complete = all(has(record, field, c) for field, c in zip(_LONG, columns, strict=True))
@@ -253,7 +253,7 @@ class _Book:
                 self._keep(source, number, id, metric, value, signature, record)
 
     def _said(self, place: str, column: str, value: object, cells: bool) -> str:
-        """A name; empty, and a problem, where there is none."""
+        """Returns a name; empty, and a problem, where there is none."""
         try:
             if not values.absent(value):
                 return values.name(value, cells)
@@ -263,7 +263,7 @@ class _Book:
             return ""
 
     def _number(self, place: str, column: str, value: object, cells: bool) -> float | None:
-        """A value, NaN where it is missing; None, and a problem, where it is no number."""
+        """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
         try:
             return values.rating(value, cells)
         except Wrong as wrong:

@@ -56,7 +56,7 @@ class Input:
         return f"{self.name}:{self.unit}{number}" if number else self.name
 
     def own_id(self, number: int) -> str:
-        """The id of a sample that was given none."""
+        """Returns the id of a sample that was given none."""
         return f"{self.label}:{number}" if self.label else str(number)
 
 
@@ -85,7 +85,7 @@ class Source:
     def as_requests(
         self, refusal: Callable[[Sample], str], required: Required = "prompt"
     ) -> Source:
-        """The same records as requests: each needs a prompt or a source, and none a text.
+        """Returns the same records as requests: each needs a prompt or a source, and none a text.
 
         Args:
             refusal: why a request can't be answered, which is a problem as any other; empty if it
@@ -96,7 +96,7 @@ class Source:
         return Source(self.inputs, rules, self._ids, refusal)
 
     def __iter__(self) -> Iterator[Sample]:
-        """The samples in the order of the files.
+        """Yields the samples in the order of the files.
 
         Raises:
             InputError: at the first problem. After a `check` there are none, and ids are no more
@@ -135,7 +135,7 @@ class Source:
     def _read(
         self, report: Callable[[str], object], seen: dict[str, int] | None
     ) -> Iterator[tuple[Sample, str]]:
-        """Samples with the names of their inputs.
+        """Yields samples with the names of their inputs.
 
         Args:
             report: called with each problem.

@@ -93,11 +93,11 @@ class TomlTable:
         self._known: list[str] = []
 
     def wrong(self, problem: str) -> None:
-        """Note a mistake of the table as a whole."""
+        """Notes a mistake of the table as a whole."""
         self._problems.append(f"{self.where}: {problem}" if self.where else problem)
 
     def wrong_field(self, key: str, problem: str) -> None:
-        """Note a mistake in a field."""
+        """Notes a mistake in a field."""
         self.wrong(f"{printable(key)}: {problem}")
 
     def __contains__(self, key: str) -> bool:
@@ -107,12 +107,12 @@ class TomlTable:
         return iter(self._values)
 
     def take(self, key: str) -> object:
-        """A field whatever it is; None if it is not there."""
+        """Returns the value of a field; None if there is none."""
         self._known.append(key)
         return self._values.get(key)
 
     def finish(self, *, elsewhere: Mapping[str, str] = {}) -> None:
-        """Note all fields that nobody took.
+        """Notes all fields that nobody took.
 
         Args:
             elsewhere: fields that would be right in another place -> what to say of them.
@@ -123,7 +123,7 @@ class TomlTable:
                 self.wrong_field(key, elsewhere.get(key, unknown))
 
     def text(self, key: str, example: str, *, default: str | None = None) -> str:
-        """A string that is not blank; required unless there is a default."""
+        """Returns a string that is not blank; required unless there is a default."""
         value = self.take(key)
         if value is None and default is not None:
             return default
@@ -133,14 +133,14 @@ class TomlTable:
         return default or ""
 
     def table(self, key: str) -> TomlTable:
-        """A table; an empty one if it is not there."""
+        """Returns a table; an empty one if there is none."""
         value = self.take(key)
         if value is not None and not isinstance(value, Mapping):
             self._expected(key, "a table", value)
         return self._inner(value, printable(key))
 
     def tables(self, key: str, example: str) -> Iterator[tuple[str, TomlTable]]:
-        """The tables in a table, by name; at least one."""
+        """Yields the tables in a table, by name; at least one."""
         value = self.take(key)
         if not isinstance(value, Mapping) or not value:
             self._expected(key, f"at least one table, such as {example}", value)
@@ -153,7 +153,7 @@ class TomlTable:
                 yield name, self._inner(inner, dotted, name)
 
     def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[TomlTable]:
-        """The tables in a list, at least one; each is called by its number and its name.
+        """Yields the tables in a list, at least one; each is called by its number and its name.
 
         Args:
             named: whether a string stands for a table with that name and nothing else.
@@ -249,7 +249,7 @@ class TomlTable:
         return [choice.check(value)]
 
     def _accepts(self, choice: Declaration, key: str, value: object) -> bool:
-        """Whether a choice accepts a value, or an item of its list; notes why not."""
+        """Returns whether a choice accepts a value, or an item of its list; notes why not."""
         try:
             choice.check_item(value)
         except Unfit as error:

@@ -26,7 +26,7 @@ _WITH_COMMAS = re.compile(r"[-+]?[0-9.]*(,[0-9.]+)+")
 
 
 def absent(value: object) -> bool:
-    """Whether it stands for nothing: null, NaN (a table's missing value) or an empty string."""
+    """Returns whether a value is missing: null, an empty string, or NaN as in tables."""
     if isinstance(value, str):
         return not value
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -55,7 +55,7 @@ def string(value: Any, _cells: bool = False) -> str:
 
 
 def name(value: Any, cells: bool) -> str:
-    """A string; people number their samples and systems, so numbers too."""
+    """Returns a string; people number their samples and systems, so numbers too."""
     if isinstance(value, str | bool) or not isinstance(value, numbers.Real):
         return string(value, cells)
     return str(value)
@@ -74,7 +74,7 @@ def whole(value: Any, cells: bool) -> int:
 
 
 def number(value: Any, cells: bool, expected: str = "a number") -> float:
-    """A finite number or NaN; a string is a number only as a cell."""
+    """Returns a finite number or NaN; a string is a number only as a cell."""
     is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
     try:
         if not (is_number or (cells and isinstance(value, str) and "_" not in value)):
@@ -91,7 +91,7 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
 
 
 def array(value: Any, cells: bool) -> Any:
-    """A list as a list, out of a cell's JSON or a NumPy array; anything else as it is."""
+    """Returns a list from a cell's JSON or a NumPy array; anything else unchanged."""
     if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
         try:
             return parse_json(value)
@@ -106,7 +106,7 @@ def array(value: Any, cells: bool) -> Any:
 
 
 def strings(value: Any, cells: bool) -> tuple[str, ...]:
-    """A list of strings, or a single one."""
+    """Returns a list of strings, or a single one."""
     value = array(value, cells)
     if not isinstance(value, list | tuple):
         return (string(value),)
@@ -114,7 +114,7 @@ def strings(value: Any, cells: bool) -> tuple[str, ...]:
 
 
 def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
-    """The value or values wanted of an attribute; empty if none is."""
+    """Returns the wanted value or values of an attribute; "" if there is none."""
     if type(value) is str and not cells:
         return string(value)
     if absent(value):
@@ -124,7 +124,7 @@ def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
 
 
 def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
-    """Attribute -> wanted value or values."""
+    """Returns attribute -> wanted value or values."""
     value, cells = _object(value, cells, '{"sentiment": "positive"}')
     labels = {}
     for attribute, item in value.items():
@@ -138,14 +138,14 @@ def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
 
 
 def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
-    """Aspect -> rater -> value, without the missing ones."""
+    """Returns aspect -> rater -> value, without the missing ones."""
     value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
     aspects = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
     return {aspect: of_raters for aspect, of_raters in aspects.items() if of_raters}
 
 
 def raters(value: Any, cells: bool) -> dict[str, float]:
-    """Rater -> value of one aspect; raters that have no names are "1", "2", …."""
+    """Returns rater -> value of one aspect; raters that have no names are "1", "2", …."""
     value = array(value, cells)
     if isinstance(value, list | tuple):
         value = {str(n): item for n, item in enumerate(value, 1)}
@@ -156,7 +156,7 @@ def raters(value: Any, cells: bool) -> dict[str, float]:
 
 
 def rating(value: Any, cells: bool) -> float:
-    """One rater's number; NaN if there is none."""
+    """Returns one rater's number; NaN if there is none."""
     if type(value) is float and math.isfinite(value):
         return value
     if absent(value) or (cells and isinstance(value, str) and value.isspace()):
@@ -165,7 +165,7 @@ def rating(value: Any, cells: bool) -> float:
 
 
 def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], bool]:
-    """An object, and whether the strings in it are cells: those inside JSON are not."""
+    """Returns an object, and whether the strings in it are cells: those inside JSON are not."""
     if type(value) is dict:
         return value, cells
     if cells and isinstance(value, str):

@@ -65,7 +65,7 @@ class WordNet:
     exceptions: dict[str, dict[str, list[str]]]
 
     def synonyms(self, word: str, *, repeat: bool = False) -> frozenset[str]:
-        """The single words that share a synset with a form of this one, in WordNet's spelling.
+        """Returns the single words in a synset with a form of this one, as WordNet spells them.
 
         Args:
             word: in lower case.
@@ -105,7 +105,10 @@ def _offsets(line: str) -> Iterator[int]:
 
 
 def _names(data: bytes, offset: int) -> Iterator[str]:
-    """The words of the synset at an offset: `offset file part n (word sense)×n …`, n in base 16."""
+    """Yields the words of the synset at an offset.
+
+    Its line is `offset file part n (word sense)×n …`, n in base 16.
+    """
     fields = data[offset : data.index(b"\n", offset)].decode().split(" ")
     for name in fields[4 : 4 + 2 * int(fields[3], 16) : 2]:
         yield name.partition("(")[0]  # an adjective's position may follow it
@@ -113,7 +116,7 @@ def _names(data: bytes, offset: int) -> Iterator[str]:
 
 @functools.cache
 def installed_wordnet() -> WordNet | None:
-    """The WordNet of this machine, None if there is none."""
+    """Returns the WordNet of this machine, None if there is none."""
     for folder in _places():
         if (folder / "data.noun").is_file():
             return read_wordnet(folder)
@@ -132,7 +135,7 @@ def _places() -> Iterator[Traversable]:
 
 
 def read_wordnet(folder: Traversable) -> WordNet:
-    """The WordNet whose database files are in a folder."""
+    """Returns the WordNet whose database files are in a folder."""
     hashed = hashlib.sha256()
 
     def read(name: str) -> bytes:

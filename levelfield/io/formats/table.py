@@ -18,7 +18,7 @@ _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def comma_separated(path: Path) -> Iterator[Row]:
-    """The rows; semicolons separate them where spreadsheets write decimal commas."""
+    """Yields the rows; semicolons separate them where spreadsheets write decimal commas."""
     return _table(path, ",", or_else=";")
 
 

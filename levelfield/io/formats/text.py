@@ -21,13 +21,13 @@ _NOT_SPACE = re.compile(f"[^{_SPACE}]")
 
 
 def plain(path: Path) -> Iterator[Row]:
-    """One text a line. An empty line is an empty text: a system may well have written nothing."""
+    """Yields one text a line. An empty line is an empty text: a system may write nothing."""
     for number, line in lines(path):
         yield number, line if isinstance(line, Wrong) else {"text": without_end(line)}
 
 
 def jsonl(path: Path) -> Iterator[Row]:
-    """One JSON object a line; blank lines are skipped."""
+    """Yields one JSON object a line; blank lines are skipped."""
     decode = DECODER.raw_decode
     for number, line in lines(path):
         if isinstance(line, Wrong):
@@ -50,7 +50,7 @@ def jsonl(path: Path) -> Iterator[Row]:
 
 
 def json_list(path: Path) -> Iterator[Row]:
-    """A list of objects, numbered from 1. The file's text is held in memory, the objects are not.
+    """Yields the objects of a list, numbered from 1, with only the file's text in memory.
 
     After an object that is broken no other can be found, so that is the last problem.
     """
@@ -112,11 +112,11 @@ def as_object(value: Any) -> dict[str, Any] | Wrong:
 
 
 def without_end(line: str) -> str:
-    r"""The line without its `\n` or `\r\n`."""
+    r"""Returns the line without its `\n` or `\r\n`."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
 def _next(text: str, start: int) -> int:
-    """Where the next character that is not blank stands; the length of the text if none does."""
+    """Returns the index of the next character that is not blank; the text's length if none is."""
     match = _NOT_SPACE.search(text, start)
     return match.start() if match else len(text)
