@@ -12,13 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError, first_line
+from levelfield.core.extensions import entries
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required
 
@@ -156,13 +157,7 @@ GROUP = "levelfield.metrics"
 
 def installed() -> Mapping[str, EntryPoint]:
     """Returns name -> entry point of every installed metric, sorted by name."""
-    return _installed(tuple(sys.path))
-
-
-@functools.cache
-def _installed(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """As `installed`, read once for the folders that Python looks for packages in."""
-    return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+    return entries(GROUP)
 
 
 def matching(name: str) -> tuple[str, ...]:

@@ -98,10 +98,11 @@ def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
 
 def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
     parts = _chosen(data_set, chosen)
-    local: dict[Published, Path] = {}
-    for file in dict.fromkeys(file for files in parts.values() for file in files):
-        local[file] = _fetch(file, progress)
-    return {p: {f.path: local[f] for f in files} for p, files in parts.items()}
+    files = dict.fromkeys(file for files in parts.values() for file in files)
+    local = {file: _fetch(file, progress) for file in files}
+    return {
+        part: {file.path: local[file] for file in published} for part, published in parts.items()
+    }
 
 
 def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Published]]:

@@ -112,14 +112,10 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
         # the file's name repeats that of its folder, which the list spares
         path = path.replace("*", path.split("/")[-2]) if "*" in path else path
         published.append(Published(name, repository, commit, path, sha256, int(size)))
+    words = ("title", "repository", "commit", "licence", "citation", "row")
     return DataSet(
         name=name,
-        title=entry["title"],
-        repository=repository,
-        commit=commit,
-        licence=entry["licence"],
-        citation=entry["citation"],
-        row=entry["row"],
+        **{word: entry[word] for word in words},
         rows=entry.get("rows"),
         facts=tuple(entry.get("facts", ())),
         parts={part: tuple(patterns) for part, patterns in entry["parts"].items()},

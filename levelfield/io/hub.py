@@ -123,9 +123,7 @@ def rows(hub: HubName) -> Iterator[Row]:
         if isinstance(feature, datasets.ClassLabel)
     }
     records = iter(data)
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         with _explained(hub):
             record: dict[str, Any] | None = next(records, None)
         if record is None:

@@ -22,7 +22,7 @@ from levelfield.io.guesses import (
 )
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.records import FIELDS, BadRecord, Rules, has
+from levelfield.io.records import FIELDS, BadRecord, Rules, has, unmatched
 from levelfield.io.rows import Places
 from levelfield.io.source import Input
 
@@ -237,13 +237,10 @@ class _Book:
 
     def finish(self) -> None:
         """Reports the fields that the user named and no record has."""
-        for ours, path in self._unseen.items() if self._fields else ():
-            if ours in ("id", *COLUMNS) and self.problems.total:
+        for name, column in self._unseen.items() if self._fields else ():
+            if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
-            self.problems.add(
-                f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "
-                f"the fields are {listed(self._fields)}"
-            )
+            self.problems.add(unmatched(name, column, self._fields))
 
     def rated(self) -> Rated:
         texts_in: set[str] = set().union(*(record.texts_in for record in self._known.values()))

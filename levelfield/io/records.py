@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -192,6 +192,14 @@ def as_record(sample: Sample) -> dict[str, Any]:
         for name, value in record.items()
         if name in ("id", "text") or (value is not None and value not in ("", (), {}))
     }
+
+
+def unmatched(name: str, column: str, fields: Iterable[str]) -> str:
+    """Returns the problem that no record has the column that a mapping names."""
+    return (
+        f"mapping {printable(f'{name}={column}')}: no record has {shown(column)}; "
+        f"the fields are {listed(fields)}"
+    )
 
 
 def has(record: Record, field: str, column: str) -> bool:

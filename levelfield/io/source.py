@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -16,9 +15,10 @@ from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import Spool
-from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
-from levelfield.io.records import BadRecord, Required, Rules, has
+from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
+from levelfield.io.streams import sha256
 
 PROGRESS_EVERY = 1_000
 
@@ -47,10 +47,7 @@ class Input:
     def digest(self) -> str:
         """The sha256 of the file; empty where there is none."""
         path = self.file.file if isinstance(self.file, Spool) else self.file
-        if path is None:
-            return ""
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return "" if path is None else sha256(path)
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
@@ -189,11 +186,8 @@ class Source:
                 continue
             if not rows:
                 report(f"no samples in {source.name}; is it the file you mean?")
-        for ours, path in unseen.items() if fields else ():
-            report(
-                f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "
-                f"the fields are {listed(fields)}"
-            )
+        for name, column in unseen.items() if fields else ():
+            report(unmatched(name, column, fields))
 
     def _used_twice(self, id: str, here: int, first: int) -> str:
         places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
@@ -241,13 +235,11 @@ class Parallel:
                 yield number, wrongs[0] if wrongs else self._record(record, parallel_rows)
         for source, n in zip(self.all, counts[1:], strict=True):
             if n != counts[0]:
-                yield (
-                    0,
-                    Wrong(
-                        f"{counts[0]:,} lines, and {source.name} has {n:,}; line n of one "
-                        "belongs to line n of the other"
-                    ),
+                problem = (
+                    f"{counts[0]:,} lines, and {source.name} has {n:,}; line n of one belongs to "
+                    "line n of the other"
                 )
+                yield 0, Wrong(problem)
 
     def _record(
         self, record: dict[str, Any] | Wrong, parallel_rows: Sequence[Row]

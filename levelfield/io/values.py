@@ -93,15 +93,11 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
 def array(value: Any, cells: bool) -> Any:
     """Returns a list from a cell's JSON or a NumPy array; anything else unchanged."""
     if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
-        try:
-            return parse_json(value)
-        except NameTwiceError as error:
-            raise Wrong(str(error)) from None
-        except ValueError:
-            raise Wrong(
-                f'{shown(value)} is not a JSON array, which is written ["one", "two"]; '
-                "a single text in brackets is written as an array of one"
-            ) from None
+        return _json_cell(
+            value,
+            'a JSON array, which is written ["one", "two"]; '
+            "a single text in brackets is written as an array of one",
+        )
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -164,17 +160,21 @@ def rating(value: Any, cells: bool) -> float:
     return number(value, cells)
 
 
+def _json_cell(cell: str, expected: str) -> Any:
+    try:
+        return parse_json(cell)
+    except NameTwiceError as error:
+        raise Wrong(str(error)) from None
+    except ValueError:
+        raise Wrong(f"{shown(cell)} is not {expected}") from None
+
+
 def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], bool]:
     """Returns an object, and whether the strings in it are cells: those inside JSON are not."""
     if type(value) is dict:
         return value, cells
     if cells and isinstance(value, str):
-        try:
-            value, cells = parse_json(value), False
-        except NameTwiceError as error:
-            raise Wrong(str(error)) from None
-        except ValueError:
-            raise Wrong(f"{shown(value)} is not a JSON object such as {example}") from None
+        value, cells = _json_cell(value, f"a JSON object such as {example}"), False
     if absent(value):
         return {}, cells
     if not isinstance(value, Mapping):

@@ -72,14 +72,11 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
                 yield number, wrong
                 return
         elif len(cells) != len(header):
-            yield (
-                number,
-                Wrong(
-                    f"{_count(cells)}, expected {len(header)} as in the header "
-                    f"({listed(header)}); a cell that holds {_NAMES[separator]} needs quotes "
-                    "around it"
-                ),
+            problem = (
+                f"{_count(cells)}, expected {len(header)} as in the header ({listed(header)}); "
+                f"a cell that holds {_NAMES[separator]} needs quotes around it"
             )
+            yield number, Wrong(problem)
         else:
             yield number, dict(zip(header, cells, strict=True))
 

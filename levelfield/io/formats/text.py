@@ -75,13 +75,11 @@ def json_list(path: Path) -> Iterator[Row]:
     if position == len(text):
         return
     if text[position] != "[":
-        yield (
-            0,
-            Wrong(
-                f"expected a list of objects, which begins with [, found {shown(text[position])}; "
-                "if it has one object a line: --format jsonl"
-            ),
+        problem = (
+            f"expected a list of objects, which begins with [, found {shown(text[position])}; "
+            "if it has one object a line: --format jsonl"
         )
+        yield 0, Wrong(problem)
         return
     position = _next(text, position + 1)
     number = 0
