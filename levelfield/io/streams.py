@@ -8,7 +8,6 @@ import io
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import IO, TextIO, TypeVar
@@ -48,7 +47,9 @@ def _opened(path: Path, call: Callable[[], T], use: str, mend: str) -> T:
     """Returns what a call opens; a pipe as soon as it has another end."""
     if not path.is_fifo():
         return call()
-    outcome: Future[T] = Future()
+    from concurrent import futures
+
+    outcome: futures.Future[T] = futures.Future()
 
     def wait() -> None:
         try:
@@ -58,16 +59,15 @@ def _opened(path: Path, call: Callable[[], T], use: str, mend: str) -> T:
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
-    try:
-        return outcome.result(PIPE_WAIT_S)
-    except TimeoutError:
+    if not futures.wait([outcome], PIPE_WAIT_S).done:
         end = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
         waiting.join()
         os.close(end)
         raise TimeoutError(
             errno.ETIMEDOUT,
             f"a named pipe that no program {use} (waited {PIPE_WAIT_S:g} s); {mend}",
-        ) from None
+        )
+    return outcome.result()
 
 
 def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
