@@ -42,7 +42,7 @@ _NO_QUOTES = dict.fromkeys(map(ord, "\"'“”‘’«»`"))
 def continuation(
     sample: Sample, *, match: Match = "exact", without_prompt: WithoutPrompt = "undefined"
 ) -> str | Undefined:
-    """The text after the prompt, its leading white space kept; or why there is none.
+    """Returns the text after the prompt, its leading white space kept; or why there is none.
 
     Undefined: `empty text`; `no prompt`; `prompt is not a prefix of the text`; `nothing after the
     prompt`.
@@ -68,7 +68,7 @@ def output(
     empty: EmptyOutput = "undefined",
     without_prompt: WithoutPrompt = "undefined",
 ) -> str | Undefined:
-    """What a metric reads of a text; with empty=0 an output of nothing is `""`, not undefined.
+    """Returns what a metric reads of a text; with empty=0 an empty output is `""`, not undefined.
 
     An output is empty where the text is blank, and of a continuation where nothing follows the
     prompt. A text that does not begin with its prompt is undefined in any case: what of it the
@@ -86,7 +86,7 @@ def output(
 
 
 def prompt_end(prompt: str, text: str, match: Match = "exact") -> int | None:
-    """Where the prompt ends in a text that begins with it; None if it does not.
+    """Returns where the prompt ends in a text that begins with it; None if it does not.
 
     >>> prompt_end("The lake", "The lake froze."), prompt_end("the  lake", "The lake froze.")
     (8, None)
@@ -105,21 +105,21 @@ def prompt_end(prompt: str, text: str, match: Match = "exact") -> int | None:
 
 
 def _end_of_letters(prompt: str, text: str) -> int | None:
-    wanted = letters(prompt)
+    beginning = letters(prompt)
     # white space and quotes may be of any length, but not most of what is read
     window = text[: 4 * len(prompt) + 40]
-    if not letters(window).startswith(wanted):
+    if not letters(window).startswith(beginning):
         return None
     seen = 0
     for end, character in enumerate(window, 1):
         seen += len(letters(character))
-        if seen >= len(wanted):
+        if seen >= len(beginning):
             return end
     return None
 
 
 def letters(text: str) -> str:
-    """What of a text counts when prompts are compared: no white space, no quotes, no case."""
+    """Returns a text as prompts are compared: without white space, quotes and case."""
     return "".join(text.translate(_NO_QUOTES).split()).casefold()
 
 
@@ -129,7 +129,7 @@ _PREFACE = re.compile(
 
 
 def without_preface(text: str) -> str:
-    """The text without a first line that announces it; as it is if it has none.
+    """Returns the text without a first line that announces it, if there is one.
 
     >>> without_preface("Sure! Here is a story:\\n\\nThe lake froze.")
     'The lake froze.'

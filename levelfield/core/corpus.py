@@ -46,10 +46,13 @@ class CorpusMetric(Metric, Protocol):
     """
 
     def state(self, samples: Sequence[Sample]) -> Any:
-        """What `value` needs of these samples (of one group); picklable. There may be none."""
+        """Returns what `value` needs of these samples of one group, as a picklable object.
+
+        There may be no samples.
+        """
 
     def merge(self, a: Any, b: Any) -> Any:
-        """The state of two partitions of a group together; may change neither."""
+        """Returns the state of two partitions of a group together; changes neither."""
 
     def value(self, state: Any) -> CorpusValue: ...
 
@@ -60,7 +63,7 @@ class OfGroups:
     def score(
         self: CorpusMetric, samples: Sequence[Sample], *, progress: Progress = no_progress
     ) -> Scores:
-        """One value a group; ids are the groups' names, in order of first appearance."""
+        """Returns one value a group; ids are the groups' names, in order of first appearance."""
         groups = GroupStates(self)
         for partition in partitions(samples):
             groups.merge(groups.states(partition))
@@ -79,10 +82,10 @@ class OfScores(OfGroups, abc.ABC):
 
     @abc.abstractmethod
     def state_of(self, scores: Scores) -> Any:
-        """The state of samples with these scores under `of_samples`."""
+        """Returns the state of samples with these scores under `of_samples`."""
 
     def state(self, samples: Sequence[Sample]) -> Any:
-        """The state of these samples."""
+        """Returns the state of these samples."""
         return self.state_of(self.of_samples.score(samples))
 
 
@@ -105,7 +108,7 @@ class GroupStates:
         self._runs: dict[str, list[tuple[int, Any]]] = {}
 
     def name_of(self, sample: Sample) -> str:
-        """The group that a sample belongs to."""
+        """Returns the group that a sample belongs to."""
         return group_name(sample, self._by)
 
     def states(
@@ -113,7 +116,7 @@ class GroupStates:
         samples: Iterable[Sample],
         score: Callable[[Metric, Sequence[Sample]], Scores] = score_checked,
     ) -> dict[str, Any]:
-        """Group -> the state of its samples in a partition; depends on nothing seen before.
+        """Returns group -> the state of its samples in a partition, whatever came before.
 
         Args:
             score: how the scores that the metric reads are obtained, if it is one `OfScores`.
@@ -134,13 +137,13 @@ class GroupStates:
         return states
 
     def wanted_scores(self, samples: Iterable[Sample]) -> list[tuple[Metric, list[Sample]]]:
-        """What `states` has scored of a partition: nothing, unless the metric is one `OfScores`."""
+        """Returns what `states` scores of a partition: nothing, unless the metric is `OfScores`."""
         if not isinstance(self.metric, OfScores):
             return []
-        return [(self.metric.of_samples, some) for some in self._members(samples).values()]
+        return [(self.metric.of_samples, members) for members in self._members(samples).values()]
 
     def _members(self, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-        """Group -> its samples."""
+        """Returns group -> its samples."""
         grouped: dict[str, list[Sample]] = {}
         for sample in samples:
             grouped.setdefault(self.name_of(sample), []).append(sample)
@@ -166,37 +169,37 @@ class GroupStates:
         runs.append((size, state))
 
     def scores(self) -> Scores:
-        """The values so far.
+        """Returns the values so far.
 
         Raises:
             MetricError: the metric failed on some group.
         """
-        found: dict[str, CorpusValue] = {}
+        values: dict[str, CorpusValue] = {}
         for name, runs in self._runs.items():
             with held_to_its_contract(self.metric, f"failed on group '{name}'"):
                 states = [state for _, state in runs]
                 value = self.metric.value(functools.reduce(self.metric.merge, states))
-                found[name] = value = CorpusValue(*value)
+                values[name] = value = CorpusValue(*value)
                 if math.isnan(value.value) != bool(value.undefined.strip()):
                     raise ValueError(f"NaN needs a reason and nothing else may have one: {value}")
         return Scores(
             metric=self.metric.name,
-            ids=tuple(found),
-            values=np.array([v.value for v in found.values()], np.float64),
-            undefined={name: v.undefined for name, v in found.items() if v.undefined},
+            ids=tuple(values),
+            values=np.array([v.value for v in values.values()], np.float64),
+            undefined={name: v.undefined for name, v in values.items() if v.undefined},
             signature=self.metric.signature,
             higher_is_better=self.metric.higher_is_better,
-            truncated=frozenset(name for name, v in found.items() if v.truncated),
+            truncated=frozenset(name for name, v in values.items() if v.truncated),
         )
 
 
 def is_corpus_metric(metric: Metric) -> TypeGuard[CorpusMetric]:
-    """Whether a metric gives one value a group."""
+    """Returns whether a metric gives one value a group."""
     return metric.level == "corpus"
 
 
 def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
-    """The group of a sample in words; what it has no value for is left out.
+    """Returns the group of a sample in words; what it has no value for is left out.
 
     >>> group_name(Sample("1", "So.", system="gedi", seed=3, control={"sentiment": "positive"}))
     'system=gedi seed=3 sentiment=positive'
@@ -205,7 +208,7 @@ def group_name(sample: Sample, by: Sequence[str] = BY) -> str:
     for name in by:
         value: object = getattr(sample, name)
         if isinstance(value, Mapping):
-            words += [f"{attribute}={wanted_name(wanted)}" for attribute, wanted in value.items()]
+            words += [f"{attribute}={wanted_name(label)}" for attribute, label in value.items()]
         elif value not in ("", None):
             words.append(f"{name}={value}")
     return " ".join(words) or "all texts"

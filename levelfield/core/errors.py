@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, without its end if it is long; the name of its class if
-    it says nothing, or can't."""
+    """Returns the first line of an error's message, cut if it is long.
+
+    It is the name of the error's class if there is no message.
+    """
     try:
-        said = str(error).strip()
+        message = str(error).strip()
     except Exception:  # of a third party's class
-        said = ""
-    return (said.splitlines() or [type(error).__name__])[0][:300]
+        message = ""
+    return (message.splitlines() or [type(error).__name__])[0][:300]
 
 
 class LevelfieldError(Exception):

@@ -16,6 +16,7 @@ so an entry's module should import little. `levelfield.metrics`, whose entries a
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, NamedTuple, TypeVar
@@ -37,9 +38,14 @@ class Verb(NamedTuple):
     help: str
 
 
-@functools.cache
 def entries(group: str) -> Mapping[str, EntryPoint]:
     """Returns what installed distributions announce in a group, by name, in alphabetical order."""
+    return _entries(group, tuple(sys.path))
+
+
+@functools.cache
+def _entries(group: str, _folders: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """As `entries`, read once for the folders that Python looks for packages in."""
     return {e.name: e for e in sorted(entry_points(group=group), key=lambda e: e.name)}
 
 
@@ -80,8 +86,8 @@ class Extensible(Mapping[str, T], Generic[T]):
         except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # whatever a third party's module raises when imported
-            what = f"{type(error).__name__}: {first_line(error)}"
-            raise UserError(f"{where} can't be loaded: {what}") from error
+            failure = f"{type(error).__name__}: {first_line(error)}"
+            raise UserError(f"{where} can't be loaded: {failure}") from error
         if not isinstance(value, self._kind):
             raise UserError(
                 f"{where}: expected a {self._kind.__name__}, got a {type(value).__name__}"

@@ -72,7 +72,7 @@ def _quotas(groups: Path) -> Iterator[float]:
 
 
 def _numbers(*files: Path) -> tuple[float, float]:
-    """A quota and its period; 0 for what is not there, or without a limit (`max`, `-1`)."""
+    """Returns a quota and its period; 0 for what is not there, or without a limit (`max`, `-1`)."""
     try:
         quota, period = " ".join(file.read_text("ascii") for file in files).split()
         return float(quota), float(period)

@@ -24,22 +24,23 @@ PARTITION = 64
 
 
 def partitions(samples: Iterable[Sample], size: int = PARTITION) -> Iterator[list[Sample]]:
-    """The samples in lists of `size`, the last one shorter."""
+    """Yields the samples in lists of `size`, the last one shorter."""
     waiting = iter(samples)
     while partition := list(itertools.islice(waiting, size)):
         yield partition
 
 
 def fields_read(metric: Metric) -> frozenset[str]:
-    """The fields of a sample that a value depends on: those that the metric requires, and, where it
-    names some as `reads`, those that it can do without."""
+    """Returns the fields of a sample that a value depends on: `requires` and `reads`."""
     optional: frozenset[str] = getattr(metric, "reads", frozenset())
     return metric.requires | optional
 
 
 def part_names(metric: Metric) -> tuple[str, ...]:
-    """The names of the parts that every value of a metric is made of; none where they differ from
-    text to text, or are not named."""
+    """Returns the names of the parts of every value of a metric.
+
+    There are none where the parts differ from text to text, or are not named.
+    """
     names: tuple[str, ...] = getattr(metric, "part_names", ())
     return names
 
@@ -85,8 +86,10 @@ class LacksModels(Protocol):
     """A metric whose signature can be asked for without all models that it may need."""
 
     def lacking(self, attributes: Collection[str] | None) -> Sequence[UserError]:
-        """What it lacks to score texts that are wanted to have these attributes; None for any it
-        knows. Asked before work."""
+        """Returns what the metric lacks to score texts with these wanted attributes; None for all.
+
+        A run asks before it starts.
+        """
 
 
 @runtime_checkable
@@ -94,7 +97,7 @@ class CountsTexts(Protocol):
     """A metric that takes something from all texts of a run before it scores the first one."""
 
     def counting(self, texts: Iterable[str]) -> Metric:
-        """The metric that scores these texts; itself where it needs nothing of them."""
+        """Returns the metric that scores these texts; itself if it needs nothing from them."""
 
 
 @contextlib.contextmanager
@@ -125,31 +128,31 @@ def held_to_its_contract(metric: object, doing: str, *, name: str = "") -> Itera
     except BaseException as error:  # also `sys.exit`, and what fails in a library of Rust
         if isinstance(error, OSError) and error.filename is not None and is_ours(metric):
             raise  # a path that the user gave
-        what = f"{type(error).__name__}: {first_line(error)}"
-        raise blame(metric, f"{doing}: {what}", name=name) from error
+        failure = f"{type(error).__name__}: {first_line(error)}"
+        raise blame(metric, f"{doing}: {failure}", name=name) from error
 
 
 def is_ours(metric: object) -> bool:
-    """Whether a metric, or what makes one, comes with this package."""
+    """Returns whether a metric, or what makes one, comes with this package."""
     return str(_maker(metric).__module__).partition(".")[0] == "levelfield"
 
 
 def _maker(metric: object) -> Any:
-    """The class or function behind a metric."""
+    """Returns the class or function behind a metric."""
     return metric if inspect.isroutine(metric) or isinstance(metric, type) else type(metric)
 
 
-def blame(metric: object, what: str, *, name: str = "") -> MetricError:
-    """The error for a metric that does `what`, with the file that it comes from."""
+def blame(metric: object, fault: str, *, name: str = "") -> MetricError:
+    """Returns the error for a metric with a fault, and the file that the metric comes from."""
     maker = _maker(metric)
     name = _name_of(metric, name)
     if is_ours(metric):
-        return MetricError(f"this is our mistake: metric '{name}' {what}")
+        return MetricError(f"this is our mistake: metric '{name}' {fault}")
     module = str(maker.__module__)
     file = getattr(sys.modules.get(module), "__file__", None) or module
     where = f"{file}:{getattr(maker, '__qualname__', '?')}"
     return MetricError(
-        f"metric '{name}' {what[:300]}; it is not ours but from {where}, and --debug shows more"
+        f"metric '{name}' {fault[:300]}; it is not ours but from {where}, and --debug shows more"
     )
 
 
@@ -172,16 +175,15 @@ def check_metric(metric: Metric, *, name: str = "") -> None:
         with held_to_its_contract(metric, f"can't be asked for its {attribute}", name=name):
             if attribute in _OPTIONAL and not hasattr(metric, attribute):
                 continue
-            said = getattr(metric, attribute)
-            fitting = fits(said)
+            value = getattr(metric, attribute)
+            fitting = fits(value)
         if not fitting:
-            found = f"the {attribute} {said!r:.80}"
-            raise blame(metric, f"has {found}; expected {expected}", name=name)
+            claim = f"the {attribute} {value!r:.80}"
+            raise blame(metric, f"has {claim}; expected {expected}", name=name)
 
 
 def checked_signature(metric: Metric) -> str:
-    """The signature; asking for it resolves the model, so whatever is wrong with that is said
-    before any work.
+    """Returns the signature; this resolves the model, so a wrong name is found before any work.
 
     Raises:
         MetricError: it has none.
@@ -194,31 +196,31 @@ def checked_signature(metric: Metric) -> str:
     raise blame(metric, f"has the signature {signature!r:.80}; expected a string that is not empty")
 
 
-def _is_name(said: object) -> bool:
-    return isinstance(said, str) and bool(said.strip()) and said.isprintable()
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
-def _are_names(said: object) -> bool:
-    return isinstance(said, Set) and all(isinstance(field, str) for field in said)
+def _are_names(value: object) -> bool:
+    return isinstance(value, Set) and all(isinstance(field, str) for field in value)
 
 
-def _are_listed_names(said: object) -> bool:
-    return isinstance(said, tuple) and all(isinstance(name, str) for name in said)
+def _are_listed_names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
 
 
-def _are_fields(said: object) -> bool:
-    return isinstance(said, Set) and said <= {field.name for field in fields(Sample)}
+def _are_fields(value: object) -> bool:
+    return isinstance(value, Set) and value <= {field.name for field in fields(Sample)}
 
 
-def _is_unit(said: object) -> bool:
-    return isinstance(said, int | float) and math.isfinite(said) and said != 0
+def _is_unit(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value != 0
 
 
 _SAID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (_is_name, "a string of one line that is not empty"),
-    "level": (lambda said: said in get_args(Level), f"one of {', '.join(get_args(Level))}"),
+    "level": (lambda value: value in get_args(Level), f"one of {', '.join(get_args(Level))}"),
     "requires": (_are_names, "a set of names of fields"),
-    "higher_is_better": (lambda said: isinstance(said, bool), "True or False"),
+    "higher_is_better": (lambda value: isinstance(value, bool), "True or False"),
     "score": (callable, "a method"),
     "reads": (_are_fields, "a set of names of fields of a sample"),
     "best": (_is_unit, "a number that is not 0"),

@@ -261,12 +261,12 @@ class Declaration:
         """What is accepted, in words."""
         if self.rule.expected:
             return self.rule.expected
-        what = self._item_expected
+        phrase = self._item_expected
         if not self.is_list:
-            return what
-        several = _PLURAL.fullmatch(what)
-        what = f"a list of {several[1]}s{several[2]}" if several else f"a list, each {what}"
-        return f"{what}, such as {self.rule.example}" if self.rule.example else what
+            return phrase
+        several = _PLURAL.fullmatch(phrase)
+        phrase = f"a list of {several[1]}s{several[2]}" if several else f"a list, each {phrase}"
+        return f"{phrase}, such as {self.rule.example}" if self.rule.example else phrase
 
     @property
     def _item_expected(self) -> str:
@@ -274,11 +274,11 @@ class Declaration:
         if self.rule.expected and not self.is_list:
             return self.rule.expected
         words = list(dict.fromkeys(word for k in self.item_kinds for word in self._words(k)))
-        what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
+        phrase = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
         if self.bounds:  # "a whole number from 1 on, or auto": what follows is no bound
-            what = ", or ".join(words)
+            phrase = ", or ".join(words)
         has_example = self.rule.example and not self.is_list
-        return f"{what}, such as {self.rule.example}" if has_example else what
+        return f"{phrase}, such as {self.rule.example}" if has_example else phrase
 
     @property
     def bounds(self) -> str:
@@ -335,7 +335,7 @@ class Declaration:
 
     def schema(self) -> dict[str, Any]:
         """Returns the JSON schema of a value."""
-        found = _schema(self.annotation)
+        schema = _schema(self.annotation)
         rule = self.rule
         bounds = {
             "minimum": rule.least,
@@ -344,26 +344,26 @@ class Declaration:
             "exclusiveMaximum": rule.below,
         }
         if self.of_values:
-            found["additionalProperties"] = self.of_values.schema()
+            schema["additionalProperties"] = self.of_values.schema()
         else:
-            inner = found.get("items", found) if self.is_list else found
+            inner = schema.get("items", schema) if self.is_list else schema
             inner |= {key: bound for key, bound in bounds.items() if bound is not None}
             if rule.among is not None:
                 inner["enum"] = list(self.names)
             elif str in self.item_kinds and not rule.blank:
                 inner["pattern"] = r"\S"
         if rule.fewest:
-            found["minItems" if self.is_list else "minProperties"] = rule.fewest
+            schema["minItems" if self.is_list else "minProperties"] = rule.fewest
         if rule.help:
             otherwise = f" Default: {rule.otherwise}." if rule.otherwise else ""
-            found["description"] = rule.help + otherwise
+            schema["description"] = rule.help + otherwise
         if (
             not rule.otherwise
             and isinstance(self.default, str | int | float)
             and self.default != ""
         ):
-            found["default"] = self.default
-        return found | dict(rule.schema() if rule.schema else {})
+            schema["default"] = self.default
+        return schema | dict(rule.schema() if rule.schema else {})
 
     @property
     def item_kinds(self) -> tuple[Any, ...]:
@@ -415,8 +415,8 @@ class Declaration:
         elif kind is bool:
             yield from ("true", "false")
         elif kind in (int, float):
-            what = "a whole number" if kind is int else "a number"
-            yield f"{what} {self.bounds}".strip()
+            noun = "a whole number" if kind is int else "a number"
+            yield f"{noun} {self.bounds}".strip()
         elif kind is str:
             yield "a string"
         elif typing.get_origin(kind) in _MAPPINGS or self.table is kind:
@@ -454,21 +454,23 @@ class Options:
         return {}
 
     @classmethod
-    def of(cls, given: Self | None = None, /, **values: Any) -> Self:
+    def of(cls, base: Self | None = None, /, **values: Any) -> Self:
         """Returns options with these values, choices of groups included.
 
         Args:
-            given: where the other values come from; by default the defaults.
+            base: where the other values come from; by default the defaults.
 
         Raises:
             UserError: there is no such choice, or it does not accept the value.
         """
-        known = choices(cls)
+        declared = choices(cls)
         distributed(values, cls)
-        values |= {n: _checked(cls, known[n], values[n]) for n in known if n in values}
-        if given is None and (missing := required(known, values)):
-            raise UserError(f"{missing[0]}: expected {known[missing[0]].expected}; there is none")
-        return cast(Self, _with(cls, given, values))
+        values |= {n: _checked(cls, declared[n], values[n]) for n in declared if n in values}
+        if base is None and (missing := required(declared, values)):
+            raise UserError(
+                f"{missing[0]}: expected {declared[missing[0]].expected}; there is none"
+            )
+        return cast(Self, _with(cls, base, values))
 
     def replace(self, **values: Any) -> Self:
         """Returns a copy with other values, choices of groups included."""
@@ -482,7 +484,7 @@ class Options:
         }
 
 
-def choices(made: Callable[..., object]) -> dict[str, Declaration]:
+def choices(factory: Callable[..., object]) -> dict[str, Declaration]:
     """Returns the choices of a class or factory by name, those of groups in their place.
 
     What is not declared with `option` is taken from the signature, its help from the `Args` of the
@@ -491,12 +493,12 @@ def choices(made: Callable[..., object]) -> dict[str, Declaration]:
     Raises:
         TypeError, ValueError: it has no signature.
     """
-    return dict(_choices(made))
+    return dict(_choices(factory))
 
 
-def make(made: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+def make(factory: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Calls a class or factory with values by the names of its choices, groups filled in."""
-    return _with(made, None, values)
+    return _with(factory, None, values)
 
 
 def distributed(words: Mapping[str, Any], *classes: type[Options]) -> list[dict[str, Any]]:
@@ -505,11 +507,15 @@ def distributed(words: Mapping[str, Any], *classes: type[Options]) -> list[dict[
     Raises:
         UserError: none of the classes has such a choice.
     """
-    known = {name for cls in classes for name in (*choices(cls), *_groups(cls))}
+    all_names = {name for cls in classes for name in (*choices(cls), *_groups(cls))}
     for name in words:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(sorted(known))}"
+        if name not in all_names:
+            near = difflib.get_close_matches(name, all_names, n=1)
+            hint = (
+                f"did you mean '{near[0]}'?"
+                if near
+                else f"there are {', '.join(sorted(all_names))}"
+            )
             raise UserError(f"there is no option '{name}'; {hint}")
     names = [{*choices(cls), *_groups(cls)} for cls in classes]
     return [{name: words[name] for name in words if name in those} for those in names]
@@ -520,11 +526,13 @@ def keywords(*classes: type[Options]) -> Callable[[C], C]:
 
     The function takes them as `**words`; `help` and editors then name each with type and default.
     """
-    known = {name: choice for cls in classes for name, choice in choices(cls).items()}
+    declared = {name: choice for cls in classes for name, choice in choices(cls).items()}
 
     def show(function: C) -> C:
         signature = inspect.signature(function)
-        shown = {name: choice for name, choice in known.items() if name not in signature.parameters}
+        shown = {
+            name: choice for name, choice in declared.items() if name not in signature.parameters
+        }
         parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         parameters += [
             inspect.Parameter(
@@ -544,18 +552,18 @@ def keywords(*classes: type[Options]) -> Callable[[C], C]:
     return show
 
 
-def required(known: Mapping[str, Declaration], given: Container[str]) -> list[str]:
-    """Returns the choices that have no default and are not given."""
-    return [name for name, choice in known.items() if choice.required and name not in given]
+def required(declared: Mapping[str, Declaration], names: Container[str]) -> list[str]:
+    """Returns the choices that have no default and are not among the names."""
+    return [name for name, choice in declared.items() if choice.required and name not in names]
 
 
 def parsed(
-    what: str, known: Mapping[str, Declaration], words: Mapping[str, object]
+    owner: str, declared: Mapping[str, Declaration], words: Mapping[str, object]
 ) -> dict[str, Any]:
     """Returns the values of those words that are choices.
 
     Args:
-        what: is made, for messages.
+        owner: what has the choices, for messages.
         words: options as the user wrote them, or values; `none` is None where None is a value.
 
     Raises:
@@ -563,9 +571,9 @@ def parsed(
     """
     values: dict[str, Any] = {}
     for name, word in words.items():
-        if name not in known:
+        if name not in declared:
             continue
-        choice = known[name]
+        choice = declared[name]
         if choice.optional and isinstance(word, str) and word.lower() == "none":
             values[name] = None
             continue
@@ -573,7 +581,7 @@ def parsed(
             values[name] = choice.parse(word) if isinstance(word, str) else choice.check(word)
         except Unfit as error:
             refusal = _refusal(choice, error)
-            raise UserError(f"{what}: option {name}={word!s:.60}: {refusal}") from None
+            raise UserError(f"{owner}: option {name}={word!s:.60}: {refusal}") from None
     return values
 
 
@@ -593,16 +601,16 @@ def _cached(call: C) -> C:
 
 
 @_cached
-def _choices(made: Callable[..., Any]) -> Mapping[str, Declaration]:
-    if not (isinstance(made, type) and issubclass(made, Options)):
-        return _undeclared(made)
-    found: dict[str, Declaration] = {}
-    hints = _hints(made)
-    groups = _groups(made)
-    own = {choice.name: choice for choice in _own(made)}
-    for field in dataclasses.fields(made):
-        if field.name in own:
-            found[field.name] = own[field.name]
+def _choices(factory: Callable[..., Any]) -> Mapping[str, Declaration]:
+    if not (isinstance(factory, type) and issubclass(factory, Options)):
+        return _undeclared(factory)
+    declarations: dict[str, Declaration] = {}
+    hints = _hints(factory)
+    groups = _groups(factory)
+    declared = {choice.name: choice for choice in _own(factory)}
+    for field in dataclasses.fields(factory):
+        if field.name in declared:
+            declarations[field.name] = declared[field.name]
         elif field.name in groups:
             inner = field.default if field.default is not dataclasses.MISSING else None
             changes = groups[field.name]
@@ -615,15 +623,15 @@ def _choices(made: Callable[..., Any]) -> Mapping[str, Declaration]:
                 if inner is not None:
                     default = functools.reduce(getattr, choice.path, inner)
                 path = (field.name, *choice.path)
-                found[name] = dataclasses.replace(choice, default=default, path=path)
-    return found
+                declarations[name] = dataclasses.replace(choice, default=default, path=path)
+    return declarations
 
 
 @_cached
 def _own(cls: type[Any]) -> tuple[Declaration, ...]:
     hints = _hints(cls)
     lines: dict[str, str] | None = None
-    found = []
+    declarations = []
     for field in dataclasses.fields(cls):
         rule = field.metadata.get(_RULE)
         if isinstance(rule, _Group) or not field.init:
@@ -636,8 +644,10 @@ def _own(cls: type[Any]) -> tuple[Declaration, ...]:
             default = field.default_factory()
         elif default is dataclasses.MISSING:
             default = REQUIRED
-        found.append(Declaration(field.name, hints[field.name], default, rule, (field.name,)))
-    return tuple(found)
+        declarations.append(
+            Declaration(field.name, hints[field.name], default, rule, (field.name,))
+        )
+    return tuple(declarations)
 
 
 @_cached
@@ -671,18 +681,18 @@ def _check_group(name: str, inner: Options, changes: _Group) -> None:
             raise UserError(f"{choice.name}={value!s:.60}: expected {' or '.join(among)}")
 
 
-def _undeclared(made: Callable[..., object]) -> Mapping[str, Declaration]:
-    """The choices of a class or factory that declares none: its parameters."""
-    parameters = inspect.signature(made).parameters
+def _undeclared(factory: Callable[..., object]) -> Mapping[str, Declaration]:
+    """Returns the choices of a class or factory that declares none: its parameters."""
+    parameters = inspect.signature(factory).parameters
     hints: Mapping[str, Any] = {}
     with contextlib.suppress(NameError, TypeError):
         # a dataclass's are evaluated where each field stands, which may be a base elsewhere
-        hints = typing.get_type_hints(made)
+        hints = typing.get_type_hints(factory)
     if not hints.keys() >= parameters.keys():
         with contextlib.suppress(NameError):  # imported for type checkers only
-            parameters = inspect.signature(made, eval_str=True).parameters
+            parameters = inspect.signature(factory, eval_str=True).parameters
         hints = {}
-    lines = argument_lines(made)
+    lines = argument_lines(factory)
     return {
         name: Declaration(
             name,
@@ -696,26 +706,26 @@ def _undeclared(made: Callable[..., object]) -> Mapping[str, Declaration]:
     }
 
 
-def _with(made: Callable[..., Any], given: Any, values: Mapping[str, Any]) -> Any:
-    """Calls a class with values by name; the other fields are those of `given`."""
-    known = _choices(made)
+def _with(factory: Callable[..., Any], base: Any, values: Mapping[str, Any]) -> Any:
+    """Calls a class with values by name; the other fields are those of `base`."""
+    declared = _choices(factory)
     direct: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        path = known[name].path if name in known else (name,)
+        path = declared[name].path if name in declared else (name,)
         if len(path) == 1:
             direct[name] = value
         else:
             inner.setdefault(path[0], {})[name] = value
     for field, of_group in inner.items():
-        cls = _hints(cast("type[Any]", made))[field]
-        base = direct.get(field) or getattr(given, field, None) or _default(made, field)
-        direct[field] = _with(cls, base, of_group)
-    return made(**direct) if given is None else dataclasses.replace(given, **direct)
+        cls = _hints(cast("type[Any]", factory))[field]
+        defaults = direct.get(field) or getattr(base, field, None) or _default(factory, field)
+        direct[field] = _with(cls, defaults, of_group)
+    return factory(**direct) if base is None else dataclasses.replace(base, **direct)
 
 
-def _default(made: Any, name: str) -> Any:
-    field = next(field for field in dataclasses.fields(made) if field.name == name)
+def _default(cls: Any, name: str) -> Any:
+    field = next(field for field in dataclasses.fields(cls) if field.name == name)
     return None if field.default is dataclasses.MISSING else field.default
 
 
@@ -730,10 +740,10 @@ _ARGS = re.compile(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)+)", re.MULTILINE)
 _ARGUMENT = re.compile(r"^    ([\w, ]+):((?: .*)?(?:\n {8}.*)*)", re.MULTILINE)
 
 
-def argument_lines(made: Callable[..., object]) -> dict[str, str]:
+def argument_lines(factory: Callable[..., object]) -> dict[str, str]:
     """Returns name -> what the `Args` or `Attributes` of a class and its bases say, in one line."""
     lines: dict[str, str] = {}
-    for part in inspect.getmro(made) if isinstance(made, type) else (made,):
+    for part in inspect.getmro(factory) if isinstance(factory, type) else (factory,):
         section = _ARGS.search(inspect.cleandoc(part.__doc__ or ""))
         for names, text in _ARGUMENT.findall(section[1]) if section else ():
             line = " ".join(text.split())
@@ -759,7 +769,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _is(kind: Any, value: object) -> bool:
-    """Whether a value is of a type; a type that is not understood takes all."""
+    """Returns whether a value is of a type; a type that is not understood takes all."""
     if typing.get_origin(kind) is Literal:
         return any(value == name and type(value) is type(name) for name in typing.get_args(kind))
     if kind is float:
@@ -778,7 +788,7 @@ def _is(kind: Any, value: object) -> bool:
 
 
 def _read(kind: Any, word: str) -> Any:
-    """The value of a type that a word stands for; `REQUIRED` for none."""
+    """Returns the value of a type that a word stands for; `REQUIRED` for none."""
     if typing.get_origin(kind) is Literal:
         return next((v for v in typing.get_args(kind) if str(v) == word), REQUIRED)
     if kind is bool:
@@ -815,15 +825,15 @@ def json_schema(cls: type[Options]) -> dict[str, Any]:
     return table_schema(_choices(cls)) | dict(cls.schema_rules())
 
 
-def table_schema(known: Mapping[str, Declaration]) -> dict[str, Any]:
+def table_schema(declared: Mapping[str, Declaration]) -> dict[str, Any]:
     """Returns the JSON schema of a table that has these choices as its keys."""
     document: dict[str, Any] = {
         "type": "object",
-        "properties": {choice.key: choice.schema() for choice in known.values()},
+        "properties": {choice.key: choice.schema() for choice in declared.values()},
         "additionalProperties": False,
     }
-    if needed := required(known, ()):
-        document["required"] = [known[name].key for name in needed]
+    if needed := required(declared, ()):
+        document["required"] = [declared[name].key for name in needed]
     return document
 
 

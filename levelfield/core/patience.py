@@ -59,7 +59,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def current_limit() -> float | None:
-    """The seconds that `time_limit` allows here; None without a limit."""
+    """Returns the seconds that `time_limit` allows here; None without a limit."""
     return _limit.get()
 
 

@@ -12,13 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from levelfield.core.corpus import OfScores
 from levelfield.core.errors import UserError, first_line
+from levelfield.core.extensions import entries
 from levelfield.core.metric import Metric, check_metric, held_to_its_contract
 from levelfield.core.options import Declaration, choices, make, parsed, required
 
@@ -71,13 +72,13 @@ class _Classes:
 
     by_name: dict[str, type]
 
-    def named(self, wanted: MetricFile) -> type:
-        if wanted.cls in self.by_name:
-            return self.by_name[wanted.cls]
-        there = [f"{wanted.path}:{name}" for name in self.by_name]
+    def named(self, file: MetricFile) -> type:
+        if file.cls in self.by_name:
+            return self.by_name[file.cls]
+        names = [f"{file.path}:{name}" for name in self.by_name]
         raise UserError(
-            f"metric '{wanted}': {wanted.path} has no such metric; "
-            + (f"there is {', '.join(there)}" if there else "a metric is a class with a `score`")
+            f"metric '{file}': {file.path} has no such metric; "
+            + (f"there is {', '.join(names)}" if names else "a metric is a class with a `score`")
         )
 
 
@@ -128,8 +129,8 @@ def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> 
     """
 
     def signature(self: Any) -> str:
-        own: str = super(marked, self).signature  # type: ignore[arg-type]
-        return own + mark
+        plain: str = super(marked, self).signature  # type: ignore[arg-type]
+        return plain + mark
 
     def of_samples(self: Any) -> Metric:
         read: Metric = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type]
@@ -155,18 +156,12 @@ GROUP = "levelfield.metrics"
 
 
 def installed() -> Mapping[str, EntryPoint]:
-    """Name -> entry point of every installed metric, sorted by name."""
-    return _installed(tuple(sys.path))
-
-
-@functools.cache
-def _installed(_places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """As `installed`, read once for the folders that Python looks for packages in."""
-    return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+    """Returns name -> entry point of every installed metric, sorted by name."""
+    return entries(GROUP)
 
 
 def matching(name: str) -> tuple[str, ...]:
-    """The metrics that a name stands for: itself, or all members of a family such as `ctrleval`.
+    """Returns the metrics of a name: itself, or all members of a family such as `ctrleval`.
 
     `PATH.py:CLASS` stands for the class in that file.
     """
@@ -182,22 +177,22 @@ def matching(name: str) -> tuple[str, ...]:
 
 
 def metric_class(name: str) -> Callable[..., Metric]:
-    """The class (or factory) behind one metric's name."""
+    """Returns the class (or factory) behind one metric's name."""
     file = MetricFile.parse(name)
     if file is None and name not in installed():
         if name in _in_files:
             return _in_files[name]
         raise UserError(f"'{name}' is a family of metrics: {', '.join(matching(name))}")
-    where = str(file.path) if file else installed()[name].value
+    origin = str(file.path) if file else installed()[name].value
     try:
         factory: Callable[..., Metric] = (file or installed()[name]).load()
     except (UserError, KeyboardInterrupt):
         raise
     except BaseException as error:  # whatever a third party's module raises when imported
-        what = f"{type(error).__name__}: {first_line(error)}"
-        raise UserError(f"metric '{name}' can't be loaded from {where}: {what}") from error
+        failure = f"{type(error).__name__}: {first_line(error)}"
+        raise UserError(f"metric '{name}' can't be loaded from {origin}: {failure}") from error
     if not callable(factory):
-        raise UserError(f"metric '{name}' can't be loaded: {where} is not a class")
+        raise UserError(f"metric '{name}' can't be loaded: {origin} is not a class")
     if file:
         _in_files[str(getattr(factory, "name", name))] = factory
     return factory
@@ -220,7 +215,7 @@ def options(metric: Callable[..., Metric], *, name: str = "") -> dict[str, Decla
 def create(
     names: Sequence[str], common: Mapping[str, Any], words: Mapping[str, object]
 ) -> list[Metric]:
-    """The metrics of these names with the options that each of them knows.
+    """Returns the metrics of these names, each with its options.
 
     Args:
         names: names of metrics, no families.
@@ -229,21 +224,23 @@ def create(
             mistake.
             `METRIC:NAME` or `FAMILY:NAME` is of these metrics alone, and goes before `NAME`.
     """
-    known = {n: options(metric_class(n), name=n) for n in names}
-    mine = {name: _words_of(name, words) for name in names}
+    declared = {n: options(metric_class(n), name=n) for n in names}
+    words_of_metrics = {name: _words_of(name, words) for name in names}
     for word in words:
-        whose, _, option = word.rpartition(":")
-        having = {n: known[n] for n in names if not whose or _is_of(n, whose)}
-        if not having:
-            raise UserError(f"--option {word}=…: '{whose}' is none of {', '.join(names)}")
-        if not any(option in parameters for parameters in having.values()):
-            all_of = sorted({p for parameters in having.values() for p in parameters})
-            raise UserError(f"no option '{option}' in {', '.join(having)}; there are {all_of}")
+        scope, _, option = word.rpartition(":")
+        candidates = {n: declared[n] for n in names if not scope or _is_of(n, scope)}
+        if not candidates:
+            raise UserError(f"--option {word}=…: '{scope}' is none of {', '.join(names)}")
+        if not any(option in parameters for parameters in candidates.values()):
+            options_there = sorted({p for parameters in candidates.values() for p in parameters})
+            raise UserError(
+                f"no option '{option}' in {', '.join(candidates)}; there are {options_there}"
+            )
     metrics = []
-    for name, its_own in known.items():
-        values = {k: v for k, v in common.items() if k in its_own}
-        values |= parsed(name, its_own, mine[name])
-        if missing := required(its_own, values):
+    for name, choices_of_metric in declared.items():
+        values = {k: v for k, v in common.items() if k in choices_of_metric}
+        values |= parsed(name, choices_of_metric, words_of_metrics[name])
+        if missing := required(choices_of_metric, values):
             raise UserError(f"metric '{name}' needs --option {missing[0]}=…")
         metric_type = metric_class(name)
         with held_to_its_contract(metric_type, "can't be made", name=name):
@@ -254,16 +251,16 @@ def create(
 
 
 def _words_of(name: str, words: Mapping[str, object]) -> dict[str, Any]:
-    """The options among `words` that are for a metric; what names it more closely wins."""
-    mine: dict[str, Any] = {}
+    """Returns the options among `words` that are for a metric; what names it more closely wins."""
+    values: dict[str, Any] = {}
     for word in sorted(words, key=lambda word: len(word.rpartition(":")[0])):
-        whose, _, option = word.rpartition(":")
-        if not whose or _is_of(name, whose):
-            mine[option] = words[word]
-    return mine
+        scope, _, option = word.rpartition(":")
+        if not scope or _is_of(name, scope):
+            values[option] = words[word]
+    return values
 
 
-def _is_of(name: str, whose: str) -> bool:
-    """Whether a metric is what a word names: itself or a member of the family."""
-    own = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
-    return whose in (name, own) or own.startswith(f"{whose}.")
+def _is_of(name: str, scope: str) -> bool:
+    """Returns whether a metric is what a word names: itself or a member of the family."""
+    full_name = str(getattr(metric_class(name), "name", name)) if MetricFile.parse(name) else name
+    return scope in (name, full_name) or full_name.startswith(f"{scope}.")

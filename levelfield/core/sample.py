@@ -58,7 +58,7 @@ class Sample:
 
         None when the sample was generated from nothing that could be equal.
         """
-        control = tuple(sorted((attribute, wanted) for attribute, wanted in self.control.items()))
+        control = tuple(sorted(self.control.items()))
         if not (self.shared or control):
             return None
         return (self.dataset, self.source, self.prompt, self.context, control)
@@ -67,28 +67,28 @@ class Sample:
 Wanted = str | tuple[str, ...]
 
 
-def wanted_values(wanted: Wanted) -> tuple[str, ...]:
+def wanted_values(value: Wanted) -> tuple[str, ...]:
     """Returns the values one by one.
 
     >>> wanted_values("positive"), wanted_values(("court", "culture"))
     (('positive',), ('court', 'culture'))
     """
-    return (wanted,) if isinstance(wanted, str) else wanted
+    return (value,) if isinstance(value, str) else value
 
 
-def single_value(wanted: Wanted) -> Wanted:
+def single_value(value: Wanted) -> Wanted:
     """Returns the value of a group of one; anything else stays as it is.
 
     >>> single_value(("positive",)), single_value(("court", "culture"))
     ('positive', ('court', 'culture'))
     """
-    return wanted if isinstance(wanted, str) or len(wanted) != 1 else wanted[0]
+    return value if isinstance(value, str) or len(value) != 1 else value[0]
 
 
-def wanted_name(wanted: Wanted) -> str:
+def wanted_name(value: Wanted) -> str:
     """Returns the values as one name.
 
     >>> wanted_name(("court", "culture"))
     'court, culture'
     """
-    return ", ".join(wanted_values(wanted))
+    return ", ".join(wanted_values(value))

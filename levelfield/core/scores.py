@@ -61,7 +61,9 @@ class Scores:
                 f"{self.metric}: every NaN needs a reason and nothing else may have one; "
                 f"they differ for {sorted(nan ^ set(self.undefined))[:3]}"
             )
-        if not all(isinstance(why, str) and why.strip() for why in self.undefined.values()):
+        if not all(
+            isinstance(reason, str) and reason.strip() for reason in self.undefined.values()
+        ):
             raise ValueError(f"{self.metric}: a reason must be a string that is not empty")
         if self.parts is not None and self.parts.columns != list(PARTS_SCHEMA):
             raise ValueError(
@@ -88,7 +90,7 @@ class Scores:
         return float(defined.mean()) if defined.size else float("nan")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One object a sample, as in `scores.jsonl`: id, metric, value, undefined, signature."""
+        """Yields one record a sample, as `scores.jsonl` has it."""
         for id, value in zip(self.ids, self.values.tolist(), strict=True):
             record: dict[str, Any] = {"id": id, "metric": self.metric}
             if id in self.undefined:
@@ -99,7 +101,7 @@ class Scores:
 
 
 def concatenate(scores: Sequence[Scores]) -> Scores:
-    """Scores of one metric under one signature over several partitions, as one."""
+    """Returns scores of one metric under one signature over several partitions, as one."""
     first = scores[0]
     if any(s.signature != first.signature for s in scores):
         raise ValueError("scores under different signatures can't be put together")

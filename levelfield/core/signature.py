@@ -10,7 +10,7 @@ _RESERVED = str.maketrans({"|": "/", "\n": " ", "\r": " "})
 
 
 def signature(metric: str, choices: Mapping[str, object]) -> str:
-    """The signature of a metric with the choices made for it.
+    """Returns the signature of a metric with the choices made for it.
 
     >>> signature("ctrleval.coherence", {"weights": "nisf", "dtype": "float32"})
     'ctrleval.coherence|weights:nisf|dtype:float32|v:0.1.0'
@@ -22,7 +22,7 @@ def signature(metric: str, choices: Mapping[str, object]) -> str:
 
 
 def with_choices(metric: str, choices: Mapping[str, object]) -> str:
-    """A signature without our version, of numbers that another program computed.
+    """Returns a signature without our version, of numbers that another program computed.
 
     >>> with_choices("elsewhere.bleurt", {"file": "scores.csv"})
     'elsewhere.bleurt|file:scores.csv'
@@ -32,7 +32,7 @@ def with_choices(metric: str, choices: Mapping[str, object]) -> str:
 
 
 def with_run(signature: str, *, n: int, undefined: int, truncated: int) -> str:
-    """A signature with its run part: how many samples, how many undefined, how many cut.
+    """Returns a signature with its run part: how many samples, how many undefined, how many cut.
 
     >>> with_run("m|v:0.1.0", n=360, undefined=2, truncated=0)
     'm|v:0.1.0|n:360 undefined:2 truncated:0'

@@ -11,7 +11,7 @@ _NUMBER = re.compile("([0-9]+)")
 
 
 def natural(name: str) -> tuple[list[str | tuple[int, str]], str]:
-    """A key that sorts `model-2` before `model-10`.
+    """Returns a key that sorts `model-2` before `model-10`.
 
     >>> sorted(["r10", "r9", "a", "r"], key=natural)
     ['a', 'r', 'r9', 'r10']
@@ -28,7 +28,9 @@ _UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    r"""The text, control characters and changes of direction escaped, line breaks and tabs kept.
+    r"""Returns the text with control characters and changes of direction escaped.
+
+    Line breaks and tabs stay.
 
     >>> visible("\x1b[31mred\n")
     '\\x1b[31mred\n'
@@ -37,7 +39,7 @@ def visible(text: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """The whole number that a word is; `1_0`, which Python takes for 10, is none.
+    """Returns the whole number that a word is; `1_0`, which Python takes for 10, is none.
 
     Raises:
         ValueError: it is none.
@@ -48,7 +50,7 @@ def whole_number(text: str) -> int:
 
 
 def finite_number(text: str) -> float:
-    """The number that a word is; `nan`, `inf` and `1_0` are none.
+    """Returns the number that a word is; `nan`, `inf` and `1_0` are none.
 
     Raises:
         ValueError: it is none.
@@ -60,7 +62,7 @@ def finite_number(text: str) -> float:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """A JSON document; numbers that JSON has none of, NaN and the infinite, become null."""
+    """Returns a JSON document; numbers that JSON has none of, NaN and the infinite, become null."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError:

@@ -26,8 +26,10 @@ INFINITE = "the value is infinite"
 
 
 def undefined_parts(reasons: Mapping[str, str]) -> str:
-    """Some parts of a value have none, part -> reason: the reason that they share, or all of them
-    with the parts that they are of."""
+    """Returns one reason for the parts without a value, part -> reason.
+
+    It is the reason that they share, else every reason with its parts.
+    """
     by_reason: dict[str, list[str]] = {}
     for part, reason in reasons.items():
         by_reason.setdefault(reason, []).append(part)
@@ -77,9 +79,9 @@ def several_wanted(attribute: str) -> str:
     return f"several values wanted for {attribute}"
 
 
-def unknown_wanted(attribute: str, wanted: Wanted) -> str:
+def unknown_wanted(attribute: str, value: Wanted) -> str:
     """The control wants a value that the attribute does not have."""
-    return f"unknown {attribute} '{wanted_name(wanted)[:60]}'"
+    return f"unknown {attribute} '{wanted_name(value)[:60]}'"
 
 
 NO_KEYWORDS = no_control("keywords")
@@ -98,9 +100,9 @@ def no_judge(attribute: str) -> str:
     return f"no judge of {attribute}"
 
 
-def unknown_to_judge(judge: str, attribute: str, wanted: str, labels: Iterable[str]) -> str:
+def unknown_to_judge(judge: str, attribute: str, value: str, labels: Iterable[str]) -> str:
     """The wanted value is none of a judge's labels."""
-    return f"{judge} knows no {attribute} '{wanted[:60]}', only {', '.join(labels)}"
+    return f"{judge} knows no {attribute} '{value[:60]}', only {', '.join(labels)}"
 
 
 # -- models

@@ -18,24 +18,24 @@ _TIE = ": tie of "
 _SHARED = "|ties:share|"
 
 
-def part_name(of: str, labels: Sequence[str]) -> str:
-    """The name of the part of a vote that these labels lead.
+def part_name(vote: str, labels: Sequence[str]) -> str:
+    """Returns the name of the part of a vote that these labels lead.
 
     >>> part_name("sentiment/majority", ["negative", "positive"])
     'sentiment/majority: tie of negative, positive'
     >>> part_name("sentiment/majority", ["positive"])
     'sentiment/majority: positive'
     """
-    return f"{of}{_TIE if len(labels) > 1 else ': '}{', '.join(labels)}"
+    return f"{vote}{_TIE if len(labels) > 1 else ': '}{', '.join(labels)}"
 
 
 def is_tie(signature: str, part: str) -> bool:
-    """Whether a part of a metric with this signature is a tie."""
+    """Returns whether a part of a metric with this signature is a tie."""
     return _SHARED in signature and _TIE in part
 
 
 def ties(scores: Scores) -> int:
-    """The number of samples with a tie."""
+    """Returns the number of samples with a tie."""
     if scores.parts is None or _SHARED not in scores.signature:
         return 0
     rows = scores.parts.select("id", "part").iter_rows()
@@ -43,7 +43,7 @@ def ties(scores: Scores) -> int:
 
 
 def tie_note(metric: str, ties: int, n: int) -> str:
-    """A sentence on the ties among n texts.
+    """Returns a sentence on the ties among n texts.
 
     >>> tie_note("control.majority", 18, 100)
     'control.majority: the judges are divided on 18 % of the texts (18 of 100), which count as \

@@ -62,12 +62,12 @@ def ag_news_dev(parts: Parts) -> list[Sample]:
     """Class number and description, without the rows that are in ag-news, too."""
     test = ag_news({"test": paths("ag-news", part="test")})
     classes = ("World", "Sports", "Business", "Sci/Tech")
-    known = {_beginning(sample.text) for sample in test}
+    beginnings = {_beginning(sample.text) for sample in test}
     return [
         _labelled("ag-news-dev", part, n, row["content"], {"topic": classes[int(row["label"]) - 1]})
         for part, path in _each(parts)
         for n, row in enumerate(records(path, "label", "content"), 1)
-        if _beginning(row["content"]) not in known
+        if _beginning(row["content"]) not in beginnings
     ]
 
 

@@ -47,7 +47,7 @@ def load(
     progress: Progress = no_progress,
     **words: Any,
 ) -> list[Sample]:
-    """The samples of a data set, with their ratings or labels.
+    """Returns the samples of a data set, with their ratings or labels.
 
     Files are looked for under `$LEVELFIELD_DATA/<set>/<path>` and in the cache, else downloaded.
 
@@ -80,7 +80,7 @@ def paths(
     progress: Progress = no_progress,
     **words: Any,
 ) -> dict[str, Path]:
-    """Path as published -> local copy, of all files or those of some parts; see `load`."""
+    """Returns path as published -> local copy, of all files or those of some parts; see `load`."""
     data_set = dataset(name)
     chosen = DataOptions.of(chosen, **words)
     if chosen.part is None:
@@ -91,17 +91,18 @@ def paths(
 
 
 def wanted_files(data_set: DataSet, chosen: DataOptions) -> list[Published]:
-    """The files that `load` reads, each once."""
+    """Returns the files that `load` reads, each once."""
     parts = _chosen(data_set, chosen).values()
     return list(dict.fromkeys(file for files in parts for file in files))
 
 
 def _parts(data_set: DataSet, chosen: DataOptions, progress: Progress) -> Parts:
     parts = _chosen(data_set, chosen)
-    local: dict[Published, Path] = {}
-    for file in dict.fromkeys(file for files in parts.values() for file in files):
-        local[file] = _fetch(file, progress)
-    return {p: {f.path: local[f] for f in files} for p, files in parts.items()}
+    files = dict.fromkeys(file for files in parts.values() for file in files)
+    local = {file: _fetch(file, progress) for file in files}
+    return {
+        part: {file.path: local[file] for file in published} for part, published in parts.items()
+    }
 
 
 def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Published]]:
@@ -115,9 +116,9 @@ def _chosen(data_set: DataSet, chosen: DataOptions) -> Mapping[str, Sequence[Pub
     else:
         complete = {name: files for name, files in parts.items() if all(map(local_copy, files))}
     if not complete:
-        what = f" ({', '.join(parts)})" if chosen.part else ""
+        selection = f" ({', '.join(parts)})" if chosen.part else ""
         raise FetchError(
-            f"of data set {data_set.name}{what} nothing is on this machine; "
+            f"of data set {data_set.name}{selection} nothing is on this machine; "
             f"`levelfield data fetch {data_set.name}` downloads it"
         )
     return complete
@@ -137,7 +138,7 @@ TURN = "</UTT>"
 
 
 def lines(path: Path) -> list[str]:
-    r"""Lines without their ends; only `\n` and `\r\n` end one. An empty last one is none."""
+    r"""Returns lines without their ends, `\n` or `\r\n`, and without an empty last line."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -147,12 +148,12 @@ def lines(path: Path) -> list[str]:
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are not blank."""
+    """Yields number and text of the lines that are not blank."""
     return ((n, line) for n, line in enumerate(lines(path), 1) if line.strip())
 
 
 def records(path: Path, *fields: str) -> list[dict[str, str]]:
-    """Rows of a CSV file with a header that has at least these fields."""
+    """Returns rows of a CSV file with a header that has at least these fields."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         try:
@@ -165,7 +166,7 @@ def records(path: Path, *fields: str) -> list[dict[str, str]]:
 
 
 def number(text: str, path: Path, line: int) -> float:
-    """A finite number.
+    """Returns a finite number.
 
     Raises:
         InputError: it is none.
@@ -177,10 +178,10 @@ def number(text: str, path: Path, line: int) -> float:
 
 
 def turns(joined: str) -> tuple[str, ...]:
-    """The turns of a dialogue; a mark after the last one is allowed."""
+    """Returns the turns of a dialogue; a mark after the last one is allowed."""
     return tuple(turn.strip() for turn in joined.removesuffix(TURN).split(TURN))
 
 
-def wrong(path: Path, line: int, what: str) -> InputError:
-    """The error for a row that is not as expected."""
-    return InputError([f"{path}:{line}: {what}; is it the published file?"])
+def wrong(path: Path, line: int, problem: str) -> InputError:
+    """Returns the error for a row that is not as expected."""
+    return InputError([f"{path}:{line}: {problem}; is it the published file?"])

@@ -67,7 +67,7 @@ class PublishedRun:
 def runs(
     folder: Path | str | None = None, *, control: str | None = None, here: bool = False
 ) -> list[PublishedRun]:
-    """The published results, one record a run, sorted by name.
+    """Returns the published results, one record a run, sorted by name.
 
     Args:
         folder: of the set, with `results/` in it; whatever runs are there are read as they are.
@@ -82,11 +82,11 @@ def runs(
         raise UserError(f"no kind of control '{control}'; there are {', '.join(CONTROLS)}")
     chosen = (control,) if control else CONTROLS
     if folder is None:
-        parts = [f"{one}-results" for one in chosen]
+        parts = [f"{kind}-results" for kind in chosen]
         files = list(paths("lpf", part=parts, here=here).values())
     else:
         where = Path(folder).expanduser() / "results"
-        files = [p for one in chosen for p in where.glob(f"{one}/*/evaluation_results_*.json")]
+        files = [p for kind in chosen for p in where.glob(f"{kind}/*/evaluation_results_*.json")]
         if not files:
             raise UserError(f"{where}: no run of {', '.join(chosen)} is there")
     # a folder may have further files, with partial results
@@ -95,7 +95,7 @@ def runs(
 
 
 def run_of(path: Path) -> PublishedRun:
-    """The run that an evaluation file belongs to, with its results.
+    """Returns the run that an evaluation file belongs to, with its results.
 
     Raises:
         UserError: the file is not JSON, or its folder is not named as the study's are.
@@ -108,7 +108,7 @@ def run_of(path: Path) -> PublishedRun:
 
 
 def named(path: Path) -> PublishedRun:
-    """The run that the name of a file's folder describes; without results.
+    """Returns the run that the name of a file's folder describes; without results.
 
     Raises:
         UserError: the folder is not named as the study's are.
@@ -127,7 +127,7 @@ def named(path: Path) -> PublishedRun:
 
 
 def texts(parts: Parts) -> list[Sample]:
-    """The generated texts of all runs in these parts, with what they were asked for."""
+    """Returns the generated texts of all runs in these parts, with what they were asked for."""
     return [
         sample
         for files in parts.values()
@@ -138,7 +138,7 @@ def texts(parts: Parts) -> list[Sample]:
 
 
 def texts_of(path: Path) -> list[Sample]:
-    """The texts of one run, from its `processed_*.csv`.
+    """Returns the texts of one run, from its `processed_*.csv`.
 
     Raises:
         UserError: it is not one of the study's files.
@@ -171,7 +171,7 @@ def texts_of(path: Path) -> list[Sample]:
 
 
 def wanted(kind: str, value: str) -> Control:
-    """The values behind a value of the study's files, which joins several with `#`."""
+    """Returns the values behind a value of the study's files, which joins several with `#`."""
     values = tuple(value.split("#"))
     match kind:
         case "multiple" if len(values) == 2:
@@ -182,13 +182,13 @@ def wanted(kind: str, value: str) -> Control:
 
 
 def _prefix(run: PublishedRun, original_id: str, input: str) -> str:
-    """The content prefix in what the system was given.
+    """Returns the content prefix in what the system was given.
 
     Instructed models read it in quotes, after any examples; PPLM's input begins with the
     names of its attributes and a colon, CTRL's with a control code.
     """
-    if known := _PPLM_PROMPTS.get(original_id):
-        return known
+    if prompt := _PPLM_PROMPTS.get(original_id):
+        return prompt
     if run.prompting:
         request = input.rpartition(_ASKED)[2]
         quoted, mark, _ = request.partition('" with a ')

@@ -53,7 +53,7 @@ system, as `PPLM-Bow_0` … `PPLM-Bow_19` (`topic`) and `PPLM-Discrim_0` … (`s
 
 
 def prompts(name: str) -> tuple[str, ...]:
-    """The prompts of a set: `topic` (20), `sentiment` (15), or `pplm` (both, 35).
+    """Returns the prompts of a set: `topic` (20), `sentiment` (15), or `pplm` (both, 35).
 
     Raises:
         UserError: there is no such set.

@@ -26,7 +26,7 @@ _SCORES = re.compile(r"(?P<set>fed|dstc9)_test_(?P<aspect>\w+?)_orig_preds")
 
 
 def ctrleval(parts: Parts) -> list[Sample]:
-    """CTRLEval's rated texts; each part is one file of `levelfield.io`'s format `ctrleval`."""
+    """Returns CTRLEval's rated texts; each part is one file of the format `ctrleval`."""
     return [
         replace(sample, dataset="ctrleval")
         for files in parts.values()
@@ -36,7 +36,7 @@ def ctrleval(parts: Parts) -> list[Sample]:
 
 
 def commongen(parts: Parts) -> list[Sample]:
-    """Sentences of concept sets with one rating of the aspect `commonsense` a judge.
+    """Returns sentences of concept sets with one rating of the aspect `commonsense` a judge.
 
     A sentence that several judges scored is one sample. Only the files of GPT-4 show the concept
     sets; a sentence that is not in them has no keywords.
@@ -55,19 +55,19 @@ def commongen(parts: Parts) -> list[Sample]:
         ratings: dict[Key, dict[str, float]] = {key: {} for key in groups}
         for judge in parts:
             for key, _, score in _sentences(local[f"commongen_{stem}{_JUDGES[judge]}"]):
-                given = ratings.setdefault(key, {})
+                scores = ratings.setdefault(key, {})
                 if score is not None:
-                    given[judge] = score
-        for n, (key, given) in enumerate(ratings.items(), 1):
+                    scores[judge] = score
+        for n, (key, scores) in enumerate(ratings.items(), 1):
             group = groups.get(key)
-            wanted: Control = {"keywords": concepts[group - 1]} if group else {}
+            control: Control = {"keywords": concepts[group - 1]} if group else {}
             samples.append(
                 Sample(
                     id=f"{quality}:{n}",
                     text=key[0],
-                    control=wanted,
+                    control=control,
                     dataset="commongen-trinity",
-                    ratings={"commonsense": given} if given else {},
+                    ratings={"commonsense": scores} if scores else {},
                     extra={"class": quality, "quality": QUALITY[quality], "concept_set": group},
                 )
             )
@@ -75,7 +75,7 @@ def commongen(parts: Parts) -> list[Sample]:
 
 
 def _sentences(path: Path) -> Iterator[tuple[Key, int, float | None]]:
-    """Every sentence with the number of its group between blank lines, and its score."""
+    """Yields every sentence with the number of its group between blank lines, and its score."""
     times: Counter[str] = Counter()
     group, after_blank = 0, True
     for n, line in enumerate(lines(path), 1):
@@ -111,39 +111,41 @@ def _rated_dialogues(part: str, files: Mapping[str, Path]) -> list[Sample]:
                 joined, mark, rating = line.removesuffix(TURN).rpartition(TURN)
                 if not mark:
                     raise wrong(path, n, f"expected turns and a score, joined by {TURN}")
-                given = rated.setdefault((n, turns(joined)), {})
-                given[dialogue["aspect"]] = number(rating, path, n)
+                by_aspect = rated.setdefault((n, turns(joined)), {})
+                by_aspect[dialogue["aspect"]] = number(rating, path, n)
     times = Counter(n for n, _ in rated)
     samples = []
-    for (n, said), given in sorted(rated.items(), key=lambda one: one[0][0]):
+    for (n, utterances), by_aspect in sorted(rated.items(), key=lambda item: item[0][0]):
         # a line that differs between the files of two aspects gives two samples
-        id = f"{part}:{n}" if times[n] == 1 else f"{part}:{n}:{'+'.join(given)}"
-        own = {a: values[n - 1] for a, values in scores.items() if a in given and n <= len(values)}
+        id = f"{part}:{n}" if times[n] == 1 else f"{part}:{n}:{'+'.join(by_aspect)}"
+        predictions = {
+            a: values[n - 1] for a, values in scores.items() if a in by_aspect and n <= len(values)
+        }
         samples.append(
             Sample(
                 id=id,
-                text="\n".join(said),
+                text="\n".join(utterances),
                 dataset=part,
-                ratings={aspect: {"mean": value} for aspect, value in given.items()},
-                extra={"turns": list(said), **({"deam": own} if own else {})},
+                ratings={aspect: {"mean": value} for aspect, value in by_aspect.items()},
+                extra={"turns": list(utterances), **({"deam": predictions} if predictions else {})},
             )
         )
     return samples
 
 
 def dialogues(parts: Parts) -> list[Sample]:
-    """Dialogues without ratings, one a line."""
+    """Returns dialogues without ratings, one a line."""
     return [
         Sample(
             id=f"{part}:{n}",
-            text="\n".join(said),
+            text="\n".join(utterances),
             dataset="topical-persona-chat",
-            extra={"turns": list(said)},
+            extra={"turns": list(utterances)},
         )
         for part, files in parts.items()
         for path in files.values()
         for n, line in numbered(path)
-        for said in (turns(line.strip()),)
+        for utterances in (turns(line.strip()),)
     ]
 
 
@@ -171,7 +173,7 @@ _NORMED = _RATED + len(ASPECTS) * len(RATERS)
 
 
 def formality(parts: Parts) -> list[Sample]:
-    """One sample a system and source; what several files say of it is put together.
+    """Returns one sample a system and source; joins what several files say of it.
 
     The files repeat source, output, reference and ratings, so any of them can be read alone.
     """
@@ -185,13 +187,13 @@ def formality(parts: Parts) -> list[Sample]:
                 fields = line.split("\t")
                 if len(fields) != _RATED and len(fields) <= _NORMED:
                     raise wrong(path, n, f"{len(fields)} fields, expected {_RATED} or more")
-                made = _sample(system, n, fields, path)
-                known = samples.setdefault((system, n), made)
-                if (known.source, known.text) != (made.source, made.text):
+                row = _sample(system, n, fields, path)
+                sample = samples.setdefault((system, n), row)
+                if (sample.source, sample.text) != (row.source, row.text):
                     raise wrong(path, n, "source or output differ from those in the other files")
                 if len(fields) > _NORMED:
-                    extra = {**known.extra, **_measured(kind, fields, path, n)}
-                    samples[system, n] = replace(known, extra=extra)
+                    extra = {**sample.extra, **_measured(kind, fields, path, n)}
+                    samples[system, n] = replace(sample, extra=extra)
     return [samples[key] for key in sorted(samples)]
 
 

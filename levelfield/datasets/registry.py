@@ -52,19 +52,19 @@ class DataSet:
     default: tuple[str, ...]
 
     def part(self, name: str) -> tuple[Published, ...]:
-        """The files of a part.
+        """Returns the files of a part.
 
         Raises:
             UserError: there is no part of that name.
         """
         if name not in self.parts:
-            known = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"
-            raise UserError(f"data set {self.name} has no part '{name}'; {known}")
+            hint = f"it has {', '.join(self.parts)}" if self.parts else "it has no parts"
+            raise UserError(f"data set {self.name} has no part '{name}'; {hint}")
         patterns = self.parts[name]
         return tuple(f for f in self.files if any(fnmatchcase(f.path, p) for p in patterns))
 
     def file(self, path: str) -> Published:
-        """The file at a path.
+        """Returns the file at a path.
 
         Raises:
             UserError: the set has no such file.
@@ -76,12 +76,12 @@ class DataSet:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all data sets, as in the registry; those of other distributions come last."""
+    """Returns the names of all data sets; those of other distributions come last."""
     return tuple(_registry())
 
 
 def dataset(name: str) -> DataSet:
-    """The data set of that name.
+    """Returns the data set of that name.
 
     Raises:
         UserError: there is none.
@@ -95,8 +95,8 @@ def dataset(name: str) -> DataSet:
 
 @functools.cache
 def _registry() -> Mapping[str, DataSet]:
-    own = {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
-    return Extensible("levelfield.datasets", DataSet, own)
+    published = {name: _dataset(name, entry) for name, entry in _toml("registry.toml").items()}
+    return Extensible("levelfield.datasets", DataSet, published)
 
 
 def _toml(file: str) -> dict[str, Any]:
@@ -112,14 +112,10 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
         # the file's name repeats that of its folder, which the list spares
         path = path.replace("*", path.split("/")[-2]) if "*" in path else path
         published.append(Published(name, repository, commit, path, sha256, int(size)))
+    words = ("title", "repository", "commit", "licence", "citation", "row")
     return DataSet(
         name=name,
-        title=entry["title"],
-        repository=repository,
-        commit=commit,
-        licence=entry["licence"],
-        citation=entry["citation"],
-        row=entry["row"],
+        **{word: entry[word] for word in words},
         rows=entry.get("rows"),
         facts=tuple(entry.get("facts", ())),
         parts={part: tuple(patterns) for part, patterns in entry["parts"].items()},
@@ -130,25 +126,25 @@ def _dataset(name: str, entry: Mapping[str, Any]) -> DataSet:
     )
 
 
-def document(one: DataSet) -> dict[str, Any]:
-    """What is known of a data set, as `levelfield data --json` has it."""
+def document(data_set: DataSet) -> dict[str, Any]:
+    """Returns what is known of a data set, as `levelfield data --json` has it."""
     return {
-        "name": one.name,
-        "title": one.title,
-        "rows": one.rows,
-        "files": len(one.files),
-        "bytes": total_bytes(one.files),
-        "licence": one.licence or None,
-        "citation": one.citation,
-        "repository": one.repository,
-        "commit": one.commit,
-        "row": one.row,
-        "facts": list(one.facts),
+        "name": data_set.name,
+        "title": data_set.title,
+        "rows": data_set.rows,
+        "files": len(data_set.files),
+        "bytes": total_bytes(data_set.files),
+        "licence": data_set.licence or None,
+        "citation": data_set.citation,
+        "repository": data_set.repository,
+        "commit": data_set.commit,
+        "row": data_set.row,
+        "facts": list(data_set.facts),
     }
 
 
 def state_of(file: Published) -> str:
-    """The state of a file in words."""
+    """Returns the state of a file in words."""
     path = local_copy(file)
     if path is None:
         return "not here"
@@ -159,16 +155,16 @@ def state_of(file: Published) -> str:
 
 
 def is_here(file: Published) -> bool:
-    """Whether a file is on this machine."""
+    """Returns whether a file is on this machine."""
     return local_copy(file) is not None
 
 
 def share_here(files: Sequence[Published]) -> str:
-    """How many of the files are on this machine, in words."""
+    """Returns how many of the files are on this machine, in words."""
     here = sum(map(is_here, files))
     return "all" if here == len(files) else f"{here} of {len(files)}" if here else "no"
 
 
 def total_bytes(files: Sequence[Published]) -> int:
-    """The size of the files together."""
+    """Returns the size of the files together."""
     return sum(file.bytes for file in files)

@@ -12,7 +12,7 @@ _TRAILING = re.compile(r"\s+\[\d+/\d+\]$")
 
 
 def wordlist(topic: str) -> tuple[str, ...]:
-    """The words and phrases of a topic, in the order of the file.
+    """Returns the words and phrases of a topic, in the order of the file.
 
     Args:
         topic: a part of the data set `pplm-wordlists`, e.g. `science`.

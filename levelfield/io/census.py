@@ -73,14 +73,14 @@ class Tally:
         self._systems[sample.system] += 1
         self._datasets[sample.dataset] += 1
         self._seeds[sample.seed] += 1
-        for attribute, wanted in sample.control.items():
+        for attribute, values in sample.control.items():
             labels = self._control.setdefault(attribute, defaultdict(int))
-            for label in dict.fromkeys(wanted_values(wanted)):
-                known = label in labels or len(labels) < MOST_LABELS
-                labels[label if known else OTHER_LABELS] += 1
-        for aspect, given in sample.ratings.items():
+            for label in dict.fromkeys(wanted_values(values)):
+                is_counted = label in labels or len(labels) < MOST_LABELS
+                labels[label if is_counted else OTHER_LABELS] += 1
+        for aspect, ratings in sample.ratings.items():
             raters = self._ratings.setdefault(aspect, defaultdict(int))
-            for rater in given:
+            for rater in ratings:
                 raters[rater] += 1
         for name in sample.extra:
             self._extra[name] += 1

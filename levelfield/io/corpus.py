@@ -24,7 +24,7 @@ _PACKED = (*_OPENERS, ".bz2", ".zst", ".zip")
 
 
 def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) -> Iterator[str]:
-    """The texts of all files in their order, as they are read; ids may repeat.
+    """Yields the texts of all files in their order, as they are read; ids may repeat.
 
     A file of records (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, told by its suffix), standard
     input (`-`) and a data set of the hub (`hf:NAME`) give the text of each record. Every other file
@@ -39,8 +39,8 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
         UserError: at the first thing that can't be read: which file and line, and the mend.
     """
     of_records = {s for name, f in FORMATS.items() if name != "text" for s in f.suffixes}
-    for given in paths:
-        name, path = str(given), Path(given)
+    for source in paths:
+        name, path = str(source), Path(source)
         suffix = path.suffix.lower()
         is_file = name != STDIN and not name.startswith(PREFIX)
         if not is_file or suffix in of_records:
@@ -50,8 +50,8 @@ def corpus_texts(paths: Iterable[str | Path], progress: Progress = no_progress) 
             continue
         inner = Path(path.stem).suffix.lower()
         if suffix in _PACKED and (suffix not in _OPENERS or inner in of_records):
-            what = f"packed {inner} files" if inner in of_records else f"{suffix} files"
-            raise UserError(f"{printable(name)}: {what} are not read; unpack it first")
+            description = f"packed {inner} files" if inner in of_records else f"{suffix} files"
+            raise UserError(f"{printable(name)}: {description} are not read; unpack it first")
         yield from _lines(path, suffix, progress)
 
 
@@ -59,14 +59,14 @@ def _lines(path: Path, suffix: str, progress: Progress) -> Iterator[str]:
     name = printable(str(path))
     try:
         with open_bytes(path) as raw:
-            at = 0
+            position = 0
             for number, line in lines_of(_OPENERS[suffix](raw) if suffix in _OPENERS else raw):
                 if isinstance(line, Wrong):
                     raise UserError(f"{name}:{number}: {line}" if number else f"{name}: {line}")
                 yield without_end(line)
                 if raw.seekable():
-                    progress(raw.tell() - at)
-                    at = raw.tell()
+                    progress(raw.tell() - position)
+                    position = raw.tell()
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = printable((isinstance(error, OSError) and error.strerror) or str(error))
         raise UserError(f"{name}: can't be read: {reason}") from error

@@ -56,18 +56,18 @@ class Published:
 
 
 def data_folder() -> Path | None:
-    """The user's own copies of data sets: `$LEVELFIELD_DATA`."""
+    """Returns the user's own copies of data sets: `$LEVELFIELD_DATA`."""
     folder = os.environ.get("LEVELFIELD_DATA")
     return Path(folder).expanduser() if folder else None
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `data` in `$LEVELFIELD_CACHE`, else in the user's cache folder."""
+    """Returns the folder of downloads: `data` in `$LEVELFIELD_CACHE` or the user's cache folder."""
     return user_cache() / "data"
 
 
 def local_copy(file: Published) -> Path | None:
-    """The copy on this machine that `fetch` would look at, its bytes not checked; None if none."""
+    """Returns the copy that `fetch` would look at, its bytes unchecked; None if there is none."""
     for folder in (data_folder(), cache_folder()):
         if folder and (path := folder / file.set / file.path).is_file():
             return path
@@ -75,12 +75,12 @@ def local_copy(file: Published) -> Path | None:
 
 
 def is_intact(file: Published, path: Path) -> bool:
-    """Whether the bytes at `path` are those that were published."""
+    """Returns whether the bytes at `path` are those that were published."""
     return path.stat().st_size == file.bytes and sha256(path) == file.sha256
 
 
 def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
-    """A local copy with the right bytes: from `$LEVELFIELD_DATA`, the cache, or the network.
+    """Returns a local copy with the right bytes: `$LEVELFIELD_DATA`, the cache or a download.
 
     An interrupted download resumes where it stopped, also in another process; the file
     appears under its name only when it is whole. Two processes never write at once.
@@ -92,8 +92,8 @@ def fetch(file: Published, *, progress: Progress = no_progress) -> Path:
     Raises:
         FetchError: it can't be downloaded or kept, or has other bytes.
     """
-    own = data_folder()
-    if own and (path := own / file.set / file.path).is_file():
+    folder = data_folder()
+    if folder and (path := folder / file.set / file.path).is_file():
         if not _readable_and_intact(file, path):
             raise FetchError(
                 f"{path} is not the file that was published: its sha256 is {sha256(path)[:12]}…, "

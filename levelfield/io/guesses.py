@@ -44,10 +44,10 @@ _HUMAN = re.compile(r"human|rating|rated|mos\b|likert|mqm|\bda\b|esa|annot|peopl
 _NOISE = ("text", "texts", "sentence", "sentences", "string", "col", "column", "name")
 
 
-def field_guesses(record: Mapping[str, Any], wanted: Sequence[str] = ("text",)) -> dict[str, str]:
+def field_guesses(record: Mapping[str, Any], fields: Sequence[str] = ("text",)) -> dict[str, str]:
     """Returns our field -> the column that it probably is, without those that bear our name.
 
-    If no column's name says that it is one of the wanted fields, it is the longest string that is
+    If no column's name says that it is one of the fields, it is the longest string that is
     left.
     """
     guesses: dict[str, str] = {}
@@ -55,14 +55,14 @@ def field_guesses(record: Mapping[str, Any], wanted: Sequence[str] = ("text",)) 
         field = _field(column)
         if field and field not in guesses and field not in record:
             guesses[field] = column
-    for field in wanted:
+    for field in fields:
         if field in guesses or field in record or field == "control":
             continue
-        taken = {*guesses.values(), *id_guess(record).split("+")}
+        used = {*guesses.values(), *id_guess(record).split("+")}
         strings = {c: v for c, v in record.items() if isinstance(v, str) and not _is_number(v)}
-        left = [c for c in strings if c not in taken and _field(c) is None]
-        if left:
-            guesses[field] = max(left, key=lambda column: len(strings[column]))
+        candidates = [c for c in strings if c not in used and _field(c) is None]
+        if candidates:
+            guesses[field] = max(candidates, key=lambda column: len(strings[column]))
     return dict(sorted(guesses.items(), key=lambda guess: guess[0] != "text"))
 
 
@@ -96,7 +96,7 @@ def number_guesses(record: Mapping[str, Any], *, human: bool) -> list[str]:
 
 def map_words(mapping: Mapping[str, str]) -> str:
     """Returns the mapping as a user writes it: `--map text=output --map system=model`."""
-    words = [f"{o}={t}" for o, theirs in mapping.items() for t in alternatives(o, theirs)]
+    words = [f"{o}={t}" for o, column in mapping.items() for t in alternatives(o, column)]
     return " ".join(f"--map {shlex.quote(word)}" for word in words)
 
 
@@ -115,9 +115,9 @@ def map_words_in_toml(problem: str) -> str:
     return _MAP_WORDS.sub(table, problem)
 
 
-def alternatives(ours: str, theirs: str) -> list[str]:
+def alternatives(field: str, columns: str) -> list[str]:
     """Returns the columns that a field has in one file or another: `model+line|system+segment`."""
-    return theirs.split(ALTERNATIVE) if ours in NAMES else [theirs]
+    return columns.split(ALTERNATIVE) if field in NAMES else [columns]
 
 
 def id_mapping(record: Mapping[str, Any], mapping: Mapping[str, str] = {}) -> dict[str, str]:
@@ -132,12 +132,12 @@ def id_mapping(record: Mapping[str, Any], mapping: Mapping[str, str] = {}) -> di
     return {"id": f"{mapping['id']}{ALTERNATIVE}{guess}" if "id" in mapping else guess}
 
 
-def wanted_mapping(record: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, str]:
-    """Returns the guess of each wanted field; `COLUMN` where no column's name says so."""
+def wanted_mapping(record: Mapping[str, Any], fields: Sequence[str]) -> dict[str, str]:
+    """Returns the guess of each field; `COLUMN` where no column's name says so."""
     guesses = field_guesses(record, ())
     entry = {"control": next((f for f in guesses if f.startswith("control.")), "control.sentiment")}
     return {
-        entry.get(field, field): guesses.get(entry.get(field, field), "COLUMN") for field in wanted
+        entry.get(field, field): guesses.get(entry.get(field, field), "COLUMN") for field in fields
     }
 
 
@@ -178,7 +178,7 @@ def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
     if named is None or len(of_metrics) != 1:
         return of_metrics
     words = {"metric": named, "score": next(iter(of_metrics.values()))}
-    return {ours: theirs for ours, theirs in words.items() if ours != theirs}
+    return {field: column for field, column in words.items() if field != column}
 
 
 def rater_guess(record: Mapping[str, Any]) -> str:
@@ -187,12 +187,12 @@ def rater_guess(record: Mapping[str, Any]) -> str:
 
 
 def _name(column: str) -> str:
-    """A name for what a column holds."""
+    """Returns a name for what a column holds."""
     return re.sub(r"[^0-9A-Za-z_-]+", "-", column.rpartition(".")[2] or column).lower()
 
 
 def _field(column: str) -> str | None:
-    """The field that a column's name is a word for: the whole name, else a part of it."""
+    """Returns the field that a column's name is a word for: the whole name, else a part of it."""
     plain = _plain(column)
     tokens = [token for token in plain.split("_") if token not in _NOISE]
     if _is_id(column):

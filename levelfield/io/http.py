@@ -10,7 +10,6 @@ import contextlib
 import functools
 import json
 import logging
-import queue
 import sys
 import threading
 import time
@@ -63,26 +62,24 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     Raises:
         requests.Timeout: it took longer.
     """
+    from concurrent import futures
+
     import requests
 
-    done: queue.SimpleQueue[tuple[T] | BaseException] = queue.SimpleQueue()
+    outcome: futures.Future[T] = futures.Future()
 
     def run() -> None:
         try:
-            done.put((work(),))
+            outcome.set_result(work())
         except BaseException as error:
-            done.put(error)
+            outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
-        try:
-            result = done.get(timeout=min(left, _LISTEN_S))  # a longer wait may not hear Ctrl-C
-        except queue.Empty:
-            continue
-        if isinstance(result, BaseException):
-            raise result
-        return result[0]
+        # a longer wait may not hear Ctrl-C
+        if futures.wait([outcome], min(left, _LISTEN_S)).done:
+            return outcome.result()
     raise requests.Timeout(f"not within {seconds:g} s")
 
 
@@ -178,7 +175,7 @@ _REMEMBERED_S = 60.0
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers; False where `HF_HUB_OFFLINE` is set. An answer holds a minute."""
+    """Returns whether the hub answered within the last minute; never with `HF_HUB_OFFLINE`."""
     from huggingface_hub import constants
 
     return not constants.HF_HUB_OFFLINE and _answers(int(time.monotonic() // _REMEMBERED_S))

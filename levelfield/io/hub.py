@@ -42,21 +42,21 @@ class HubName:
     columns: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, given: str) -> HubName:
-        name, _, query = given.removeprefix(PREFIX).partition("?")
+    def parse(cls, word: str) -> HubName:
+        name, _, query = word.removeprefix(PREFIX).partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
         for option, value in options.items():
             if option not in OPTIONS or not value:
                 raise UserError(
-                    f"{printable(given)}: can't use {printable(f'{option}={value}')}; expected "
+                    f"{printable(word)}: can't use {printable(f'{option}={value}')}; expected "
                     f"hf:NAME?OPTION=VALUE&… with {', '.join(OPTIONS)}"
                 )
         if not name:
-            raise UserError(f"{printable(given)}: no name; expected hf:NAME?split=test")
+            raise UserError(f"{printable(word)}: no name; expected hf:NAME?split=test")
         if name.startswith((".", "/", "~")) and not Path(name).expanduser().is_dir():
-            raise UserError(f"{printable(given)}: there is no folder {shown(name)}")
+            raise UserError(f"{printable(word)}: there is no folder {shown(name)}")
         columns = tuple(filter(None, options.pop("columns", "").split(",")))
-        return cls(given, name, columns=columns, **options)
+        return cls(word, name, columns=columns, **options)
 
 
 class ReadOnce:
@@ -73,7 +73,7 @@ class ReadOnce:
         self._passes = itertools.count()
 
     def __call__(self) -> Iterator[Row]:
-        """The rows from the start."""
+        """Yields the rows from the start."""
         if self._whole is None:
             yield from self._keeping(self._folder / str(next(self._passes)))
             return
@@ -97,7 +97,7 @@ class ReadOnce:
 
 
 def rows(hub: HubName) -> Iterator[Row]:
-    """Rows in the order of the split; numbers of classes are replaced by the classes' names."""
+    """Yields rows in the order of the split, with names of classes instead of their numbers."""
     try:
         import datasets
     except ImportError:
@@ -123,9 +123,7 @@ def rows(hub: HubName) -> Iterator[Row]:
         if isinstance(feature, datasets.ClassLabel)
     }
     records = iter(data)
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         with _explained(hub):
             record: dict[str, Any] | None = next(records, None)
         if record is None:
@@ -143,13 +141,13 @@ def _explained(hub: HubName) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = printable(first_line(error))
+        reason = printable(first_line(error))
         mend = (
             "without a network only local folders and data sets fetched before can be read"
             if isinstance(error, ConnectionError | TimeoutError)
             else "check name, config, split and columns"
         )
-        raise UserError(f"{printable(hub.given)}: can't be read: {said}; {mend}") from error
+        raise UserError(f"{printable(hub.given)}: can't be read: {reason}; {mend}") from error
 
 
 @contextmanager

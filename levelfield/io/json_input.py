@@ -36,7 +36,7 @@ Raises:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a UTF-8 file of JSON.
+    """Returns the value in a UTF-8 JSON file.
 
     Raises:
         OSError: it can't be read.
@@ -46,7 +46,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value in a JSON text.
+    """Returns the value in a JSON text.
 
     Raises:
         ValueError: it is not JSON, an object has a name twice, or it is nested too deeply.
@@ -58,7 +58,7 @@ def parse_json(text: str) -> Any:
 
 
 def reason(error: Exception) -> str:
-    """Why JSON can't be read, in a few words."""
+    """Returns why JSON can't be read, in a few words."""
     if isinstance(error, NameTwiceError):
         return str(error)
     if isinstance(error, json.JSONDecodeError):

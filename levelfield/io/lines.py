@@ -1,4 +1,4 @@
-"""Lines of a text file, decoded one at a time; and files for what can be read only once."""
+"""Lines of a text file, decoded one at a time, and copies of streams that can be read only once."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _WIDE = {
 
 
 def lines(path: Path, most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
-    """`lines_of` a file that is not packed."""
+    """Yields `lines_of` a file that is not packed."""
     with open_bytes(path) as file:
         yield from lines_of(file, most)
 
 
 def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]]:
-    r"""Number and text of every line, or what is wrong with it.
+    r"""Yields the number and the text of every line, or what is wrong with it.
 
     Lines end with `\n` and keep it. No other character ends one: U+2028 and its like are part of
     a text. A line that can't be decoded is a problem of that line only.
 
     Args:
-        most: bytes of a line; `LINE_BYTES` unless it is given. Nothing is read after a longer one.
+        most: bytes of a line; `LINE_BYTES` by default. Nothing is read after a longer one.
     """
     most = most or LINE_BYTES
     for number, raw in enumerate(iter(partial(file.readline, most + 1), b""), 1):
@@ -58,22 +58,18 @@ def lines_of(file: IO[bytes], most: int = 0) -> Iterator[tuple[int, str | Wrong]
             text = raw.decode()
         except UnicodeDecodeError as error:
             column = len(raw[: error.start].decode()) + 1
-            yield (
-                number,
-                Wrong(
-                    f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
-                    f"{_mend('WINDOWS-1252')} (or from what it is written in)"
-                ),
+            problem = (
+                f"not UTF-8: byte 0x{raw[error.start]:02x} at column {column}; "
+                f"{_mend('WINDOWS-1252')} (or from what it is written in)"
             )
+            yield number, Wrong(problem)
             continue
         if "\0" in text:
-            yield (
-                number,
-                Wrong(
-                    f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
-                    f"if it is UTF-16: {_mend('UTF-16LE')}"
-                ),
+            problem = (
+                f"NUL character at column {text.index(chr(0)) + 1}, as no text file has; "
+                f"if it is UTF-16: {_mend('UTF-16LE')}"
             )
+            yield number, Wrong(problem)
             continue
         yield number, text
 

@@ -27,7 +27,7 @@ from levelfield.io.source import Input, Parallel, Source
 def open_samples(
     paths: Sequence[PathLike], reading: ReadingOptions | None = None, **words: Any
 ) -> Source:
-    """Samples in files, read when they are iterated.
+    """Returns samples in files, read when they are iterated.
 
     Args:
         paths: files; `-` is standard input; `hf:NAME?split=test` is a data set of the Hugging
@@ -78,7 +78,7 @@ def load_samples(
     reading: ReadingOptions | None = None,
     **words: Any,
 ) -> list[Sample]:
-    """All samples at once, checked.
+    """Returns all samples at once, checked.
 
     Args:
         source: a path as a `str` or `Path`; or a list: of strings, which are texts, of mappings,
@@ -102,7 +102,7 @@ def open_source(
     reading: ReadingOptions | None = None,
     **words: Any,
 ) -> Source:
-    """What `load_samples` takes, to be read one by one.
+    """Returns what `load_samples` takes, to be read one by one.
 
     Raises:
         UserError: as for `open_samples`.
@@ -116,7 +116,7 @@ def open_source(
 
 
 def labels(paths: Sequence[str]) -> list[str]:
-    """Short names: stems, with as many folders before them as it takes to tell them apart."""
+    """Returns short names: stems, preceded by as many folders as tell them apart."""
     parts = [_parts(path) for path in paths]
     for depth in range(1, max(map(len, parts)) + 1):
         stems = ["/".join(p[-depth:]) for p in parts]
@@ -126,7 +126,7 @@ def labels(paths: Sequence[str]) -> list[str]:
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    """The folders of a path and its stem."""
+    """Returns the folders of a path and its stem."""
     if path == STDIN:
         return ("stdin",)
     if path.startswith(hub.PREFIX):
@@ -136,8 +136,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _parallel(reading: ReadingOptions) -> Parallel:
-    given = reading.reference_files
-    references = [given] if isinstance(given, str | os.PathLike) else given
+    files = reading.reference_files
+    references = [files] if isinstance(files, str | os.PathLike) else files
     sources = [] if reading.source_file is None else [reading.source_file]
     text = FORMATS["text"]
     return Parallel(

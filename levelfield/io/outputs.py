@@ -1,5 +1,5 @@
-"""What a command may write over: nothing that it reads, no study, no store, and no file of another
-kind unless the user says so.
+"""What a command may overwrite: no input, no study, no store, and no file of another kind unless
+the user says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,14 +24,13 @@ from levelfield.io.writing import STDOUT, check_writable
 
 _BYTES = 1 << 16
 _LONGEST_LINE = 1 << 24
-_SQLITE = b"SQLite format 3\0"
 
 
 class FileHead:
     """The beginning of a file.
 
     Raises:
-        OSError: it can't be read.
+        OSError: the file can't be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class FileHead:
 
     @property
     def is_sqlite(self) -> bool:
-        return self._bytes.startswith(_SQLITE)
+        return self._bytes.startswith(b"SQLite format 3\0")
 
     @property
     def is_parquet(self) -> bool:
@@ -53,22 +53,17 @@ class FileHead:
 
     @cached_property
     def is_toml(self) -> bool:
-        """Whether it is a TOML file with a value in it."""
-        if not self.text or self._path.stat().st_size > TOML_BYTES:
-            return False
-        try:
-            return bool(tomllib.loads(self._path.read_text("utf-8-sig")))
-        except (ValueError, RecursionError):
-            return False
+        """Whether the file is TOML that sets a value."""
+        is_short = bool(self.text) and self._path.stat().st_size <= TOML_BYTES
+        return is_short and bool(_tables(self._path))
 
     @cached_property
     def text(self) -> str:
-        """The first characters; empty if this is no text."""
+        """The first characters; empty if the file is not text."""
+        # the last character may be cut
+        errors = "strict" if len(self._bytes) < _BYTES else "ignore"
         try:
-            # a character may be cut at the end
-            text = self._bytes.decode(
-                "utf-8-sig", "strict" if len(self._bytes) < _BYTES else "ignore"
-            )
+            text = self._bytes.decode("utf-8-sig", errors)
         except UnicodeDecodeError:
             return ""
         return "" if "\0" in text else text
@@ -79,70 +74,51 @@ class FileHead:
         if self.is_parquet:
             import polars as pl
 
-            try:
+            with suppress(OSError, pl.exceptions.PolarsError):
                 return frozenset(pl.read_parquet_schema(self._path))
-            except (OSError, pl.exceptions.PolarsError):
-                return frozenset()
-        if self.text.startswith("{"):
-            try:
-                record = json.loads(self._line)
-            except (ValueError, RecursionError):
-                return frozenset()
-            return frozenset(record) if isinstance(record, dict) else frozenset()
-        first = self.text.partition("\n")[0]
-        return frozenset(next(csv.reader([first]), ())) if "," in first else frozenset()
+        elif self.text.startswith("{"):
+            with suppress(ValueError, RecursionError):
+                return frozenset(json.loads(self._line))
+        elif "," in self.first_line:
+            return frozenset(next(csv.reader([self.first_line]), ()))
+        return frozenset()
+
+    @property
+    def first_line(self) -> str:
+        return self.text.partition("\n")[0]
+
+    def has(self, *names: str) -> bool:
+        return self.fields.issuperset(names)
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
-        known = [name for name, matches in KINDS.items() if matches(self)]
-        text = self.text.lstrip()
-        match self:
-            case FileHead(is_empty=True):
-                return "nothing"
-            case FileHead(is_sqlite=True):
-                return "a database (SQLite), such as a store of ratings"
-            case FileHead(is_toml=True):
-                return "settings (TOML), such as a study file"
-            case _ if known:
-                return known[0]
-            case FileHead(is_parquet=True):
-                return "a Parquet file"
-            case _ if text[:9].lower() == "<!doctype":
-                return "an HTML page"
-            case _ if self.fields:
-                what = "JSON lines" if text.startswith("{") else "a table"
-                return f"{what} with the fields {listed(sorted(self.fields), 4)}"
-            case _:
-                return "text" if text else "binary data"
-
-
-def _fields(*names: str) -> Callable[[FileHead], bool]:
-    return lambda head: head.fields.issuperset(names)
-
-
-def _is_page(head: FileHead) -> bool:
-    return '<meta name="generator" content="levelfield' in head.text
-
-
-def _is_latex(head: FileHead) -> bool:
-    return "\\begin{tabular}" in head.text and "\\documentclass" not in head.text
-
-
-def _is_markdown(head: FileHead) -> bool:
-    return "\n| :-- |" in head.text
+        """What the file holds, in words."""
+        for name, matches in (_RESERVED_KINDS | KINDS | _OTHER_KINDS).items():
+            if matches(self):
+                return name
+        if self.fields:
+            form = "JSON lines" if self.text.lstrip().startswith("{") else "a table"
+            return f"{form} with the fields {listed(sorted(self.fields), 4)}"
+        return "text" if self.text.strip() else "binary data"
 
 
 def _is_generated(head: FileHead) -> bool:
-    fields = ("id", "text", "continuation", "seed", "signature")
     # a first line that a crash has torn loses nothing
-    torn = head.text.startswith('{"id": ') and not (head.fields or "\n" in head.text)
-    return head.fields.issuperset(fields) or torn
+    is_torn = head.text.startswith('{"id": ') and not (head.fields or "\n" in head.text)
+    return head.has("id", "text", "continuation", "seed", "signature") or is_torn
 
 
 def _is_samples(head: FileHead) -> bool:
-    is_other = "metric" in head.fields or _is_generated(head)
-    return head.fields.issuperset(("id", "text")) and not is_other
+    return head.has("id", "text") and not (head.has("metric") or _is_generated(head))
+
+
+def _is_export(head: FileHead) -> bool:
+    return (
+        head.has("study_digest")
+        or head.has("rater", "survey", "slot", "state")
+        or head.has("criteria", "design", "items", "slots")
+        or head.first_line.endswith(": codebook")
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -153,32 +129,40 @@ def _is_number(text: str) -> bool:
     return True
 
 
-KINDS: Mapping[str, Callable[[FileHead], bool]] = {
-    "scores": _fields("id", "metric", "value", "signature"),
-    "parts of scores": _fields("id", "metric", "part", "score"),
-    "a page of levelfield": _is_page,
-    "LaTeX tables": _is_latex,
-    "Markdown tables": _is_markdown,
-    "z-scores": _fields("id", "aspect", "rater", "z"),
-    "numbers of a study": _fields("control", "system", "measure", "dataset", "mean"),
-    "links of raters": _fields("slot", "name", "link"),
-    "negatives": _fields("id", "positive", "negative"),
-    "word frequencies": lambda head: _is_number(head.text.partition("\n")[0]),
+_Matches = Callable[[FileHead], bool]
+
+KINDS: dict[str, _Matches] = {
+    "scores": lambda head: head.has("id", "metric", "value", "signature"),
+    "parts of scores": lambda head: head.has("id", "metric", "part", "score"),
+    "a page of levelfield": lambda head: '<meta name="generator" content="levelfield' in head.text,
+    "LaTeX tables": lambda head: (
+        "\\begin{tabular}" in head.text and "\\documentclass" not in head.text
+    ),
+    "Markdown tables": lambda head: "\n| :-- |" in head.text,
+    "z-scores": lambda head: head.has("id", "aspect", "rater", "z"),
+    "numbers of a study": lambda head: head.has("control", "system", "measure", "dataset", "mean"),
+    "links of raters": lambda head: head.has("slot", "name", "link"),
+    "negatives": lambda head: head.has("id", "positive", "negative"),
+    "word frequencies": lambda head: _is_number(head.first_line),
     "unigram counts": lambda head: head.text.startswith("# unigram counts"),
     "scales": lambda head: head.text.startswith("# Scales of composite scores"),
     "a pooler": lambda head: '"format": "levelfield pooler' in head.text[:100],
-    "an export of ratings": lambda head: (
-        "study_digest" in head.fields
-        or _fields("rater", "survey", "slot", "state")(head)
-        or _fields("criteria", "design", "items", "slots")(head)
-        or head.text.partition("\n")[0].endswith(": codebook")
-    ),
-    "ratings": _fields("id", "aspect", "rater", "value"),
+    "an export of ratings": _is_export,
+    "ratings": lambda head: head.has("id", "aspect", "rater", "value"),
     "texts of `levelfield generate`": _is_generated,
     "samples": _is_samples,
 }
-"""The kinds of files that commands write -> whether a file is one."""
+"""The kinds of files that commands write, each with a function that recognises one."""
 
+_RESERVED_KINDS: dict[str, _Matches] = {
+    "nothing": lambda head: head.is_empty,
+    "a database (SQLite), such as a store of ratings": lambda head: head.is_sqlite,
+    "settings (TOML), such as a study file": lambda head: head.is_toml,
+}
+_OTHER_KINDS: dict[str, _Matches] = {
+    "a Parquet file": lambda head: head.is_parquet,
+    "an HTML page": lambda head: head.text.lstrip()[:9].lower() == "<!doctype",
+}
 
 _OF_A_CELL = ("cell.json", "answers.partial.jsonl")
 _Place = str | tuple[int, int]
@@ -191,11 +175,11 @@ class OutputTarget:
     """A file or folder that is about to be written.
 
     Attributes:
-        option: what the user says for it.
+        option: the option that names it.
         path: `-` is standard output, which only a file may be.
         kind: of a file, in `KINDS`; empty for a folder, and for a file that is new.
         files: name -> kind of the files in a folder, as far as they are known before the work.
-        new: whether it is a file that must not be there.
+        new: whether it is a file that must not exist.
     """
 
     option: str
@@ -212,91 +196,87 @@ class OutputTarget:
 def check_targets(
     targets: Sequence[OutputTarget], inputs: Iterable[str] = (), *, force: bool = False
 ) -> None:
-    """Whether files and folders can be written without loss of what is there.
+    """Checks that writing the targets loses nothing.
 
-    They are not each other, nor what is read, nor what a TOML file among the inputs or a study file
-    beside them names, and no database, TOML file or file of a study's cell. A file of another kind
-    is in the way unless `force` says that it may go, which it may not beside a study file or store.
+    No target is an input, a file that a TOML file among the inputs or a study file beside it names,
+    another target, a database, a TOML file or a file of a study's cell. A file of another kind is
+    replaced only with `force`, and beside a study file or store, or in an input folder, never.
 
     Raises:
         UserError: names the option.
     """
-    places: dict[_Place, str] = {}
+    guarded: dict[_Place, str] = {}
     for path in inputs:
         if path != STDOUT:
-            places |= {_place(file): "an input as well" for file in _with_named(path)}
+            named = _named_in(Path(path)) if path.endswith(".toml") else ()
+            guarded |= {_place(file): "an input as well" for file in (path, *named)}
     for target in targets:
+        is_file = bool(target.kind) or target.new
         if not target.path:
-            what = "file" if target.kind or target.new else "folder"
-            raise UserError(f"{target.option}: the name of the {what} is empty")
-        if target.path == STDOUT and not target.kind:
+            raise UserError(
+                f"{target.option}: the name of the {'file' if is_file else 'folder'} is empty"
+            )
+        if target.path != STDOUT:
+            (_check_file if is_file else _check_folder)(target, guarded, force)
+        elif not target.kind:
             raise UserError(f"{target.name}: standard output can't be that; name a new one")
-        if target.kind or target.new:
-            _check_file(target, places, force)
-        else:
-            _check_folder(target, places, force)
 
 
-def _check_file(target: OutputTarget, places: dict[_Place, str], force: bool) -> None:
-    if target.path == STDOUT:
-        return
+def _check_file(target: OutputTarget, guarded: dict[_Place, str], force: bool) -> None:
     file = Path(os.path.realpath(target.path))
     if target.new and file.exists():
         raise UserError(f"{target.name}: is there already; name a new file")
     if not file.exists() or file.is_file():
-        taken = places.get(_place(file)) or _protected(file)
-        if taken:
-            raise UserError(f"{target.name}: is {taken}; name another")
-        places[_place(file)] = f"the file of {target.option} as well"
+        if reason := guarded.get(_place(file)) or _guard(file):
+            raise UserError(f"{target.name}: is {reason}; name another")
+        guarded[_place(file)] = f"the file of {target.option} as well"
     check_writable(target.path)
     content = _other_kind(file, target.kind)
-    if content and (study := next(filter(_is_of_study, file.parent.iterdir()), None)):
-        raise UserError(
-            f"{target.name}: holds {content}, not {target.kind}, and lies beside "
-            f"{printable(study.name)} of a study; name another file"
-        )
-    if content and any(_place(folder) in places for folder in file.parents):
-        raise UserError(
-            f"{target.name}: holds {content}, not {target.kind}, and lies in a folder that is an "
-            "input; name another file"
-        )
-    if content and not force:
-        raise UserError(
-            f"{target.name}: holds {content}, not {target.kind}; name another file, or overwrite "
-            "it with --force"
-        )
+    if not content:
+        return
+    surroundings, remedy = "", "name another file"
+    if study := next(filter(_is_of_study, file.parent.iterdir()), None):
+        surroundings = f", and lies beside {printable(study.name)} of a study"
+    elif any(_place(folder) in guarded for folder in file.parents):
+        surroundings = ", and lies in a folder that is an input"
+    elif force:
+        return
+    else:
+        remedy += ", or overwrite it with --force"
+    raise UserError(f"{target.name}: holds {content}, not {target.kind}{surroundings}; {remedy}")
 
 
-def _check_folder(target: OutputTarget, places: dict[_Place, str], force: bool) -> None:
+def _check_folder(target: OutputTarget, guarded: dict[_Place, str], force: bool) -> None:
     folder = Path(os.path.realpath(target.path))
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UserError(f"{target.name}: is a file; name a folder")
-    if taken := places.get(_place(folder)):
-        raise UserError(f"{target.name}: is {taken}; name another")
+    if reason := guarded.get(_place(folder)):
+        raise UserError(f"{target.name}: is {reason}; name another")
     for file in sorted(folder.iterdir()):
-        if _place(file) in places or _is_of_study(file):
+        if _place(file) in guarded or _is_of_study(file):
             raise UserError(
                 f"{target.name}: holds {printable(file.name)}, which is an input or a study's; "
                 "name a folder of its own"
             )
     for name, kind in target.files.items():
-        _check_file(OutputTarget(target.option, str(Path(target.path) / name), kind), places, force)
+        member = OutputTarget(target.option, str(Path(target.path) / name), kind)
+        _check_file(member, guarded, force)
 
 
 def _place(path: str | Path) -> _Place:
-    """Equal for names of one file; a file system may have several, links aside."""
+    """Returns what is equal for all names of one file, hard links included."""
     real = os.path.realpath(path)
     try:
-        found = Path(real).stat()
+        status = Path(real).stat()
     except (OSError, ValueError):
         return real
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _other_kind(file: Path, kind: str) -> str:
-    """What a file holds, in words; empty if it is of the kind, or nothing is lost with it."""
+    """Returns what a file holds, in words; "" if it is of the kind, or nothing is lost with it."""
     if not kind or not file.is_file():
         return ""
     try:
@@ -306,45 +286,35 @@ def _other_kind(file: Path, kind: str) -> str:
     return "" if head.is_empty or KINDS[kind](head) else head.description
 
 
-def _protected(file: Path) -> str:
-    """Why a file is never written over, in words; empty if it may be."""
+def _guard(file: Path) -> str:
+    """Returns why a file is never overwritten, in words; "" if it may be."""
     if any((file.parent / name).exists() for name in _OF_A_CELL):
         return "in the folder of a study's cell"
-    if not file.exists():
-        return ""
     try:
         head = FileHead(file)
-    except OSError:
+    except OSError:  # there is none, or none that can be read
         return ""
     if head.is_sqlite or head.is_toml:
         return head.description
-    beside = (toml for folder in file.parents[:2] for toml in folder.glob("*.toml"))
-    for toml in filter(_is_of_study, beside):
-        if _place(file) in map(_place, _named_in(toml)):
-            return f"named by {printable(toml.name)}"
+    for folder in file.parents[:2]:
+        for toml in filter(_is_of_study, folder.glob("*.toml")):
+            if _place(file) in map(_place, _named_in(toml)):
+                return f"named by {printable(toml.name)}"
     return ""
 
 
 def _is_of_study(file: Path) -> bool:
-    """Whether a file is a study file or a store."""
+    """Returns whether a file is a study file or a store."""
     if file.suffix == ".toml":
-        tables = _tables(file)
-        return "criteria" in tables or "systems" in tables
+        return not {"criteria", "systems"}.isdisjoint(_tables(file))
     try:
         return file.suffix in (".db", ".sqlite", ".sqlite3") and FileHead(file).is_sqlite
     except OSError:  # a folder, or what may not be read
         return not file.is_dir()
 
 
-def _with_named(path: str) -> Iterator[str]:
-    """The path, and of a TOML file the files that it names."""
-    yield path
-    if path.endswith(".toml"):
-        yield from map(str, _named_in(Path(path)))
-
-
 def _named_in(toml: Path) -> Iterator[Path]:
-    """Files that are there and that values of a TOML file name, relative to its folder."""
+    """Yields existing files that values of a TOML file name, relative to its folder."""
     for value in _strings(_tables(toml)):
         if "\n" in value or "\0" in value or len(value) > _LONGEST_PATH:
             continue
@@ -365,12 +335,8 @@ def _tables(toml: Path) -> Mapping[str, Any]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case Mapping():
-            for inner in value.values():
-                yield from _strings(inner)
-        case list():
-            for inner in value:
-                yield from _strings(inner)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)

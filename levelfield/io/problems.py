@@ -18,16 +18,16 @@ class Wrong(ValueError):  # noqa: N818 (a finding that rows carry along, seldom 
         path: where inside a record, such as `control.sentiment`; whoever knows more puts it first.
     """
 
-    def __init__(self, what: str, path: str = "") -> None:
-        super().__init__(what, path)
-        self.what = what
+    def __init__(self, finding: str, path: str = "") -> None:
+        super().__init__(finding, path)
+        self.what = finding
         self.path = path
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}" if self.path else self.what
 
     def inside(self, step: object) -> Wrong:
-        """The same finding, one step further out."""
+        """Returns the same finding, one step further out."""
         name = f"[{step}]" if isinstance(step, int) else printable(str(step))
         joint = "." if self.path and not self.path.startswith("[") else ""
         return Wrong(self.what, f"{name}{joint}{self.path}")
@@ -51,7 +51,7 @@ class Problems:
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as it can stand in a line: cut, strings in quotes, what can't be printed escaped."""
+    """Returns a value for a line: cut, strings in quotes, unprintable characters escaped."""
     if not isinstance(value, str):
         whole = repr(value)
         return whole if len(whole) <= most else whole[:most] + "…"
@@ -60,7 +60,7 @@ def shown(value: object, most: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without line breaks, control characters and lone surrogates: all of them escaped."""
+    """Returns the text with line breaks, control characters and lone surrogates escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -71,7 +71,7 @@ def listed(names: Iterable[object], most: int = 12) -> str:
 
 
 def kind(value: object) -> str:
-    """What a value is, in the words of JSON."""
+    """Returns what a value is, in the words of JSON."""
     match value:
         case None:
             return "null"

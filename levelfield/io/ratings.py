@@ -22,7 +22,7 @@ from levelfield.io.guesses import (
 )
 from levelfield.io.problems import Problems, Wrong, listed, printable, shown
 from levelfield.io.reading import PathLike
-from levelfield.io.records import FIELDS, BadRecord, Rules, has
+from levelfield.io.records import FIELDS, BadRecord, Rules, has, unmatched
 from levelfield.io.rows import Places
 from levelfield.io.source import Input
 
@@ -64,7 +64,7 @@ def load_ratings(
     mapping: Mapping[str, str] = {},
     optional: Collection[str] = (),
 ) -> Rated:
-    """The ratings in files of samples, or of one rating a row.
+    """Returns the ratings in files of samples, or of one rating a row.
 
     A record that has `aspect`, `rater` and `value` is one rating of the sample `id` (a file of one
     rater may leave `rater` out); its other fields (`system`, `source`, `survey`, …) are the
@@ -90,7 +90,7 @@ def load_ratings(
     >>> rated.ratings[0]  # doctest: +SKIP
     Rating(id='7', aspect='fluency', rater='ann', value=81.0)
     """
-    rules = Rules(mapping={ours: path for ours, path in mapping.items() if ours not in COLUMNS})
+    rules = Rules(mapping={field: path for field, path in mapping.items() if field not in COLUMNS})
     book = _Book(rules, {name: mapping.get(name, name) for name in COLUMNS}, optional)
     inputs = rows.inputs(paths, format)
     for source in inputs:
@@ -147,7 +147,7 @@ class _Book:
         self._files.add(source.name)
         self._fields = self._fields or tuple(record)
         self._unseen = {o: t for o, t in self._unseen.items() if not has(record, o, t)}
-        lacking = [theirs for theirs in self._columns.values() if theirs not in record]
+        lacking = [column for column in self._columns.values() if column not in record]
         if first and lacking == ["rater"]:
             self._without_raters.add(source.name)
         if source.name in self._without_raters and lacking == ["rater"]:
@@ -165,8 +165,8 @@ class _Book:
         rest = record
         rater = ""
         if not lacking:
-            theirs = set(self._columns.values())
-            rest = {name: value for name, value in record.items() if name not in theirs}
+            columns = set(self._columns.values())
+            rest = {name: value for name, value in record.items() if name not in columns}
             has_text = has_text and not values.absent(rest.get(text, "there"))
         elif self._has_ratings(record) and not values.absent(record.get(self._columns["rater"])):
             rater = str(record[self._columns["rater"]])
@@ -193,17 +193,17 @@ class _Book:
                 return True
             self.problems.add(f"{place}: id: missing; say which sample the rating is of")
             return False
-        given: Iterable[tuple[str, str, float]]
+        entries: Iterable[tuple[str, str, float]]
         if lacking:
-            given = [
+            entries = [
                 (aspect, rater if rater and raters.keys() == {"1"} else name, value)
                 for aspect, raters in sample.ratings.items()
                 for name, value in raters.items()
             ]
         else:
-            given = self._one(place, record, source.cells)
+            entries = self._one(place, record, source.cells)
         self._remember(source, place, sample, has_text=has_text)
-        for aspect, name, value in given:
+        for aspect, name, value in entries:
             key = sys.intern(sample.id), sys.intern(aspect), sys.intern(name)
             if key in self.ratings:
                 self._twice(place, key, record)
@@ -219,45 +219,42 @@ class _Book:
         )
 
     def _example(self, record: Mapping[str, Any]) -> str:
-        """Words that name what a record lacks: the columns of a rating a row, or of an aspect."""
-        named = {**self._rules.mapping, **self._columns}
-        given = {o: t for o, t in named.items() if o != t and has(record, o, t)}
-        rest = {name: v for name, v in record.items() if name not in given.values()}
-        there = {name: name for name in COLUMNS if name in record}
-        guesses: dict[str, str] = {**source_guess(rest), **field_guesses(rest), **there, **given}
+        """Returns `--map` words for what a record lacks: columns of ratings or of an aspect."""
+        columns = {**self._rules.mapping, **self._columns}
+        named = {o: t for o, t in columns.items() if o != t and has(record, o, t)}
+        rest = {name: v for name, v in record.items() if name not in named.values()}
+        present = {name: name for name in COLUMNS if name in record}
+        guesses: dict[str, str] = {**source_guess(rest), **field_guesses(rest), **present, **named}
         numbers = numbers_mapping(rest, "ratings") or {"ratings.ASPECT": "COLUMN"}
         if "aspect" in guesses:
             numbers = {"value": guesses.get("value", next(iter(numbers.values())))}
         mapping: dict[str, str] = {
-            **({} if "id" in given else id_mapping(rest)),
+            **({} if "id" in named else id_mapping(rest)),
             **{o: guesses[o] for o in ("system", "source", "aspect", "rater") if o in guesses},
             **numbers,
         }
-        return map_words({**given, **{o: t for o, t in mapping.items() if o != t}})
+        return map_words({**named, **{o: t for o, t in mapping.items() if o != t}})
 
     def finish(self) -> None:
         """Reports the fields that the user named and no record has."""
-        for ours, path in self._unseen.items() if self._fields else ():
-            if ours in ("id", *COLUMNS) and self.problems.total:
+        for name, column in self._unseen.items() if self._fields else ():
+            if name in ("id", *COLUMNS) and self.problems.total:
                 continue  # was said where it is missing
-            self.problems.add(
-                f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "
-                f"the fields are {listed(self._fields)}"
-            )
+            self.problems.add(unmatched(name, column, self._fields))
 
     def rated(self) -> Rated:
-        texts_in: set[str] = set().union(*(known.texts_in for known in self._known.values()))
+        texts_in: set[str] = set().union(*(record.texts_in for record in self._known.values()))
         of_samples: dict[str, dict[str, dict[str, float]]] = {id: {} for id in self._known}
         for (id, aspect, rater), value in self.ratings.items():
             if id in of_samples:
                 of_samples[id].setdefault(aspect, {})[rater] = value
         samples = {}
-        for id, known in self._known.items():
-            sample = replace(known.sample, ratings=of_samples[id])
-            if len(texts_in) > 1 and len(known.texts_in) == 1 and not sample.system:
+        for id, record in self._known.items():
+            sample = replace(record.sample, ratings=of_samples[id])
+            if len(texts_in) > 1 and len(record.texts_in) == 1 and not sample.system:
                 # as `open_samples` has it: given several files, a file is a system
-                sample = replace(sample, system=next(iter(known.texts_in)))
-            if known.texts_in or sample != Sample(id, "", ratings=sample.ratings):
+                sample = replace(sample, system=next(iter(record.texts_in)))
+            if record.texts_in or sample != Sample(id, "", ratings=sample.ratings):
                 samples[id] = sample
         ratings = (Rating(*key, value) for key, value in self.ratings.items())
         return Rated(tuple(ratings), samples)
@@ -265,7 +262,7 @@ class _Book:
     def _one(
         self, place: str, record: Mapping[str, Any], cells: bool
     ) -> Iterator[tuple[str, str, float]]:
-        """The rating that a row is; none if its value is missing."""
+        """Yields the rating that a row is; none if its value is missing."""
         aspect, rater, value = (record[self._columns[name]] for name in COLUMNS)
         wrongs = []
         names = []
@@ -288,10 +285,10 @@ class _Book:
 
     def _twice(self, place: str, key: tuple[str, str, str], record: Mapping[str, Any]) -> None:
         id, aspect, rater = key
-        who = rater_guess(record) if self._columns["rater"] not in record else ""
+        column = rater_guess(record) if self._columns["rater"] not in record else ""
         mend = (
-            f", or name who rated: {map_words({'rater': who})}"
-            if who
+            f", or name who rated: {map_words({'rater': column})}"
+            if column
             else several_columns(record, self._rules.mapping)
         )
         self.problems.add(
@@ -302,29 +299,29 @@ class _Book:
     def _remember(self, source: Input, place: str, sample: Sample, *, has_text: bool) -> None:
         """Puts together what several records say of one sample."""
         sample = replace(sample, ratings=NO_RATINGS)
-        known = self._known.get(sample.id)
-        if known is None:
+        record = self._known.get(sample.id)
+        if record is None:
             if has_text or sample != Sample(sample.id, "", ratings=NO_RATINGS):
                 texts_in = frozenset([source.label]) if has_text else frozenset()
                 self._known[sys.intern(sample.id)] = _Known(sample, place, texts_in)
             return
-        if has_text and source.label not in known.texts_in:
-            known.texts_in |= {source.label}
+        if has_text and source.label not in record.texts_in:
+            record.texts_in |= {source.label}
         merged: dict[str, Any] = {}
         for name in _MERGED:
-            old, new = getattr(known.sample, name), getattr(sample, name)
+            old, new = getattr(record.sample, name), getattr(sample, name)
             if old in ("", (), {}, None):
                 merged[name] = new
             elif new not in ("", (), {}, None) and new != old:
                 self.problems.add(
-                    f"{place}: {name}: {shown(new)}, but {shown(old)} at {known.place} for the "
+                    f"{place}: {name}: {shown(new)}, but {shown(old)} at {record.place} for the "
                     f"same id {shown(sample.id)}; correct one of them, or give other ids"
                 )
-        old_extra, new_extra = known.sample.extra, sample.extra
-        both = old_extra.keys() & new_extra.keys()
-        known.varying |= {n for n in both if not _same(old_extra[n], new_extra[n])}
-        extra = {n: v for n, v in {**new_extra, **old_extra}.items() if n not in known.varying}
-        known.sample = replace(known.sample, **merged, extra=extra)
+        old_extra, new_extra = record.sample.extra, sample.extra
+        shared = old_extra.keys() & new_extra.keys()
+        record.varying |= {n for n in shared if not _same(old_extra[n], new_extra[n])}
+        extra = {n: v for n, v in {**new_extra, **old_extra}.items() if n not in record.varying}
+        record.sample = replace(record.sample, **merged, extra=extra)
 
 
 def _same(a: object, b: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -76,12 +76,12 @@ class Rules:
     required: Required = "text"
 
     def __post_init__(self) -> None:
-        for ours, theirs in self.mapping.items():
-            if ours not in _CONVERT and _entry(ours) is None:
-                near = difflib.get_close_matches(ours, _CONVERT, n=1)
+        for name, column in self.mapping.items():
+            if name not in _CONVERT and _entry(name) is None:
+                near = difflib.get_close_matches(name, _CONVERT, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_CONVERT)}"
                 raise UserError(
-                    f"mapping {printable(f'{ours}={theirs}')}: a sample has no such field; {hint}"
+                    f"mapping {printable(f'{name}={column}')}: a sample has no such field; {hint}"
                     "; also control.ATTRIBUTE, ratings.ASPECT.RATER and references.NUMBER"
                 )
         try:
@@ -94,7 +94,7 @@ class Rules:
     def sample(
         self, record: Record, *, id: str, prefix: str = "", system: str = "", cells: bool = False
     ) -> Sample:
-        """The sample that a record holds.
+        """Returns the sample that a record holds.
 
         Args:
             id, system: for a record that has none.
@@ -147,17 +147,17 @@ class Rules:
     def _renamed(
         self, record: Record, extra: dict[str, Any], problems: list[Wrong], cells: bool
     ) -> Record:
-        """The record by our names; what the mapping pushes aside goes to `extra`."""
+        """Returns the record by our names; what the mapping pushes aside goes to `extra`."""
         mapped = {}
-        for ours, theirs in self.mapping.items():
+        for name, column in self.mapping.items():
             try:
-                value = field_of(record, ours, theirs, cells)
+                value = field_of(record, name, column, cells)
             except Wrong as wrong:
                 problems.append(wrong)
                 continue
             if value is not MISSING:
-                mapped[ours] = value
-        used = {self.mapping[ours] for ours in mapped}
+                mapped[name] = value
+        used = {self.mapping[name] for name in mapped}
         rest = {name: value for name, value in record.items() if name not in used}
         extra.update((name, rest.pop(name)) for name in mapped.keys() & rest.keys())
         return mapped | rest
@@ -166,26 +166,26 @@ class Rules:
         required = self.required
         if there:
             return Wrong(f'null, expected a string; an empty {required} is written ""', required)
-        theirs = self.mapping.get(required)
-        what = "missing" if theirs is None else f"there is no {shown(theirs)}"
+        column = self.mapping.get(required)
+        problem = "missing" if column is None else f"there is no {shown(column)}"
         fields = f"the fields are {listed(record)}" if record else "there are no fields at all"
-        known = {name for pair in self.mapping.items() if pair[0] != required for name in pair}
-        rest = {name: value for name, value in record.items() if name not in known}
-        wanted = [f for f in (required, *self.wanted) if f not in known and f not in record]
+        mapped = {name for pair in self.mapping.items() if pair[0] != required for name in pair}
+        rest = {name: value for name, value in record.items() if name not in mapped}
+        needed = [f for f in (required, *self.wanted) if f not in mapped and f not in record]
         guesses = {
             ours: column
-            for ours, column in field_guesses(rest, wanted).items()
-            if ours not in known and (ours in _CONVERT or _entry(ours))
+            for ours, column in field_guesses(rest, needed).items()
+            if ours not in mapped and (ours in _CONVERT or _entry(ours))
         }
         if required in guesses:
             example = map_words(guesses)
-            return Wrong(f"{what}; {fields}; name yours, for example {example}", required)
+            return Wrong(f"{problem}; {fields}; name yours, for example {example}", required)
         mend = f"name the one with the {required}: --map {required}=COLUMN"
-        return Wrong(f"{what}; {fields}; {mend}", required)
+        return Wrong(f"{problem}; {fields}; {mend}", required)
 
 
 def as_record(sample: Sample) -> dict[str, Any]:
-    """The record that reads as this sample again: its fields, without the empty ones."""
+    """Returns the record that reads as this sample again: its fields, without the empty ones."""
     record = {name: getattr(sample, name) for name in FIELDS}
     return {
         name: value
@@ -194,47 +194,59 @@ def as_record(sample: Sample) -> dict[str, Any]:
     }
 
 
-def has(record: Record, ours: str, theirs: str) -> bool:
-    """Whether the record has their field, or the dotted path leads somewhere."""
-    return all(_lookup(record, part) is not MISSING for part in _parts(record, ours, theirs))
+def unmatched(name: str, column: str, fields: Iterable[str]) -> str:
+    """Returns the problem that no record has the column that a mapping names."""
+    return (
+        f"mapping {printable(f'{name}={column}')}: no record has {shown(column)}; "
+        f"the fields are {listed(fields)}"
+    )
 
 
-def field_of(record: Record, ours: str, theirs: str, cells: bool) -> Any:
-    """Their value of our field; `MISSING` if there is none.
+def has(record: Record, field: str, column: str) -> bool:
+    """Returns whether the record has their field, or the dotted path leads somewhere."""
+    return all(_lookup(record, part) is not MISSING for part in _parts(record, field, column))
+
+
+def field_of(record: Record, field: str, column: str, cells: bool) -> Any:
+    """Returns the value of our field in a record with other names; `MISSING` if there is none.
 
     Raises:
         Wrong: of several columns, some are missing or empty.
     """
-    parts = _parts(record, ours, theirs)
-    found = [_lookup(record, part) for part in parts]
-    if len(parts) == 1 or all(value is MISSING for value in found):
-        is_number = isinstance(found[0], int) and not isinstance(found[0], bool)
-        return str(found[0]) if is_number and ours in NAMES else found[0]
-    if lacking := [part for part, value in zip(parts, found, strict=True) if value is MISSING]:
-        raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", ours)
-    if empty := [part for part, value in zip(parts, found, strict=True) if values.absent(value)]:
-        raise Wrong(f"{listed(empty)} is empty, and part of it; fill it in", ours)
+    parts = _parts(record, field, column)
+    cell_values = [_lookup(record, part) for part in parts]
+    if len(parts) == 1 or all(value is MISSING for value in cell_values):
+        is_number = isinstance(cell_values[0], int) and not isinstance(cell_values[0], bool)
+        return str(cell_values[0]) if is_number and field in NAMES else cell_values[0]
+    if lacking := [
+        part for part, value in zip(parts, cell_values, strict=True) if value is MISSING
+    ]:
+        raise Wrong(f"there is no {listed(lacking)}; the fields are {listed(record)}", field)
+    if empty := [
+        part for part, value in zip(parts, cell_values, strict=True) if values.absent(value)
+    ]:
+        raise Wrong(f"{listed(empty)} is empty, and part of it; fill it in", field)
     try:
-        return "/".join(values.name(value, cells) for value in found)
+        return "/".join(values.name(value, cells) for value in cell_values)
     except Wrong as wrong:
-        raise wrong.inside(ours) from None
+        raise wrong.inside(field) from None
 
 
-def _parts(record: Record, ours: str, theirs: str) -> tuple[str, ...]:
-    """The columns behind a field: several if a `+` between them is part of no column's name.
+def _parts(record: Record, field: str, column: str) -> tuple[str, ...]:
+    """Returns the columns of a field: several if a `+` between them is not part of a name.
 
-    Of alternatives those that the record has, else the first.
+    Among alternatives it takes those that the record has, else the first.
     """
-    if ours not in NAMES or theirs in record:
-        return (theirs,)
-    choices = [_columns(record, choice) for choice in alternatives(ours, theirs)]
-    there = (c for c in choices if all(_lookup(record, part) is not MISSING for part in c))
-    return next(there, choices[0])
+    if field not in NAMES or column in record:
+        return (column,)
+    choices = [_columns(record, choice) for choice in alternatives(field, column)]
+    present = (c for c in choices if all(_lookup(record, part) is not MISSING for part in c))
+    return next(present, choices[0])
 
 
-def _columns(record: Record, theirs: str) -> tuple[str, ...]:
-    several = "+" in theirs and theirs not in record
-    return tuple(part.strip() for part in theirs.split("+")) if several else (theirs,)
+def _columns(record: Record, column: str) -> tuple[str, ...]:
+    several = "+" in column and column not in record
+    return tuple(part.strip() for part in column.split("+")) if several else (column,)
 
 
 def _lookup(record: Record, path: str) -> Any:

@@ -13,15 +13,15 @@ from levelfield.io.source import Input
 
 
 def inputs(paths: Sequence[PathLike] | PathLike, format: str | None) -> Sequence[Input]:
-    """The files, checked to be there and to be named once."""
+    """Returns the files, each of which exists and is named once."""
     files = [paths] if not isinstance(paths, Sequence) or isinstance(paths, str) else paths
     return open_samples(files, format=format).inputs  # rows, not samples, are what is read here
 
 
 def records(
-    source: Input, problems: Problems, what: str
+    source: Input, problems: Problems, noun: str
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The records of a file that can be read; the others are reported."""
+    """Yields the readable records of a file and reports the others."""
     rows = 0
     try:
         for number, record in source.rows():
@@ -34,7 +34,7 @@ def records(
         problems.add(f"{source.name}: can't be read: {printable(error.strerror or str(error))}")
         return
     if not rows:
-        problems.add(f"no {what} in {source.name}; is it the file you mean?")
+        problems.add(f"no {noun} in {source.name}; is it the file you mean?")
 
 
 class Places:
@@ -61,7 +61,7 @@ class Places:
         self._number.append(number)
 
     def of(self, key: Hashable, items: Iterable[Hashable]) -> str:
-        """The place of an item of the dict."""
+        """Returns the place of an item of the dict."""
         if len(self._order) < len(self._number):
             self._order = {item: i for i, item in enumerate(items)}
         i = self._order[key]

@@ -49,7 +49,7 @@ class ScoreColumn:
 def load_scores(
     paths: Sequence[PathLike] | PathLike, *, mapping: Mapping[str, str] = {}
 ) -> list[ScoreColumn]:
-    """The values in files, by metric, in the order they come.
+    """Returns the values in files, by metric, in the order they come.
 
     A record that has `id`, `metric`, `value` (null if undefined) and `signature` is one that
     `levelfield score` wrote. Any other comes from elsewhere: `id`, `metric` and `score` (or
@@ -96,29 +96,32 @@ def load_score_files(
     ]
 
 
-def is_of_scores(ours: str) -> bool:
-    """Whether a field of a mapping is one that only scores have."""
-    return ours in _LONG or ours.startswith(WIDE)
+def is_of_scores(field: str) -> bool:
+    """Returns whether a field of a mapping is one that only scores have."""
+    return field in _LONG or field.startswith(WIDE)
 
 
 def _check(mapping: Mapping[str, str]) -> None:
-    for ours, theirs in mapping.items():
-        if ours != "id" and (not is_of_scores(ours) or ours == WIDE):
+    for name, column in mapping.items():
+        if name != "id" and (not is_of_scores(name) or name == WIDE):
             raise UserError(
-                f"mapping {printable(f'{ours}={theirs}')}: scores have no such field; there are "
+                f"mapping {printable(f'{name}={column}')}: scores have no such field; there are "
                 "id, metric, score and metric.NAME"
             )
 
 
 def _check_seen(mapping: Mapping[str, str], books: Sequence[_Book]) -> None:
-    """An `id` may be nowhere: files may have ids of that name already."""
+    """Raises `UserError` for a mapping that no file uses; an `id` may be unused."""
     fields = next((book.fields for book in books if book.fields), None)
     seen = set[str]().union(*(book.seen for book in books))
-    for ours, theirs in mapping.items():
-        if ours != "id" and ours not in seen:
-            there = f"the columns are {listed(fields)}" if fields else "levelfield wrote them all"
+    for name, column in mapping.items():
+        if name != "id" and name not in seen:
+            alternative = (
+                f"the columns are {listed(fields)}" if fields else "levelfield wrote them all"
+            )
             raise UserError(
-                f"mapping {printable(f'{ours}={theirs}')}: no scores have {shown(theirs)}; {there}"
+                f"mapping {printable(f'{name}={column}')}: no scores have {shown(column)}; "
+                f"{alternative}"
             )
 
 
@@ -165,8 +168,8 @@ class _Book:
     def read(self, path: PathLike) -> None:
         """Takes the records of a file."""
         suffix = PurePath(path).suffix.lower()
-        known = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
-        (source,) = inputs([path], None if known else "jsonl")
+        has_format = suffix in SPREADSHEETS or any(suffix in f.suffixes for f in FORMATS.values())
+        (source,) = inputs([path], None if has_format else "jsonl")
         first = True
         for number, record in records(source, self.problems, "scores"):
             if all(name in record for name in _OURS):
@@ -180,7 +183,7 @@ class _Book:
             first = False
 
     def _lacking(self, record: Record) -> str:
-        """What a record from elsewhere lacks to be scores, with the words that would name it."""
+        """Returns what a foreign record lacks to be scores, with words that would name it."""
         no_id = not has(record, "id", self._theirs("id")) and "id" not in record
         no_scores = not self._wide(record) and not self._long(record)
         if not no_id and not no_scores:
@@ -196,25 +199,25 @@ class _Book:
             f"{map_words({**self._mapping, **mapping})}"
         )
 
-    def _theirs(self, ours: str) -> str:
-        return self._mapping.get(ours, ours)
+    def _theirs(self, field: str) -> str:
+        return self._mapping.get(field, field)
 
     def _wide(self, record: Record) -> list[tuple[str, str]]:
         """Metrics that have a column of their own in this record, with its name."""
         named = {
-            theirs: ours.removeprefix(WIDE)
-            for ours, theirs in self._mapping.items()
-            if ours.startswith(WIDE) and has(record, ours, theirs)
+            column: field.removeprefix(WIDE)
+            for field, column in self._mapping.items()
+            if field.startswith(WIDE) and has(record, field, column)
         }
         plain = {c: c.removeprefix(WIDE) for c in record if c.startswith(WIDE) and c != WIDE}
         return [(metric, column) for column, metric in {**plain, **named}.items()]
 
     def _long(self, record: Record) -> tuple[str, str] | None:
-        """The columns with the name of a metric and its value; None if there are none."""
+        """Returns the columns with the name of a metric and its value; None if there are none."""
         score = self._mapping.get("score", "score" if "score" in record else "value")
         columns = (self._theirs("metric"), score)
-        there = all(has(record, ours, c) for ours, c in zip(_LONG, columns, strict=True))
-        return columns if there else None
+        is_complete = all(has(record, field, c) for field, c in zip(_LONG, columns, strict=True))
+        return columns if is_complete else None
 
     def _add_ours(self, source: Input, number: int, record: Record) -> None:
         place, cells = source.place(number), source.cells
@@ -229,7 +232,7 @@ class _Book:
         """Takes the values of a record that another program wrote."""
         place = source.place(number)
         self.fields = self.fields or tuple(record)
-        self.seen |= {o for o, theirs in self._mapping.items() if has(record, o, theirs)}
+        self.seen |= {o for o, column in self._mapping.items() if has(record, o, column)}
         try:
             id = field_of(record, "id", self._theirs("id"), source.cells)
         except Wrong as wrong:
@@ -243,28 +246,28 @@ class _Book:
         if not items and (columns := self._long(record)):
             metric, value = (field_of(record, WIDE, column, source.cells) for column in columns)
             items = [(self._said(place, "metric", metric, source.cells), "", value)]
-        for metric, column, given in items:
-            value = self._number(place, column or "score", given, source.cells)
+        for metric, column, cell in items:
+            value = self._number(place, column or "score", cell, source.cells)
             if id and metric and value is not None:
                 signature = _signature(source, metric, column)
                 self._keep(source, number, id, metric, value, signature, record)
 
-    def _said(self, place: str, what: str, given: object, cells: bool) -> str:
-        """A name; empty, and a problem, where there is none."""
+    def _said(self, place: str, column: str, value: object, cells: bool) -> str:
+        """Returns a name; empty, and a problem, where there is none."""
         try:
-            if not values.absent(given):
-                return values.name(given, cells)
+            if not values.absent(value):
+                return values.name(value, cells)
             raise Wrong("is empty; name it")
         except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(what)}")
+            self.problems.add(f"{place}: {wrong.inside(column)}")
             return ""
 
-    def _number(self, place: str, what: str, given: object, cells: bool) -> float | None:
-        """A value, NaN where it is missing; None, and a problem, where it is no number."""
+    def _number(self, place: str, column: str, value: object, cells: bool) -> float | None:
+        """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
         try:
-            return values.rating(given, cells)
+            return values.rating(value, cells)
         except Wrong as wrong:
-            self.problems.add(f"{place}: {wrong.inside(what)}")
+            self.problems.add(f"{place}: {wrong.inside(column)}")
             return None
 
     def _keep(

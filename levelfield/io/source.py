@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -16,9 +15,10 @@ from levelfield.core.sample import Sample
 from levelfield.io.census import Census, Tally
 from levelfield.io.formats.text import Row
 from levelfield.io.lines import Spool
-from levelfield.io.problems import Problems, Wrong, listed, printable, shown
+from levelfield.io.problems import Problems, Wrong, printable, shown
 from levelfield.io.reading import Ids
-from levelfield.io.records import BadRecord, Required, Rules, has
+from levelfield.io.records import BadRecord, Required, Rules, has, unmatched
+from levelfield.io.streams import sha256
 
 PROGRESS_EVERY = 1_000
 
@@ -47,16 +47,13 @@ class Input:
     def digest(self) -> str:
         """The sha256 of the file; empty where there is none."""
         path = self.file.file if isinstance(self.file, Spool) else self.file
-        if path is None:
-            return ""
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return "" if path is None else sha256(path)
 
     def place(self, number: int) -> str:
         return f"{self.name}:{self.unit}{number}" if number else self.name
 
     def own_id(self, number: int) -> str:
-        """The id of a sample that was given none."""
+        """Returns the id of a sample that was given none."""
         return f"{self.label}:{number}" if self.label else str(number)
 
 
@@ -85,7 +82,7 @@ class Source:
     def as_requests(
         self, refusal: Callable[[Sample], str], required: Required = "prompt"
     ) -> Source:
-        """The same records as requests: each needs a prompt or a source, and none a text.
+        """Returns the same records as requests: each needs a prompt or a source, and none a text.
 
         Args:
             refusal: why a request can't be answered, which is a problem as any other; empty if it
@@ -96,7 +93,7 @@ class Source:
         return Source(self.inputs, rules, self._ids, refusal)
 
     def __iter__(self) -> Iterator[Sample]:
-        """The samples in the order of the files.
+        """Yields the samples in the order of the files.
 
         Raises:
             InputError: at the first problem. After a `check` there are none, and ids are no more
@@ -135,7 +132,7 @@ class Source:
     def _read(
         self, report: Callable[[str], object], seen: dict[str, int] | None
     ) -> Iterator[tuple[Sample, str]]:
-        """Samples with the names of their inputs.
+        """Yields samples with the names of their inputs.
 
         Args:
             report: called with each problem.
@@ -179,21 +176,18 @@ class Source:
                         if first != here:
                             report(self._used_twice(sample.id, here, first))
                             continue
-                    if why := self._refusal(sample):
-                        report(f"{source.place(number)}: {why}")
+                    if refusal := self._refusal(sample):
+                        report(f"{source.place(number)}: {refusal}")
                         continue
                     yield sample, source.name
             except OSError as error:
-                said = printable(error.strerror or str(error))
-                report(f"{source.name}: can't be read: {said}")
+                reason = printable(error.strerror or str(error))
+                report(f"{source.name}: can't be read: {reason}")
                 continue
             if not rows:
                 report(f"no samples in {source.name}; is it the file you mean?")
-        for ours, path in unseen.items() if fields else ():
-            report(
-                f"mapping {printable(f'{ours}={path}')}: no record has {shown(path)}; "
-                f"the fields are {listed(fields)}"
-            )
+        for name, column in unseen.items() if fields else ():
+            report(unmatched(name, column, fields))
 
     def _used_twice(self, id: str, here: int, first: int) -> str:
         places = [self.inputs[p >> 40].place(p & (1 << 40) - 1) for p in (here, first)]
@@ -228,33 +222,31 @@ class Parallel:
 
     def _rows(self, outputs: Input) -> Iterator[Row]:
         counts = [0] * (len(self.all) + 1)
-        for rows in zip_longest(*(one.rows() for one in (outputs, *self.all))):
+        for rows in zip_longest(*(source.rows() for source in (outputs, *self.all))):
             counts = [n + (row is not None) for n, row in zip(counts, rows, strict=True)]
-            output, *others = rows
+            output, *parallel_rows = rows
             wrongs = [
-                Wrong(f"{one.place(row[0])}: {row[1]}")
-                for one, row in zip(self.all, others, strict=True)
+                Wrong(f"{source.place(row[0])}: {row[1]}")
+                for source, row in zip(self.all, parallel_rows, strict=True)
                 if row is not None and isinstance(row[1], Wrong)
             ]
-            if output is not None and None not in others:
+            if output is not None and None not in parallel_rows:
                 number, record = output
-                yield number, wrongs[0] if wrongs else self._record(record, others)
-        for one, n in zip(self.all, counts[1:], strict=True):
+                yield number, wrongs[0] if wrongs else self._record(record, parallel_rows)
+        for source, n in zip(self.all, counts[1:], strict=True):
             if n != counts[0]:
-                yield (
-                    0,
-                    Wrong(
-                        f"{counts[0]:,} lines, and {one.name} has {n:,}; line n of one belongs to "
-                        "line n of the other"
-                    ),
+                problem = (
+                    f"{counts[0]:,} lines, and {source.name} has {n:,}; line n of one belongs to "
+                    "line n of the other"
                 )
+                yield 0, Wrong(problem)
 
     def _record(
-        self, record: dict[str, Any] | Wrong, others: Sequence[Row]
+        self, record: dict[str, Any] | Wrong, parallel_rows: Sequence[Row]
     ) -> dict[str, Any] | Wrong:
         if isinstance(record, Wrong):
             return record
-        texts = [row["text"] for _, row in others if isinstance(row, dict)]
+        texts = [row["text"] for _, row in parallel_rows if isinstance(row, dict)]
         sources, references = texts[: len(self.sources)], texts[len(self.sources) :]
         return {
             **record,

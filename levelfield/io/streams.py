@@ -1,4 +1,4 @@
-"""Files opened so that none keeps a reader waiting for ever, or takes all memory."""
+"""Opening files so that none keeps a reader waiting for ever or takes all memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import errno
 import hashlib
 import io
 import os
-import queue
-import stat
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -27,8 +25,6 @@ def open_bytes(path: Path) -> io.BufferedReader:
     Raises:
         OSError: it can't be opened, or no program has opened the pipe within `PIPE_WAIT_S`.
     """
-    if not stat.S_ISFIFO(path.stat().st_mode):
-        return path.open("rb")
     mend = "start the program first, or pipe its output to -"
     return _opened(path, lambda: path.open("rb"), "writes to", mend)
 
@@ -44,36 +40,34 @@ def open_text(path: Path) -> TextIO:
         # a lone surrogate that still gets here becomes its escape, which JSON reads back
         return path.open("w", encoding="utf-8", newline="\n", errors="backslashreplace")
 
-    if not (path.exists() and stat.S_ISFIFO(path.stat().st_mode)):
-        return opened()
     return _opened(path, opened, "reads from", "start the program first, or name -")
 
 
-def _opened(pipe: Path, call: Callable[[], T], what: str, mend: str) -> T:
-    """Returns what a call opens as soon as the pipe has another end."""
-    done: queue.SimpleQueue[T | OSError] = queue.SimpleQueue()
+def _opened(path: Path, call: Callable[[], T], use: str, mend: str) -> T:
+    """Returns what a call opens; a pipe as soon as it has another end."""
+    if not path.is_fifo():
+        return call()
+    from concurrent import futures
+
+    outcome: futures.Future[T] = futures.Future()
 
     def wait() -> None:
         try:
-            done.put(call())
+            outcome.set_result(call())
         except OSError as error:
-            done.put(error)
+            outcome.set_exception(error)
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
-    try:
-        stream = done.get(timeout=PIPE_WAIT_S)
-    except queue.Empty:
-        end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
+    if not futures.wait([outcome], PIPE_WAIT_S).done:
+        end = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the other end, so that the thread ends
         waiting.join()
         os.close(end)
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"a named pipe that no program {what} (waited {PIPE_WAIT_S:g} s); {mend}",
-        ) from None
-    if isinstance(stream, OSError):
-        raise stream
-    return stream
+            f"a named pipe that no program {use} (waited {PIPE_WAIT_S:g} s); {mend}",
+        )
+    return outcome.result()
 
 
 def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
@@ -90,10 +84,10 @@ def read_bytes(path: Path, most: int = LIST_BYTES) -> bytes:
 
 
 def copy_limited(stream: IO[bytes] | io.BufferedIOBase, copy: IO[bytes]) -> None:
-    """Copies what comes from a pipe, or out of a packed file.
+    """Copies what a pipe or a packed file yields.
 
     Raises:
-        OSError: it is more than `STREAM_BYTES`.
+        OSError: it yields more than `STREAM_BYTES`.
     """
     for chunk in iter(partial(stream.read, _CHUNK), b""):
         copy.write(chunk)
@@ -114,7 +108,7 @@ def read_text(path: Path, most: int = LIST_BYTES, errors: str = "strict") -> str
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal.
+    """Returns the SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
         OSError: the file can't be read.
@@ -124,5 +118,5 @@ def sha256(path: Path) -> str:
 
 
 def content_digest(content: object) -> str:
-    """A short name for what plain values say, by their `repr`."""
+    """Returns a short digest of the `repr` of plain values."""
     return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:12]

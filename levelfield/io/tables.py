@@ -27,7 +27,7 @@ _ESCAPES = {
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it is.
+    """Returns text that LaTeX sets as it is.
 
     >>> escape_latex("bleu_4 & 50 %")
     'bleu\\\\_4 \\\\& 50 \\\\%'
@@ -36,12 +36,12 @@ def escape_latex(text: str) -> str:
 
 
 def comment_lines(texts: Iterable[str]) -> list[str]:
-    """Each text as a line that LaTeX leaves out, unchanged so that it can be copied."""
+    """Returns each text as a line that LaTeX leaves out, unchanged so that it can be copied."""
     return [f"% {' '.join(text.splitlines())}" for text in texts]
 
 
 def spanning_heads(names: Sequence[str], *, first: int = 2) -> list[str]:
-    """Heads above columns, one over neighbours with the same name, and the rules below them.
+    """Returns heads of columns, one over neighbours of the same name, and the rules below them.
 
     >>> print(*spanning_heads(["content", "content", "", "style"]), sep="\\n")
      & \\multicolumn{2}{c}{content} &  & \\multicolumn{1}{c}{style} \\\\
@@ -51,15 +51,15 @@ def spanning_heads(names: Sequence[str], *, first: int = 2) -> list[str]:
         names: one a column, not escaped; empty where a column has none.
         first: the number of the first of these columns.
     """
-    cells, rules, at = [""] * (first - 1), [], first
-    for name, of in itertools.groupby(names):
-        width = len(list(of))
+    cells, rules, column = [""] * (first - 1), [], first
+    for name, group in itertools.groupby(names):
+        width = len(list(group))
         if name:
             cells.append(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
-            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
+            rules.append(f"\\cmidrule(lr){{{column}-{column + width - 1}}}")
         else:
             cells += [""] * width
-        at += width
+        column += width
     return [" & ".join(cells) + " \\\\", " ".join(rules)] if rules else []
 
 
@@ -72,7 +72,7 @@ def booktabs(
     comments: Iterable[str] = (),
     wide: bool = False,
 ) -> str:
-    """A table as LaTeX, without a line break at its end.
+    """Returns a table as LaTeX, without a line break at its end.
 
     Args:
         columns: how columns are set, e.g. `lrr`.
@@ -105,7 +105,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~<>&$])")
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, on one line.
+    """Returns text that Markdown shows as it is, on one line.
 
     >>> escape_markdown("a|b *c*")
     'a\\\\|b \\\\*c\\\\*'
@@ -116,7 +116,7 @@ def escape_markdown(text: str) -> str:
 def markdown_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
 ) -> str:
-    """A table whose first column is set left and all others right; cells are escaped already.
+    """Returns a table of escaped cells, the first column set left and all others right.
 
     Args:
         words: the others hold words and are set left as well.
@@ -126,7 +126,7 @@ def markdown_table(
 
 
 def code_block(lines: Iterable[str]) -> str:
-    """Lines that Markdown shows as they are, with a fence that none of them ends."""
+    """Returns lines that Markdown shows as they are, with a fence that none of them ends."""
     text = "\n".join(" ".join(line.splitlines()) for line in lines)
     longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

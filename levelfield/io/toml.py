@@ -45,9 +45,9 @@ def read_toml(
         raise UserError(f"{name}: not a TOML file: {error}") from error
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, candidates: Iterable[str]) -> str:
     """Returns the known name that a mistyped one resembles, else all names, in words."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(candidates))
     alike = difflib.get_close_matches(name, names, n=1)
     if alike:
         return f"did you mean {shown(alike[0])}?"
@@ -92,13 +92,13 @@ class TomlTable:
         self._problems = problems
         self._known: list[str] = []
 
-    def wrong(self, what: str) -> None:
-        """Note a mistake of the table as a whole."""
-        self._problems.append(f"{self.where}: {what}" if self.where else what)
+    def wrong(self, problem: str) -> None:
+        """Notes a mistake of the table as a whole."""
+        self._problems.append(f"{self.where}: {problem}" if self.where else problem)
 
-    def wrong_field(self, key: str, what: str) -> None:
-        """Note a mistake in a field."""
-        self.wrong(f"{printable(key)}: {what}")
+    def wrong_field(self, key: str, problem: str) -> None:
+        """Notes a mistake in a field."""
+        self.wrong(f"{printable(key)}: {problem}")
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -107,12 +107,12 @@ class TomlTable:
         return iter(self._values)
 
     def take(self, key: str) -> object:
-        """A field whatever it is; None if it is not there."""
+        """Returns the value of a field; None if there is none."""
         self._known.append(key)
         return self._values.get(key)
 
     def finish(self, *, elsewhere: Mapping[str, str] = {}) -> None:
-        """Note all fields that nobody took.
+        """Notes all fields that nobody took.
 
         Args:
             elsewhere: fields that would be right in another place -> what to say of them.
@@ -123,7 +123,7 @@ class TomlTable:
                 self.wrong_field(key, elsewhere.get(key, unknown))
 
     def text(self, key: str, example: str, *, default: str | None = None) -> str:
-        """A string that is not blank; required unless there is a default."""
+        """Returns a string that is not blank; required unless there is a default."""
         value = self.take(key)
         if value is None and default is not None:
             return default
@@ -133,14 +133,14 @@ class TomlTable:
         return default or ""
 
     def table(self, key: str) -> TomlTable:
-        """A table; an empty one if it is not there."""
+        """Returns a table; an empty one if there is none."""
         value = self.take(key)
         if value is not None and not isinstance(value, Mapping):
             self._expected(key, "a table", value)
         return self._inner(value, printable(key))
 
     def tables(self, key: str, example: str) -> Iterator[tuple[str, TomlTable]]:
-        """The tables in a table, by name; at least one."""
+        """Yields the tables in a table, by name; at least one."""
         value = self.take(key)
         if not isinstance(value, Mapping) or not value:
             self._expected(key, f"at least one table, such as {example}", value)
@@ -153,7 +153,7 @@ class TomlTable:
                 yield name, self._inner(inner, dotted, name)
 
     def list_of_tables(self, key: str, example: str, *, named: bool = False) -> Iterator[TomlTable]:
-        """The tables in a list, at least one; each is called by its number and its name.
+        """Yields the tables in a list, at least one; each is called by its number and its name.
 
         Args:
             named: whether a string stands for a table with that name and nothing else.
@@ -183,14 +183,14 @@ class TomlTable:
             complete: whether choices that are not there, or wrong, have their defaults; None where
                 there is none.
         """
-        known = {
+        declared = {
             name: choice
             for name, choice in choices(cls).items()
             if name not in without and choice.table is None
         }
-        values = {name: v for name, choice in known.items() for v in self._values_of(choice)}
+        values = {name: v for name, choice in declared.items() for v in self._values_of(choice)}
         if complete:
-            defaults = {n: None if c.required else c.default for n, c in known.items()}
+            defaults = {n: None if c.required else c.default for n, c in declared.items()}
             values = defaults | values
         return values
 
@@ -249,7 +249,7 @@ class TomlTable:
         return [choice.check(value)]
 
     def _accepts(self, choice: Declaration, key: str, value: object) -> bool:
-        """Whether a choice accepts a value, or an item of its list; notes why not."""
+        """Returns whether a choice accepts a value, or an item of its list; notes why not."""
         try:
             choice.check_item(value)
         except Unfit as error:
@@ -272,6 +272,6 @@ class TomlTable:
         values = value if isinstance(value, Mapping) else {}
         return TomlTable(values, where, self._problems, name)
 
-    def _expected(self, key: str, what: str, value: object, hint: str = "") -> None:
-        there = "there is none" if value is None else f"found {toml_kind(value)}"
-        self.wrong_field(key, f"expected {what}; {there}{f'; {hint}' if hint else ''}")
+    def _expected(self, key: str, expected: str, value: object, hint: str = "") -> None:
+        outcome = "there is none" if value is None else f"found {toml_kind(value)}"
+        self.wrong_field(key, f"expected {expected}; {outcome}{f'; {hint}' if hint else ''}")

@@ -26,7 +26,7 @@ _WITH_COMMAS = re.compile(r"[-+]?[0-9.]*(,[0-9.]+)+")
 
 
 def absent(value: object) -> bool:
-    """Whether it stands for nothing: null, NaN (a table's missing value) or an empty string."""
+    """Returns whether a value is missing: null, an empty string, or NaN as in tables."""
     if isinstance(value, str):
         return not value
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -55,7 +55,7 @@ def string(value: Any, _cells: bool = False) -> str:
 
 
 def name(value: Any, cells: bool) -> str:
-    """A string; people number their samples and systems, so numbers too."""
+    """Returns a string; people number their samples and systems, so numbers too."""
     if isinstance(value, str | bool) or not isinstance(value, numbers.Real):
         return string(value, cells)
     return str(value)
@@ -74,7 +74,7 @@ def whole(value: Any, cells: bool) -> int:
 
 
 def number(value: Any, cells: bool, expected: str = "a number") -> float:
-    """A finite number or NaN; a string is a number only as a cell."""
+    """Returns a finite number or NaN; a string is a number only as a cell."""
     is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
     try:
         if not (is_number or (cells and isinstance(value, str) and "_" not in value)):
@@ -91,22 +91,18 @@ def number(value: Any, cells: bool, expected: str = "a number") -> float:
 
 
 def array(value: Any, cells: bool) -> Any:
-    """A list as a list, out of a cell's JSON or a NumPy array; anything else as it is."""
+    """Returns a list from a cell's JSON or a NumPy array; anything else unchanged."""
     if cells and isinstance(value, str) and value.startswith("[") and value.endswith("]"):
-        try:
-            return parse_json(value)
-        except NameTwiceError as error:
-            raise Wrong(str(error)) from None
-        except ValueError:
-            raise Wrong(
-                f'{shown(value)} is not a JSON array, which is written ["one", "two"]; '
-                "a single text in brackets is written as an array of one"
-            ) from None
+        return _json_cell(
+            value,
+            'a JSON array, which is written ["one", "two"]; '
+            "a single text in brackets is written as an array of one",
+        )
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def strings(value: Any, cells: bool) -> tuple[str, ...]:
-    """A list of strings, or a single one."""
+    """Returns a list of strings, or a single one."""
     value = array(value, cells)
     if not isinstance(value, list | tuple):
         return (string(value),)
@@ -114,7 +110,7 @@ def strings(value: Any, cells: bool) -> tuple[str, ...]:
 
 
 def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
-    """The value or values wanted of an attribute; empty if none is."""
+    """Returns the wanted value or values of an attribute; "" if there is none."""
     if type(value) is str and not cells:
         return string(value)
     if absent(value):
@@ -124,7 +120,7 @@ def wanted(value: Any, cells: bool) -> str | tuple[str, ...]:
 
 
 def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
-    """Attribute -> wanted value or values."""
+    """Returns attribute -> wanted value or values."""
     value, cells = _object(value, cells, '{"sentiment": "positive"}')
     labels = {}
     for attribute, item in value.items():
@@ -138,25 +134,25 @@ def control(value: Any, cells: bool) -> dict[str, str | tuple[str, ...]]:
 
 
 def ratings(value: Any, cells: bool) -> dict[str, dict[str, float]]:
-    """Aspect -> rater -> value, without the missing ones."""
+    """Returns aspect -> rater -> value, without the missing ones."""
     value, cells = _object(value, cells, '{"coherence": {"rater 1": 4}}')
     aspects = {string(k): _inside(k, raters, item, cells) for k, item in value.items()}
     return {aspect: of_raters for aspect, of_raters in aspects.items() if of_raters}
 
 
 def raters(value: Any, cells: bool) -> dict[str, float]:
-    """Rater -> value of one aspect; raters that have no names are "1", "2", …."""
+    """Returns rater -> value of one aspect; raters that have no names are "1", "2", …."""
     value = array(value, cells)
     if isinstance(value, list | tuple):
         value = {str(n): item for n, item in enumerate(value, 1)}
     if not isinstance(value, Mapping):
         value = {"1": rating(value, cells)}
     named = {string(rater): _inside(rater, rating, item, cells) for rater, item in value.items()}
-    return {rater: one for rater, one in named.items() if not math.isnan(one)}
+    return {rater: number for rater, number in named.items() if not math.isnan(number)}
 
 
 def rating(value: Any, cells: bool) -> float:
-    """One rater's number; NaN if there is none."""
+    """Returns one rater's number; NaN if there is none."""
     if type(value) is float and math.isfinite(value):
         return value
     if absent(value) or (cells and isinstance(value, str) and value.isspace()):
@@ -164,17 +160,21 @@ def rating(value: Any, cells: bool) -> float:
     return number(value, cells)
 
 
+def _json_cell(cell: str, expected: str) -> Any:
+    try:
+        return parse_json(cell)
+    except NameTwiceError as error:
+        raise Wrong(str(error)) from None
+    except ValueError:
+        raise Wrong(f"{shown(cell)} is not {expected}") from None
+
+
 def _object(value: Any, cells: bool, example: str) -> tuple[Mapping[Any, Any], bool]:
-    """An object, and whether the strings in it are cells: those inside JSON are not."""
+    """Returns an object, and whether the strings in it are cells: those inside JSON are not."""
     if type(value) is dict:
         return value, cells
     if cells and isinstance(value, str):
-        try:
-            value, cells = parse_json(value), False
-        except NameTwiceError as error:
-            raise Wrong(str(error)) from None
-        except ValueError:
-            raise Wrong(f"{shown(value)} is not a JSON object such as {example}") from None
+        value, cells = _json_cell(value, f"a JSON object such as {example}"), False
     if absent(value):
         return {}, cells
     if not isinstance(value, Mapping):

@@ -17,7 +17,7 @@ LANGUAGE = option(
 
 
 def sentences(text: str, language: str = "english") -> tuple[str, ...]:
-    """The sentences of a text, white space around them dropped.
+    """Returns the sentences of a text, white space around them dropped.
 
     The same decisions as NLTK's `sent_tokenize`, which the authors of CTRLEval use.
 
@@ -31,7 +31,7 @@ def sentences(text: str, language: str = "english") -> tuple[str, ...]:
 
 
 def spans(text: str, language: str = "english") -> tuple[tuple[int, int], ...]:
-    """Where the sentences of a text begin and end, in characters.
+    """Returns where the sentences of a text begin and end, in characters.
 
     >>> spans("Dr. Lee left.  We stayed!")
     ((0, 13), (15, 25))

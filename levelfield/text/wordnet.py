@@ -65,7 +65,7 @@ class WordNet:
     exceptions: dict[str, dict[str, list[str]]]
 
     def synonyms(self, word: str, *, repeat: bool = False) -> frozenset[str]:
-        """The single words that share a synset with a form of this one, in WordNet's spelling.
+        """Returns the single words in a synset with a form of this one, as WordNet spells them.
 
         Args:
             word: in lower case.
@@ -82,14 +82,14 @@ class WordNet:
         )
 
     def _base_forms(self, word: str, part: str, *, repeat: bool) -> set[str]:
-        known = self.index[part]
+        index = self.index[part]
         irregular = self.exceptions[part].get(word)
         cut = set(_without_ending([word], part)) if irregular is None else set(irregular)
-        found = {form for form in {word} | cut if form in known}
-        while repeat and irregular is None and cut and not found:
+        forms = {form for form in {word} | cut if form in index}
+        while repeat and irregular is None and cut and not forms:
             cut = set(_without_ending(cut, part))
-            found = {form for form in cut if form in known}
-        return found
+            forms = {form for form in cut if form in index}
+        return forms
 
 
 def _without_ending(forms: Iterable[str], part: str) -> Iterator[str]:
@@ -105,7 +105,10 @@ def _offsets(line: str) -> Iterator[int]:
 
 
 def _names(data: bytes, offset: int) -> Iterator[str]:
-    """The words of the synset at an offset: `offset file part n (word sense)×n …`, n in base 16."""
+    """Yields the words of the synset at an offset.
+
+    Its line is `offset file part n (word sense)×n …`, n in base 16.
+    """
     fields = data[offset : data.index(b"\n", offset)].decode().split(" ")
     for name in fields[4 : 4 + 2 * int(fields[3], 16) : 2]:
         yield name.partition("(")[0]  # an adjective's position may follow it
@@ -113,7 +116,7 @@ def _names(data: bytes, offset: int) -> Iterator[str]:
 
 @functools.cache
 def installed_wordnet() -> WordNet | None:
-    """The WordNet of this machine, None if there is none."""
+    """Returns the WordNet of this machine, None if there is none."""
     for folder in _places():
         if (folder / "data.noun").is_file():
             return read_wordnet(folder)
@@ -132,7 +135,7 @@ def _places() -> Iterator[Traversable]:
 
 
 def read_wordnet(folder: Traversable) -> WordNet:
-    """The WordNet whose database files are in a folder."""
+    """Returns the WordNet whose database files are in a folder."""
     hashed = hashlib.sha256()
 
     def read(name: str) -> bytes:
@@ -154,8 +157,8 @@ def _index(content: bytes) -> dict[str, str]:
 
 
 def _exceptions(content: bytes) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    base_forms: dict[str, list[str]] = defaultdict(list)
     for line in content.decode().splitlines():
         inflected, *base = line.split()
-        found[inflected] = base
-    return dict(found)
+        base_forms[inflected] = base
+    return dict(base_forms)

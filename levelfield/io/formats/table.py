@@ -18,7 +18,7 @@ _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def comma_separated(path: Path) -> Iterator[Row]:
-    """The rows; semicolons separate them where spreadsheets write decimal commas."""
+    """Yields the rows; semicolons separate them where spreadsheets write decimal commas."""
     return _table(path, ",", or_else=";")
 
 
@@ -43,12 +43,12 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
                 raise csv.Error(_TOO_LONG)
             yield line
 
-    found = decoded()
-    first = next(found, "")
+    text_lines = decoded()
+    first = next(text_lines, "")
     if or_else and or_else in first and separator not in first:
         separator = or_else
     # strict, because a text with a misplaced quote is better reported than quietly changed
-    reader = csv.reader(itertools.chain([first], found), delimiter=separator, strict=True)
+    reader = csv.reader(itertools.chain([first], text_lines), delimiter=separator, strict=True)
     header: list[str] | None = None
     while True:
         number, held = reader.line_num + 1, 0
@@ -72,14 +72,11 @@ def _table(path: Path, separator: str, or_else: str = "") -> Iterator[Row]:
                 yield number, wrong
                 return
         elif len(cells) != len(header):
-            yield (
-                number,
-                Wrong(
-                    f"{_count(cells)}, expected {len(header)} as in the header "
-                    f"({listed(header)}); a cell that holds {_NAMES[separator]} needs quotes "
-                    "around it"
-                ),
+            problem = (
+                f"{_count(cells)}, expected {len(header)} as in the header ({listed(header)}); "
+                f"a cell that holds {_NAMES[separator]} needs quotes around it"
             )
+            yield number, Wrong(problem)
         else:
             yield number, dict(zip(header, cells, strict=True))
 

@@ -21,13 +21,13 @@ _NOT_SPACE = re.compile(f"[^{_SPACE}]")
 
 
 def plain(path: Path) -> Iterator[Row]:
-    """One text a line. An empty line is an empty text: a system may well have written nothing."""
+    """Yields one text a line. An empty line is an empty text: a system may write nothing."""
     for number, line in lines(path):
         yield number, line if isinstance(line, Wrong) else {"text": without_end(line)}
 
 
 def jsonl(path: Path) -> Iterator[Row]:
-    """One JSON object a line; blank lines are skipped."""
+    """Yields one JSON object a line; blank lines are skipped."""
     decode = DECODER.raw_decode
     for number, line in lines(path):
         if isinstance(line, Wrong):
@@ -50,7 +50,7 @@ def jsonl(path: Path) -> Iterator[Row]:
 
 
 def json_list(path: Path) -> Iterator[Row]:
-    """A list of objects, numbered from 1. The file's text is held in memory, the objects are not.
+    """Yields the objects of a list, numbered from 1, with only the file's text in memory.
 
     After an object that is broken no other can be found, so that is the last problem.
     """
@@ -71,37 +71,35 @@ def json_list(path: Path) -> Iterator[Row]:
     text = "".join(whole)
     del whole
     decode = DECODER.raw_decode
-    at = _next(text, 0)
-    if at == len(text):
+    position = _next(text, 0)
+    if position == len(text):
         return
-    if text[at] != "[":
-        yield (
-            0,
-            Wrong(
-                f"expected a list of objects, which begins with [, found {shown(text[at])}; "
-                "if it has one object a line: --format jsonl"
-            ),
+    if text[position] != "[":
+        problem = (
+            f"expected a list of objects, which begins with [, found {shown(text[position])}; "
+            "if it has one object a line: --format jsonl"
         )
+        yield 0, Wrong(problem)
         return
-    at = _next(text, at + 1)
+    position = _next(text, position + 1)
     number = 0
-    while number or text[at : at + 1] != "]":
+    while number or text[position : position + 1] != "]":
         number += 1
         try:
-            record, at = decode(text, at)
+            record, position = decode(text, position)
         except (ValueError, RecursionError) as error:
             yield number, Wrong(f"{reason(error)}; what follows was not read")
             return
         yield number, as_object(record)
-        at = _next(text, at)
-        if text[at : at + 1] == "]":
+        position = _next(text, position)
+        if text[position : position + 1] == "]":
             break
-        if text[at : at + 1] != ",":
-            unended = json.JSONDecodeError("expected , or ] after the object", text, at)
+        if text[position : position + 1] != ",":
+            unended = json.JSONDecodeError("expected , or ] after the object", text, position)
             yield number, Wrong(f"{reason(unended)}; what follows was not read")
             return
-        at = _next(text, at + 1)
-    if _next(text, at + 1) != len(text):
+        position = _next(text, position + 1)
+    if _next(text, position + 1) != len(text):
         yield 0, Wrong("there is more after the end of the list; remove it, or join the lists")
 
 
@@ -112,11 +110,11 @@ def as_object(value: Any) -> dict[str, Any] | Wrong:
 
 
 def without_end(line: str) -> str:
-    r"""The line without its `\n` or `\r\n`."""
+    r"""Returns the line without its `\n` or `\r\n`."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _next(text: str, at: int) -> int:
-    """Where the next character that is not blank stands; the length of the text if none does."""
-    match = _NOT_SPACE.search(text, at)
+def _next(text: str, start: int) -> int:
+    """Returns the index of the next character that is not blank; the text's length if none is."""
+    match = _NOT_SPACE.search(text, start)
     return match.start() if match else len(text)
