@@ -84,7 +84,7 @@ def _gpt2() -> TokenIds:
 
     def ids(texts: Sequence[str]) -> list[Hashes]:
         encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(one.ids, np.uint64) for one in encoded]
+        return [np.array(encoding.ids, np.uint64) for encoding in encoded]
 
     return ids
 
@@ -161,10 +161,10 @@ class _NGramDiversity(Options, OfGroups, abc.ABC):
 
     def merge(self, a: NGrams, b: NGrams) -> NGrams:
         """The n-grams of both."""
-        both, of = np.unique(np.concatenate([a.hashes, b.hashes]), return_inverse=True)
-        counts = np.zeros(len(both), np.int64)
-        np.add.at(counts, of, np.concatenate([a.counts, b.counts]))
-        return NGrams(both, counts, a.tokens + b.tokens)
+        distinct, places = np.unique(np.concatenate([a.hashes, b.hashes]), return_inverse=True)
+        counts = np.zeros(len(distinct), np.int64)
+        np.add.at(counts, places, np.concatenate([a.counts, b.counts]))
+        return NGrams(distinct, counts, a.tokens + b.tokens)
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ class Distinct(_NGramDiversity):
         distinct, total = len(state.hashes), state.total
         if not total:
             return _no_ngram(self.n)
-        of = total if self.denominator == "ngrams" else state.tokens
+        divisor = total if self.denominator == "ngrams" else state.tokens
         if self.floor is None:
-            return CorpusValue(distinct / of)
-        return CorpusValue((distinct * 10**self.floor // of) / 10**self.floor)
+            return CorpusValue(distinct / divisor)
+        return CorpusValue((distinct * 10**self.floor // divisor) / 10**self.floor)
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def expected_types(counts: Ints, m: int) -> float:
 def ngram_hashes(ids: Sequence[Hashes], n: int) -> Hashes:
     """(n-grams,) a hash of every n-gram of these texts, whose tokens are given as ids."""
     tokens = np.concatenate([np.empty(0, np.uint64), *ids])
-    text = np.repeat(np.arange(len(ids)), [len(one) for one in ids])
+    text = np.repeat(np.arange(len(ids)), [len(text_ids) for text_ids in ids])
     k = max(len(tokens) - n + 1, 0)
     hashes = _mixed(tokens[:k])
     for i in range(1, n):

@@ -110,11 +110,13 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
             lambda of_samples: map(self._best, in_groups(of_samples, scored)),
         )
 
-    def _best(self, found: Sequence[tuple[str, PairValue | Undefined]]) -> SampleValue | Undefined:
+    def _best(
+        self, comparisons: Sequence[tuple[str, PairValue | Undefined]]
+    ) -> SampleValue | Undefined:
         """The best of some comparisons; what can't be compared is left out like a blank."""
-        defined = [(name, c) for name, c in found if isinstance(c, PairValue)]
+        defined = [(name, c) for name, c in comparisons if isinstance(c, PairValue)]
         if not defined:
-            return next(c for _, c in found if isinstance(c, Undefined))
+            return next(c for _, c in comparisons if isinstance(c, Undefined))
         values = np.array([c.value for _, c in defined])
         best = int(values.argmax() if self.higher_is_better else values.argmin())
         rows = [(name, c.value, float(i == best)) for i, (name, c) in enumerate(defined)]
@@ -166,10 +168,10 @@ class StateComparison(ComparisonMetric, abc.ABC):
     def _compared(self, pairs: Sequence[ComparedTexts]) -> list[PairValue | Undefined]:
         model = load("states", self.model, self.loading, layer=self._layer)
         texts = [text for pair in pairs for text in (pair.text, pair.other)]
-        found = model.of(texts)
+        states = model.of(texts)
         idf = None if self.idf == "none" else _document_frequencies(self.idf, model)
         compared: list[PairValue | Undefined] = []
-        for pair, text, other in zip(pairs, found[::2], found[1::2], strict=True):
+        for pair, text, other in zip(pairs, states[::2], states[1::2], strict=True):
             if text.empty or other.empty:
                 compared.append(no_token(pair, text=not text.empty))
                 continue

@@ -398,13 +398,13 @@ class InfillingPerplexity(Seq2SeqMetric):
 
     @property
     def _resolved(self) -> Resolved:
-        found = super()._resolved
-        if found.model_type not in GAP_STYLES:
+        resolved = super()._resolved
+        if resolved.model_type not in GAP_STYLES:
             raise ModelError(
-                f"model '{self.model}' is of the family {found.model_type}; {self.name} needs one "
-                f"that fills gaps: {', '.join(GAP_STYLES)}"
+                f"model '{self.model}' is of the family {resolved.model_type}; {self.name} needs "
+                f"one that fills gaps: {', '.join(GAP_STYLES)}"
             )
-        return found
+        return resolved
 
     def kinds(self) -> tuple[Kind, ...]:
         return ("infilling",)
@@ -438,8 +438,8 @@ class InfillingPerplexity(Seq2SeqMetric):
         return of_defined((target(sample.text) for sample in samples), scored)
 
     def _value(self, log_p: Floats, cut: bool) -> SampleValue | Undefined:
-        if why := unfit(log_p):
-            return Undefined(why)
+        if reason := unfit(log_p):
+            return Undefined(reason)
         nll = -float(log_p.mean())
         value = nll if self.value == "nll" else perplexity(log_p)
         return SampleValue(value, [("−log p of a token", nll, 1.0)], cut)

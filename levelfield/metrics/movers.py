@@ -146,13 +146,13 @@ class _WMD(ComparisonMetric, abc.ABC):
     ) -> PairValue | Undefined:
         if not text or not other:
             return Undefined(NO_VECTOR if not text else no_vector(pair.part))
-        found = distance(text, other, vectors)
-        return Undefined(NOT_SOLVED) if np.isnan(found) else PairValue(found, cut=False)
+        cost = distance(text, other, vectors)
+        return Undefined(NOT_SOLVED) if np.isnan(cost) else PairValue(cost, cut=False)
 
-    def _vectors(self, wanted: Sequence[str]) -> dict[str, Floats]:
+    def _vectors(self, vocabulary: Sequence[str]) -> dict[str, Floats]:
         """The vectors of those of these words that have one."""
-        known = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
-        if new := [word for word in wanted if word not in known]:
+        vectors = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
+        if new := [word for word in vocabulary if word not in vectors]:
             of_model = self.vectors == "input-embeddings"
             # rows of a table, which no engine computes
             weights = dataclasses.replace(self.loading, engine=REFERENCE)
@@ -163,8 +163,8 @@ class _WMD(ComparisonMetric, abc.ABC):
             )
             for word, vector in zip(new, source(new), strict=True):
                 length = 1.0 if vector is None or not self.unit_length else np.linalg.norm(vector)
-                known[word] = None if vector is None or not length else vector / length
-        return {word: vector for word in wanted if (vector := known[word]) is not None}
+                vectors[word] = None if vector is None or not length else vector / length
+        return {word: vector for word in vocabulary if (vector := vectors[word]) is not None}
 
 
 @functools.lru_cache(maxsize=2)

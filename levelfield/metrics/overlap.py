@@ -116,10 +116,10 @@ class SentenceBLEU(Options, TextComparison):
                 SampleValue(scored.score, (), cut=False) if scored.sys_len else Undefined(NO_TOKEN)
             )
         if self.lowercase:
-            text, others = text.lower(), tuple(one.lower() for one in others)
+            text, others = text.lower(), tuple(reference.lower() for reference in others)
         words = treebank_words(text, self._rules)
-        of = [treebank_words(one, self._rules) for one in others]
-        return SampleValue(100 * _nltk_bleu(words, of), (), cut=False)
+        reference_words = [treebank_words(reference, self._rules) for reference in others]
+        return SampleValue(100 * _nltk_bleu(words, reference_words), (), cut=False)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class _OfCorpus(OfGroups, abc.ABC):
         usable = [(text, references) for text, references in pairs if references]
         metric = self._sacrebleu()
         rows = [
-            metric._extract_corpus_statistics([text], [[one] for one in references])[0]
+            metric._extract_corpus_statistics([text], [[reference] for reference in references])[0]
             for text, references in usable
         ]
         sums = tuple(map(sum, zip(*rows, strict=True)))

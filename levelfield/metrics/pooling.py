@@ -149,8 +149,8 @@ class LinearPooler:
         try:
             return cls._of(document)
         except (KeyError, TypeError, ValueError) as error:
-            said = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise UserError(f"pooler={path}: {said}") from error
+            problem = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise UserError(f"pooler={path}: {problem}") from error
 
     @classmethod
     def _of(cls, document: Mapping[str, Any]) -> LinearPooler:

@@ -86,9 +86,9 @@ def of_defined(
     [9, Undefined(reason='empty text'), 16]
     """
     kept = list(inputs)
-    defined = [one for one in kept if not isinstance(one, Undefined)]
+    defined = [value for value in kept if not isinstance(value, Undefined)]
     results = iter(compute(defined) if defined else ())
-    return [one if isinstance(one, Undefined) else next(results) for one in kept]
+    return [value if isinstance(value, Undefined) else next(results) for value in kept]
 
 
 def in_groups(
@@ -99,7 +99,7 @@ def in_groups(
     >>> in_groups([[1, 2], [3]], lambda numbers: [n**2 for n in numbers])
     [[1, 4], [9]]
     """
-    results = iter(compute([one for group in groups for one in group]))
+    results = iter(compute([member for group in groups for member in group]))
     return [[next(results) for _ in group] for group in groups]
 
 
@@ -114,8 +114,8 @@ def compared(sample: Sample, against: Against) -> dict[str, str]:
     if against == "source":
         written = {"source": sample.source}
     else:
-        written = {f"reference {n}": one for n, one in enumerate(sample.references, 1)}
-    return {name: one for name, one in written.items() if one.strip()}
+        written = {f"reference {n}": reference for n, reference in enumerate(sample.references, 1)}
+    return {name: reference for name, reference in written.items() if reference.strip()}
 
 
 class AgainstSource:

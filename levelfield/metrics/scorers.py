@@ -91,22 +91,22 @@ class InfillingScorer:
         Args:
             end: whether the end-of-sequence token after the target is scored as well.
         """
-        found = self._model.log_likelihood(
+        likelihood = self._model.log_likelihood(
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, e.g, end)] for e in evaluators],
         )
-        s = np.array([self._reduce(log_p) for (log_p,) in found.log_p], np.float64)
-        cut = np.logical_or(found.source_cut, [any(flags) for flags in found.target_cut])
+        s = np.array([self._reduce(log_p) for (log_p,) in likelihood.log_p], np.float64)
+        cut = np.logical_or(likelihood.source_cut, [any(flags) for flags in likelihood.target_cut])
         return s, cut
 
     def label_logits(self, evaluators: Sequence[LabelEvaluator]) -> tuple[list[Floats], Bools]:
         """log P(word | f) of every evaluator's words, (labels,) each; and whether f was cut."""
-        found = self._model.log_likelihood(
+        likelihood = self._model.log_likelihood(
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, word, False) for word in e.words] for e in evaluators],
         )
-        logits = [np.array([self._reduce(p) for p in words]) for words in found.log_p]
-        return logits, np.array(found.source_cut, np.bool_)
+        logits = [np.array([self._reduce(p) for p in words]) for words in likelihood.log_p]
+        return logits, np.array(likelihood.source_cut, np.bool_)
 
     def _source(self, f: Gapped) -> Gapped:
         return f if self._patterns == "infilling" else f._replace(gap=False)

@@ -26,13 +26,13 @@ class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @property
     def _resolved(self) -> Resolved:
-        found = resolve(self.model, self.loading)
-        if found.kind != "encoder-decoder":
+        resolved = resolve(self.model, self.loading)
+        if resolved.kind != "encoder-decoder":
             raise ModelError(
-                f"model '{self.model}' is a {found.kind} model; {self.name} needs an "
+                f"model '{self.model}' is a {resolved.kind} model; {self.name} needs an "
                 "encoder-decoder, for example facebook/bart-large-cnn; give --model NAME"
             )
-        return found
+        return resolved
 
     def kinds(self) -> tuple[Kind, ...]:
         return ("encoder-decoder",)

@@ -63,14 +63,14 @@ class Unigrams:
         same = self.tokenizer == tokens.digest
         if same and len(self.counts) == tokens.vocabulary_size:
             return
-        what = (
+        mismatch = (
             f"{len(self.counts)} counts for a vocabulary of {tokens.vocabulary_size}"
             if len(self.counts) != tokens.vocabulary_size
             else f"counts with tokenizer {self.tokenizer}, and this model's is {tokens.digest}"
         )
         raise UserError(
-            f"{where}: {what}; they must be of this model's tokenizer (`levelfield train unigram` "
-            "makes them)"
+            f"{where}: {mismatch}; they must be of this model's tokenizer (`levelfield train "
+            "unigram` makes them)"
         )
 
 
@@ -82,8 +82,8 @@ def count(texts: Iterable[str], tokens: CausalVocabulary, *, batch: int = 4096) 
     """
     counts = np.zeros(tokens.vocabulary_size, np.int64)
     texts = iter(texts)
-    while some := list(itertools.islice(texts, batch)):
-        for ids in tokens.ids(some):
+    while batch_of_texts := list(itertools.islice(texts, batch)):
+        for ids in tokens.ids(batch_of_texts):
             np.add.at(counts, ids, 1)
     if not counts.any():
         raise UserError("there is no token in the corpus")

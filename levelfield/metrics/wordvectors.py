@@ -82,10 +82,10 @@ class WordVectors:
                 unpacked.flush()
                 return mmap.mmap(unpacked.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, EOFError, ValueError) as error:  # ValueError: an empty file
-            why = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
             raise UserError(
-                f"vectors={self._path}: the file can't be read ({why}); give word vectors in the "
-                "format of word2vec or GloVe"
+                f"vectors={self._path}: the file can't be read ({reason}); give word vectors in "
+                "the format of word2vec or GloVe"
             ) from error
 
     def _of_binary(self, start: int, _: int) -> Iterator[tuple[bytes, int]]:

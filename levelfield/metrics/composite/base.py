@@ -185,8 +185,8 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
         """Returns the options of an aspect of CTRLEval that say which model scores it, and how."""
         if ingredient.evidence == "embedding":
             return {"model": self.encoder, "loading": self.loading}
-        own = {"form": ingredient.form, "normalize": ingredient.normalize}
-        return {"model": self.model, **own, "loading": self.loading}
+        choices = {"form": ingredient.form, "normalize": ingredient.normalize}
+        return {"model": self.model, **choices, "loading": self.loading}
 
     def models(self) -> dict[str, object]:
         """Returns both models as signatures name them.
@@ -244,10 +244,10 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
             for field in fields(self)
             if field.name in TRAINED and getattr(self, field.name) != field.default
         ]
-        of = f" of {attribute}" if attribute else ""
+        suffix = f" of {attribute}" if attribute else ""
         return (
-            f"{self.name}: there is no scale for {', '.join(lacking)}{of} with these models and "
-            f"options; make one with `levelfield train scales CORPUS --out scales.toml"
+            f"{self.name}: there is no scale for {', '.join(lacking)}{suffix} with these models "
+            f"and options; make one with `levelfield train scales CORPUS --out scales.toml"
             f"{''.join(chosen)}` and give it with --option scales=scales.toml"
         )
 
