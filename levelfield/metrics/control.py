@@ -274,6 +274,15 @@ class JudgedSampleMetric(JudgedMetric, SampleMetric, abc.ABC):
         )
 
 
+def mean_of(
+    scored: Sequence[tuple[str, float]], judged: Sequence[AttributeVerdicts]
+) -> SampleValue:
+    """Returns the mean of named scores, which are its parts, each of the same weight."""
+    parts = [(name, score, 1 / len(scored)) for name, score in scored]
+    value = sum(score for _, score in scored) / len(scored)
+    return SampleValue(value, parts, any(panel.cut for panel in judged))
+
+
 @dataclass(frozen=True)
 class ControlAverage(JudgedSampleMetric):
     """Control effectiveness: the share of judges that find the wanted label.
@@ -296,14 +305,12 @@ class ControlAverage(JudgedSampleMetric):
     name: ClassVar[str] = "control.average"
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        right = [vote for panel in judged for vote in panel.right]
-        names = [
-            f"{panel.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}"
+        votes = [
+            (f"{panel.attribute}/{verdict.judge}: {verdict.vote or UNDECIDED}", float(is_right))
             for panel in judged
-            for verdict in panel.verdicts
+            for verdict, is_right in zip(panel.verdicts, panel.right, strict=True)
         ]
-        parts = [(n, float(r), 1 / len(right)) for n, r in zip(names, right, strict=True)]
-        return SampleValue(sum(right) / len(right), parts, any(panel.cut for panel in judged))
+        return mean_of(votes, judged)
 
 
 @dataclass(frozen=True)
@@ -321,16 +328,14 @@ class ControlProbability(JudgedSampleMetric):
     name: ClassVar[str] = "control.probability"
 
     def _sample_value(self, judged: Sequence[AttributeVerdicts]) -> SampleValue | Undefined:
-        p = [probability(verdict, panel.wanted) for panel in judged for verdict in panel.verdicts]
-        if np.isnan(p).any():
-            return Undefined(JUDGE_CANT_READ)
-        names = [
-            f"{panel.attribute}/{v.judge}: P({panel.wanted})"
+        p = [
+            (f"{panel.attribute}/{v.judge}: P({panel.wanted})", probability(v, panel.wanted))
             for panel in judged
             for v in panel.verdicts
         ]
-        parts = [(name, value, 1 / len(p)) for name, value in zip(names, p, strict=True)]
-        return SampleValue(sum(p) / len(p), parts, any(panel.cut for panel in judged))
+        if any(math.isnan(p_wanted) for _, p_wanted in p):
+            return Undefined(JUDGE_CANT_READ)
+        return mean_of(p, judged)
 
 
 @dataclass(frozen=True)
@@ -446,9 +451,7 @@ class ControlVotes(JudgedSampleMetric):
             for panel in judged
             for verdict, is_right in zip(panel.verdicts, panel.right, strict=True)
         ]
-        parts = [(name, right, 1 / len(votes)) for name, right in votes]
-        value = math.fsum(right for _, right in votes) / len(votes)
-        return SampleValue(value, parts, any(panel.cut for panel in judged))
+        return mean_of(votes, judged)
 
 
 @dataclass(frozen=True)

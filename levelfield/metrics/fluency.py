@@ -11,6 +11,7 @@ import abc
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
@@ -352,13 +353,7 @@ class CorpusPerplexity(OfScores, _FluencyMetric):
 
     def merge(self, a: Likelihoods, b: Likelihoods) -> Likelihoods:
         """The sums of two partitions together."""
-        return Likelihoods(
-            nll=a.nll + b.nll,
-            tokens=a.tokens + b.tokens,
-            samples=a.samples + b.samples,
-            undefined=a.undefined + b.undefined,
-            truncated=a.truncated + b.truncated,
-        )
+        return Likelihoods(*map(operator.add, a, b))
 
     def value(self, state: Likelihoods) -> CorpusValue:
         """exp(Σ NLL / N)."""

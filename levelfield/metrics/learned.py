@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 Combine = Literal["max", "mean"]
 
-_REFERENCES = option(
-    "max", "Value of several references: the largest of their values, or the mean."
-)
-
 
 class ComparisonInput(NamedTuple):
     """A text beside one that it is compared with, under the name that it is reported by."""
@@ -74,6 +70,10 @@ class _LearnedMetric(SampleMetric, abc.ABC):
     @property
     def _combine(self) -> Combine:
         return "max"
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {}
 
     def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
         def scored(flat: list[ComparisonInput]) -> Iterable[tuple[ComparisonInput, float, bool]]:
@@ -118,6 +118,23 @@ class _LearnedMetric(SampleMetric, abc.ABC):
 
 
 @dataclass(frozen=True)
+class _OverReferences(_LearnedMetric, abc.ABC):
+    """A metric whose value of several references is a choice."""
+
+    references: Combine = option(
+        "max", "Value of several references: the largest of their values, or the mean."
+    )
+
+    @property
+    def _combine(self) -> Combine:
+        return self.references
+
+    @property
+    def _own_choices(self) -> Mapping[str, object]:
+        return {"references": self.references}
+
+
+@dataclass(frozen=True)
 class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
     """Base of both metrics."""
 
@@ -137,10 +154,6 @@ class _BLEURT(LoadingOptions, _LearnedMetric, abc.ABC):
                 "of BLEURT, for example Elron/bleurt-base-512; give --model NAME"
             )
         return resolved
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
 
     @functools.cached_property
     def signature(self) -> str:
@@ -175,7 +188,7 @@ class BLEURTSource(_BLEURT):
 
 
 @dataclass(frozen=True)
-class BLEURTReferences(_BLEURT):
+class BLEURTReferences(_OverReferences, _BLEURT):
     """BLEURT of each text given its references.
 
     v = w · h_[CLS](reference, text) + b, as for `bleurt.source`; higher is better.
@@ -184,18 +197,8 @@ class BLEURTReferences(_BLEURT):
     model can read. Blank references among good ones are left out. Long texts: as `bleurt.source`.
     """
 
-    references: Combine = _REFERENCES
-
     name: ClassVar[str] = "bleurt.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "references"})
-
-    @property
-    def _combine(self) -> Combine:
-        return self.references
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {"references": self.references}
 
 
 class Checkpoint(NamedTuple):
@@ -265,10 +268,6 @@ class _COMET(Options, _LearnedMetric, abc.ABC):
             )
         return environment, _checkpoint(self.model)
 
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {}
-
     @functools.cached_property
     def signature(self) -> str:
         """Every choice that could change a value."""
@@ -317,7 +316,7 @@ class COMETSource(_COMET):
 
 
 @dataclass(frozen=True)
-class COMETReferences(_COMET):
+class COMETReferences(_OverReferences, _COMET):
     """COMET of each text, its source and its references.
 
     v as for `comet.source`, with a reference that people wrote; higher is better. COMET reads the
@@ -327,18 +326,8 @@ class COMETReferences(_COMET):
     left out. Long texts: as `comet.source`.
     """
 
-    references: Combine = _REFERENCES
-
     name: ClassVar[str] = "comet.references"
     requires: ClassVar[frozenset[str]] = frozenset({"text", "source", "references"})
-
-    @property
-    def _combine(self) -> Combine:
-        return self.references
-
-    @property
-    def _own_choices(self) -> Mapping[str, object]:
-        return {"references": self.references}
 
     def _read(self, comparison: ComparisonInput, references: str) -> dict[str, str]:
         if references == "none":

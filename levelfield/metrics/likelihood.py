@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.core.arrays import Floats, Ints
 from levelfield.core.errors import ModelError
 from levelfield.metrics.aspects import GAP, TEXT, Aspect
-from levelfield.metrics.scorers import Normalize
+from levelfield.metrics.scorers import Normalize, reduced
 from levelfield.models.contracts import CausalLikelihood, CausalModel, Frame
 
 
@@ -209,7 +209,7 @@ class LikelihoodScorer:
             of_prompts = []
             for prompt in prompts:
                 words, cut = next(by_prefix[prompt.prefix])
-                log_p = np.array([_reduced(word, normalize) for word in words])
+                log_p = np.array([reduced(word, normalize) for word in words])
                 of_prompts.append(LabelScores(prompt.part, log_p, cut))
             scores_per_text.append(of_prompts)
         if not calibrated:
@@ -231,7 +231,7 @@ class LikelihoodScorer:
         frames = list(dict.fromkeys(p.frame_alone for ps in prompts_per_text for p in ps))
         (likelihood,) = self._model.words_after([""], [frames])
         return {
-            frame: np.array([_reduced(word, normalize) for word in words])
+            frame: np.array([reduced(word, normalize) for word in words])
             for frame, words in zip(frames, likelihood.log_p, strict=True)
         }
 
@@ -261,7 +261,7 @@ class LikelihoodScorer:
             for text, of_text in zip(distinct, zip(*of_contexts, strict=True), strict=True):
                 tokens = min(likelihood.log_p.size for likelihood in of_text)
                 log_p = np.array(
-                    [_reduced(likelihood.log_p[:tokens], normalize) for likelihood in of_text]
+                    [reduced(likelihood.log_p[:tokens], normalize) for likelihood in of_text]
                 )
                 cut = any(likelihood.cut for likelihood in of_text)
                 scores[text, contexts] = LabelScores(contexts.part, log_p, cut)
@@ -272,13 +272,6 @@ def _without_end(text: str) -> tuple[str, str]:
     """A text without the white space at its end, and that white space."""
     kept = text.rstrip()
     return kept, text[len(kept) :]
-
-
-def _reduced(log_p: Floats, normalize: Normalize) -> float:
-    """Mean of log P of tokens, or their sum; NaN where there are none."""
-    if not log_p.size:
-        return float("nan")
-    return float(log_p.mean() if normalize == "tokens" else log_p.sum())
 
 
 def _likelihood(

@@ -26,31 +26,11 @@ FORMAT = "levelfield pooler 1"
 LENGTH = 32
 
 
-def total(m: Floats) -> float:
-    """Σ_t m_t."""
-    return float(m.sum())
-
-
-def mean(m: Floats) -> float:
-    """(1/T) Σ_t m_t."""
-    return float(m.mean())
-
-
-def largest(m: Floats) -> float:
-    """max_t m_t."""
-    return float(m.max())
-
-
-def smallest(m: Floats) -> float:
-    """min_t m_t."""
-    return float(m.min())
-
-
 POOLINGS: Mapping[str, Callable[[Floats], float]] = {
-    "sum": total,
-    "mean": mean,
-    "max": largest,
-    "min": smallest,
+    "sum": lambda m: float(m.sum()),
+    "mean": lambda m: float(m.mean()),
+    "max": lambda m: float(m.max()),
+    "min": lambda m: float(m.min()),
 }
 """The poolings that need no training: of sequences (T,) with at least one token."""
 

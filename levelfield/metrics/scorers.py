@@ -95,7 +95,7 @@ class InfillingScorer:
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, e.g, end)] for e in evaluators],
         )
-        s = np.array([self._reduce(log_p) for (log_p,) in likelihood.log_p], np.float64)
+        s = np.array([reduced(log_p, self._normalize) for (log_p,) in likelihood.log_p], np.float64)
         cut = np.logical_or(likelihood.source_cut, [any(flags) for flags in likelihood.target_cut])
         return s, cut
 
@@ -105,7 +105,9 @@ class InfillingScorer:
             [self._source(e.f) for e in evaluators],
             [[self._target(e.f, word, False) for word in e.words] for e in evaluators],
         )
-        logits = [np.array([self._reduce(p) for p in words]) for words in likelihood.log_p]
+        logits = [
+            np.array([reduced(p, self._normalize) for p in words]) for words in likelihood.log_p
+        ]
         return logits, np.array(likelihood.source_cut, np.bool_)
 
     def _source(self, f: Gapped) -> Gapped:
@@ -117,10 +119,12 @@ class InfillingScorer:
         blank = "" if f.without_gap[-1:].isspace() or g[:1].isspace() else " "
         return Target(f.without_gap + blank + g, end)
 
-    def _reduce(self, log_p: Floats) -> float:
-        if not log_p.size:
-            return float("nan")
-        return float(log_p.mean() if self._normalize == "tokens" else log_p.sum())
+
+def reduced(log_p: Floats, normalize: Normalize) -> float:
+    """Returns the mean of log P of tokens, or their sum; NaN where there are none."""
+    if not log_p.size:
+        return float("nan")
+    return float(log_p.mean() if normalize == "tokens" else log_p.sum())
 
 
 class EmbeddingScorer:

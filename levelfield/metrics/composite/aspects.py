@@ -62,9 +62,6 @@ class CompositeCoherence(CompositeMetric):
     def _own(self) -> Mapping[str, object]:
         return {"segmenter": f"punkt-{self.language}"}
 
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return composite_values(samples, self._standard_parts[""])
-
 
 @dataclass(frozen=True)
 class CompositeConsistency(CompositeMetric):
@@ -100,9 +97,6 @@ class CompositeConsistency(CompositeMetric):
 
     def _own(self) -> Mapping[str, object]:
         return {"match": self.match}
-
-    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
-        return composite_values(samples, self._standard_parts[""])
 
 
 @dataclass(frozen=True)

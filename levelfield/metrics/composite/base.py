@@ -49,17 +49,15 @@ class Ingredient(NamedTuple):
     by_label: bool = False
 
 
+_OF_SPANS = (
+    Ingredient("embedding", "embedding"),
+    Ingredient("share", "likelihood", "share"),
+    Ingredient("log-p", "likelihood", "log-p"),
+)
+
 INGREDIENTS: Mapping[str, tuple[Ingredient, ...]] = {
-    "coherence": (
-        Ingredient("embedding", "embedding"),
-        Ingredient("share", "likelihood", "share"),
-        Ingredient("log-p", "likelihood", "log-p"),
-    ),
-    "consistency": (
-        Ingredient("embedding", "embedding"),
-        Ingredient("share", "likelihood", "share"),
-        Ingredient("log-p", "likelihood", "log-p"),
-    ),
+    "coherence": _OF_SPANS,
+    "consistency": _OF_SPANS,
     "attribute-relevance": (
         Ingredient("embedding", "embedding"),
         Ingredient("after", "likelihood", "after"),
@@ -237,6 +235,9 @@ class CompositeMetric(LoadingOptions, SampleMetric, abc.ABC):
                 for c in components
             ]
         return parts
+
+    def _sample_values(self, samples: Sequence[Sample]) -> list[SampleValue | Undefined]:
+        return composite_values(samples, self._standard_parts[""])
 
     def _no_scale(self, lacking: Sequence[str], attribute: str) -> str:
         chosen = [
