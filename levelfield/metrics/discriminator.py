@@ -129,7 +129,7 @@ class DiscriminatorScore(LoadingOptions, SampleMetric):
         ]
 
     def _text(self, sample: Sample) -> str | Undefined:
-        """What is read of a sample."""
+        """Returns the text that the model reads of a sample."""
         text = sample.text
         if not text.strip():
             return Undefined(EMPTY_TEXT)

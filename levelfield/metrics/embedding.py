@@ -55,14 +55,14 @@ class ComparedTexts(NamedTuple):
 
 
 class PairValue(NamedTuple):
-    """What comes out for a pair: its value, and whether either text was cut."""
+    """The value of a pair, and whether either text was cut."""
 
     value: float
     cut: bool
 
 
 def pairs_of(sample: Sample, against: Against) -> list[ComparedTexts] | Undefined:
-    """What the text of a sample is compared with; blank references are left out."""
+    """Returns the text of a sample with each text to compare it with; blank ones are left out."""
     if not sample.text.strip():
         return Undefined(EMPTY_TEXT)
     pairs = [
@@ -85,11 +85,11 @@ class ComparisonMetric(LoadingOptions, SampleMetric, abc.ABC):
 
     @abc.abstractmethod
     def _compared(self, pairs: Sequence[ComparedTexts]) -> Sequence[PairValue | Undefined]:
-        """What comes out for each of these pairs."""
+        """Returns the value of each of these pairs."""
 
     @abc.abstractmethod
     def _choices(self) -> Mapping[str, object]:
-        """The options that could change a value, the model among them."""
+        """Returns the options that could change a value, the model among them."""
 
     @functools.cached_property
     def signature(self) -> str:
@@ -147,7 +147,7 @@ class StateComparison(ComparisonMetric, abc.ABC):
 
     @abc.abstractmethod
     def _value(self, text: Weighted, other: Weighted) -> float | Undefined:
-        """What comes out for two texts."""
+        """Returns the value of two texts."""
 
     def _choices(self) -> dict[str, object]:
         idf = self.idf if self.idf == "none" else label(self.idf)

@@ -1,4 +1,4 @@
-"""What a model that judges texts is asked, and how its answers are read."""
+"""Questions to a model that judges texts, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Template:
         return frozenset("control" if field == "keywords" else field for field, _ in self.shows)
 
     def blocks(self, sample: Sample) -> dict[str, str]:
-        """What is shown of a sample, by field."""
+        """Returns the text of each field that is shown of a sample."""
         return {field: SHOWN[field](sample) for field, _ in self.shows}
 
     def prompt(self, blocks: Mapping[str, str]) -> str:
@@ -139,7 +139,7 @@ class Masses(NamedTuple):
 
 
 def _along(steps: Sequence[AnswerToken], numbers: Set[str]) -> Masses:
-    """Masses of the numbers along an answer, of which `steps` begin where its number does."""
+    """Returns the masses of the numbers along an answer; `steps` begin where its number does."""
     p: defaultdict[int, float] = defaultdict(float)
     unresolved = 0.0
     begun, p_begun = "", 1.0
@@ -208,7 +208,7 @@ class TemplateTable(Options):
 
 @functools.cache
 def shipped() -> Mapping[tuple[str, str], Template]:
-    """The templates that come with the package, by task and aspect."""
+    """Returns the templates that come with the package, by task and aspect."""
     data = read_toml(resources.files(__package__) / _SHIPPED)
     return {
         (task, aspect): _template(f"{_SHIPPED}: {task}.{aspect}", f"{task}.{aspect}", table)
@@ -218,7 +218,7 @@ def shipped() -> Mapping[tuple[str, str], Template]:
 
 
 def read_template(file: str) -> Template:
-    """The template in a TOML file.
+    """Returns the template in a TOML file.
 
     Raises:
         UserError: there is no such file, or it is no template; names the field and the mend.

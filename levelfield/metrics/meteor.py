@@ -134,7 +134,7 @@ class Match(NamedTuple):
 def aligned(
     words: Sequence[str], reference: Sequence[str], variant: Variant, synonyms: Synonyms
 ) -> list[Match]:
-    """The words of a text with those of a reference that they match, in the text's order."""
+    """Returns the matches of a text's words with those of a reference, in the text's order."""
     left, right = dict(enumerate(words)), dict(enumerate(reference))
     exact = _matches(left, right, lambda word: (word,))
     left, right = _unmatched(left, right, exact)
@@ -148,7 +148,7 @@ def aligned(
 
 
 def chunks(matches: Sequence[Match]) -> int:
-    """Into how many runs the matches fall that are next to each other on both sides."""
+    """Returns the number of runs of matches that are adjacent on both sides."""
     starts = [
         match
         for before, match in itertools.pairwise(matches)
@@ -190,5 +190,5 @@ def _none(_: str) -> Iterable[str]:
 
 @functools.lru_cache(maxsize=4)
 def _synonyms(wordnet: WordNet, *, repeat: bool) -> Synonyms:
-    """Its synonyms, remembered: looking a word up takes longer than all else."""
+    """Returns the lookup of synonyms with a cache: nothing else takes as long."""
     return functools.lru_cache(maxsize=1 << 16)(functools.partial(wordnet.synonyms, repeat=repeat))

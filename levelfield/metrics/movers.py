@@ -51,9 +51,9 @@ MOST_STEPS = 10_000_000
 
 
 def transport(d: Floats, d_: Floats, cost: Floats) -> float:
-    """The least cost of a flow from the weights d (n,) to d′ (m,), both of sum s: cost (n, m).
+    """Returns the least cost of a flow from the weights d (n,) to d′ (m,), both of sum s.
 
-    NaN if the solver gives up.
+    `cost` is (n, m). NaN if the solver gives up.
     """
     if len(d) == 1 or len(d_) == 1:  # there is one flow only
         return float(d @ cost @ d_ / d.sum())
@@ -66,7 +66,7 @@ def transport(d: Floats, d_: Floats, cost: Floats) -> float:
 
 
 def distance(text: Bag, other: Bag, vectors: Mapping[str, Floats]) -> float:
-    """The Word Mover's Distance of two bags of words, all of which have vectors.
+    """Returns the Word Mover's Distance of two bags of words, all of which have vectors.
 
     d_i = (how often word i occurs) / (how many words the text has).
     """
@@ -150,7 +150,7 @@ class _WMD(ComparisonMetric, abc.ABC):
         return Undefined(NOT_SOLVED) if np.isnan(cost) else PairValue(cost, cut=False)
 
     def _vectors(self, vocabulary: Sequence[str]) -> dict[str, Floats]:
-        """The vectors of those of these words that have one."""
+        """Returns the vectors of the words that have one."""
         vectors = _seen(self.vectors, self.model, self.loading.dtype, self.unit_length)
         if new := [word for word in vocabulary if word not in vectors]:
             of_model = self.vectors == "input-embeddings"
@@ -169,7 +169,7 @@ class _WMD(ComparisonMetric, abc.ABC):
 
 @functools.lru_cache(maxsize=2)
 def _seen(*_: object) -> dict[str, Floats | None]:
-    """The words looked up so far under these options: most words of a text are in others too."""
+    """Returns the words looked up so far under these options: texts share most words."""
     return {}
 
 

@@ -149,7 +149,7 @@ class ROUGE(Options, TextComparison, abc.ABC):
 
     @abc.abstractmethod
     def _shared(self, text: Sequence[Tokens], reference: Sequence[Tokens]) -> Overlap:
-        """What the sentences of a text and of a reference share."""
+        """Returns what the sentences of a text and of a reference share."""
 
     def _compare(self, text: str, references: Mapping[str, str]) -> SampleValue | Undefined:
         of_text = self._sentences(text)
@@ -168,7 +168,7 @@ class ROUGE(Options, TextComparison, abc.ABC):
         )
 
     def _of_several(self, shared: Mapping[str, Overlap]) -> SampleValue | Undefined:
-        """The value of several references; one whose value is 0/0 has none."""
+        """Returns the value over several references; one whose value is 0/0 is left out."""
         defined = [
             (name, value, f)
             for name, overlap in shared.items()
@@ -260,7 +260,7 @@ class ROUGELReferences(_ROUGEL, AgainstReferences):
 def weights_of(
     f: npt.NDArray[np.float64], multiple: Literal["max", "jackknife", "mean"]
 ) -> npt.NDArray[np.float64]:
-    """(references,) how much each counts, in sum 1, given the F of each.
+    """Returns the weight of each reference, (references,) in sum 1, from the F of each.
 
     Leaving each of k references out in turn, the best is the highest of the rest k − 1 times, and
     the second best once, when the best is left out.
@@ -277,12 +277,12 @@ def weights_of(
 
 
 def ngrams(tokens: Tokens, n: int) -> list[Tokens]:
-    """Every n tokens in a row."""
+    """Returns every n tokens in a row."""
     return [tokens[i : i + n] for i in range(len(tokens) - n + 1)]
 
 
 def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
+    """Returns the length of the longest common subsequence.
 
     Bit-parallel (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"): bit i of `rows` is 0
     where the column of the table of dynamic programming goes up by 1 at a[i].
@@ -299,7 +299,10 @@ def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def lcs(a: Tokens, b: Tokens) -> list[str]:
-    """A longest common subsequence; of several the one whose last words are the earliest in b."""
+    """Returns a longest common subsequence.
+
+    Of several it is the one whose last words are the earliest in b.
+    """
     number: dict[str, int] = {}
     ids_a, ids_b = (
         np.array([number.setdefault(token, len(number)) for token in sequence])

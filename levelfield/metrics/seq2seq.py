@@ -38,12 +38,12 @@ class Seq2SeqMetric(LoadingOptions, SampleMetric, abc.ABC):
         return ("encoder-decoder",)
 
     def _seq2seq(self) -> EncoderDecoderModel:
-        """The model for sources without gaps."""
+        """Returns the model for sources without gaps."""
         return load("encoder-decoder", self.model, self.loading)
 
 
 def unfit(log_p: Floats) -> str:
-    """Why the log-probabilities of a target's tokens give no value; empty if they do."""
+    """Returns why the log-probabilities of a target give no value; empty if they do."""
     if not log_p.size:
         return UNREADABLE
     return PROBABILITIES_NOT_NUMBERS if np.isnan(log_p).any() else ""

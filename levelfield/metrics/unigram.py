@@ -42,20 +42,20 @@ class Unigrams:
     tokenizer: str
 
     def log_p(self) -> npt.NDArray[np.float64]:
-        """log p_u(t) of every token: (vocabulary,), in nats."""
+        """Returns log p_u(t) of every token: (vocabulary,), in nats."""
         p: npt.NDArray[np.float64] = (self.counts + 1) / (self.counts.sum() + len(self.counts))
         return np.log(p)
 
     @property
     def digest(self) -> str:
-        """What signatures name the counts by: equal counts have equal digests."""
+        """The name of the counts in signatures: equal counts have equal digests."""
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()[:12]
 
     def check(self, tokens: CausalVocabulary, where: str) -> None:
-        """Nothing, if the counts are of this tokenizer.
+        """Checks that the counts are of this tokenizer.
 
         Args:
-            where: they come from; begins the message.
+            where: the source of the counts; begins the message.
 
         Raises:
             UserError: an id is another token there.
@@ -75,7 +75,7 @@ class Unigrams:
 
 
 def count(texts: Iterable[str], tokens: CausalVocabulary, *, batch: int = 4096) -> Unigrams:
-    """The counts over texts; a text that occurs twice counts twice.
+    """Returns the counts over texts; a text that occurs twice counts twice.
 
     Raises:
         UserError: there is no token in the texts.
@@ -97,8 +97,10 @@ def write(unigrams: Unigrams, file: TextIO) -> None:
 
 
 def load(files: Sequence[str], tokens: CausalVocabulary) -> Unigrams:
-    """The counts over files: of texts, as `levelfield.io.corpus` reads them, or of counts, as
-    `levelfield train unigram` writes them; several are added up.
+    """Returns the counts over files, added up.
+
+    A file has texts, as `levelfield.io.corpus` reads them, or counts, as `levelfield train
+    unigram` writes them.
 
     Raises:
         UserError: a file can't be read, has no token, or has counts of another tokenizer.

@@ -79,7 +79,7 @@ class Environment:
 
 
 def recipe(name: str) -> EnvironmentRecipe:
-    """The recipe of this name.
+    """Returns the recipe of this name.
 
     Raises:
         UserError: there is none.
@@ -100,7 +100,7 @@ def folder(name: str, path: str | Path = "") -> Path:
 
 
 def look(name: str, path: str | Path = "") -> Environment | None:
-    """The environment in that folder, finished or not; None if there is none of ours."""
+    """Returns the environment in that folder, finished or not; None if there is none of ours."""
     recipe(name)
     where = folder(name, path)
     try:
@@ -113,7 +113,7 @@ def look(name: str, path: str | Path = "") -> Environment | None:
 
 
 def find(name: str, path: str | Path = "") -> Environment:
-    """The environment, ready to be used.
+    """Returns the environment, ready to use.
 
     Raises:
         UserError: it is not there or was not finished; says which command makes it.
@@ -228,7 +228,7 @@ def _write(environment: Environment) -> None:
 
 
 def _run(command: Sequence[str], output: Said) -> None:
-    """Runs a tool and passes on its output.
+    """Runs a tool and passes its output on.
 
     Raises:
         UserError: it failed; its last words that say why.
